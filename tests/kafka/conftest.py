@@ -1,4 +1,4 @@
-"""A test of Kafka closes what it opens."""
+"""Each test of Kafka must close its connections."""
 
 from tests.servers.left_open import nothing_left_open
 

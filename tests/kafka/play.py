@@ -45,7 +45,7 @@ async def until_committed(kafka: str, group: str, topic: str, offset: int, parti
 
 
 async def commit(kafka: str, group: str, topic: str, offset: int, metadata: str = "", partition: int = 0) -> None:
-    """Commit as some other program."""
+    """Commit as another program."""
     async with AIOKafkaConsumer(bootstrap_servers=kafka, group_id=group, enable_auto_commit=False) as consumer:
         consumer.assign([TopicPartition(topic, partition)])
         await consumer.commit({TopicPartition(topic, partition): (offset, metadata)})
@@ -61,17 +61,17 @@ class Notes:
         self.hold: Callable[[Any], bool] = lambda value: False
         """Values that are neither acked nor failed."""
         self.fail_times: dict[Any, int] = {}
-        """How often a value is failed before it is acked."""
+        """Number of failures of a value before its ack."""
         self.changed = asyncio.Event()
 
     def release(self, *values: Any) -> None:
-        """Ack what was held: these, or all."""
+        """Ack these held values, or all."""
         for value in values or tuple(self.held):
             collector, tup = self.held.pop(value)
             collector.ack(tup)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for a condition; fail where it does not come."""
+        """Wait for a condition. Fail after a time limit."""
         async with asyncio.timeout(PATIENCE_SECS):
             while not condition():  # noqa: ASYNC110
                 await asyncio.sleep(PAUSE_SECS)
@@ -130,14 +130,14 @@ def topology_of(
 
 @asynccontextmanager
 async def playing(config: KafkaSpoutConfig, notes: Notes, engine_config: Config | None = None, **options: Any) -> AsyncIterator[Run]:
-    """A run; it is stopped, not drained, at the end of the block."""
+    """Return a run, which is stopped without a drain at the end of the block."""
     async with engine.run(topology_of(config, notes, **options), engine_config or Config(enable_message_timeouts=False)) as run:
         yield run
         await run.stop()
 
 
 async def all_of(config: KafkaSpoutConfig, notes: Notes | None = None, engine_config: Config | None = None, **options: Any) -> list[Any]:
-    """Run to the end of the topic, and return what came."""
+    """Run to the end of the topic, and return the values."""
     notes = notes or Notes()
     async with engine.run(topology_of(dataclasses.replace(config, stop_at_end=True), notes, **options), engine_config or Config()) as run:
         async with asyncio.timeout(PATIENCE_SECS):
@@ -146,17 +146,17 @@ async def all_of(config: KafkaSpoutConfig, notes: Notes | None = None, engine_co
 
 
 def heard(run: Run) -> list[str]:
-    """The texts of what is reported from now on."""
+    """Return a list that gets the text of each later report."""
     texts: list[str] = []
     run.on_report.append(lambda report: texts.append(report.text))
     return texts
 
 
 def counted(run: Run, name: str) -> float:
-    """The value of one of the spout's counters, over its tasks."""
+    """Return a counter of the spout, summed over its tasks."""
     return sum(metric.value for metric in run.snapshot().user_metrics if metric.name == name)
 
 
 def gauges(run: Run, name: str) -> dict[str, float]:
-    """The values of one of the spout's gauges, by partition."""
+    """Return a gauge of the spout, by partition."""
     return {dict(metric.own_labels)["partition"]: metric.value for metric in run.snapshot().user_metrics if metric.name == name}

@@ -1,4 +1,4 @@
-"""Topologies that write to a real broker: a test feeds tuples, and looks from outside at what was written."""
+"""Topologies that write fed tuples to a real broker, and readers of the written records."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ def topology_of(config: KafkaSinkConfig, feeder: Feeder, *, tasks: int = 1) -> T
 
 
 def fed(values: Iterable[Any], *fields: str, max_retries: int = 0) -> Feeder:
-    """A feeder that has got all there is."""
+    """Return a closed feeder with these values."""
     feeder = Feeder(*(fields or ("value",)), max_retries=max_retries)
     for value in values:
         feeder.feed(value if isinstance(value, tuple) else (value,))
@@ -45,7 +45,7 @@ def fed(values: Iterable[Any], *fields: str, max_retries: int = 0) -> Feeder:
 async def write(
     config: KafkaSinkConfig, feeder: Feeder, *, during: Callable[[Run], Awaitable[object]] | None = None, **options: Any
 ) -> Finished:
-    """Run until all that was fed is settled."""
+    """Run until all fed tuples are settled."""
     engine_config = options.pop("engine_config", Config())
     return await run_topology_async(topology_of(config, feeder, **options), engine_config, during=during, limit_secs=PATIENCE_SECS)
 
@@ -72,7 +72,7 @@ async def values(kafka: str, topic: str) -> list[bytes]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition; fail where it does not come."""
+    """Wait for a condition. Fail after a time limit."""
     async with asyncio.timeout(PATIENCE_SECS):
         while True:
             if condition():
@@ -101,7 +101,7 @@ FAILURE: Final = Failure("error", "count", 7, "KeyError: 'wörd'")
 
 @asynccontextmanager
 async def burying(kafka: str, topic: str, **changes: Any) -> AsyncIterator[tuple[DeadLetterWriter, list[BaseException]]]:
-    """Dead letters that are started, and what they report."""
+    """Return a started dead-letter writer, and its reports."""
     config = KafkaSinkConfig(**({"brokers": kafka, "topic": "words", "dead_letter_topic": topic} | changes))
     context: Any = SimpleNamespace(
         topology_name="counting", component_id="words", task_index=0, clock=SimpleNamespace(wall=time.time, now=time.monotonic)

@@ -30,7 +30,7 @@ def runs_above(base: int, gaps: list[tuple[int, int]]) -> list[int]:
 
 @pytest.mark.guarantee("KS-7")
 @given(topology=NAMES, base=BASES, gaps=GAPS)
-def test_what_is_written_is_read(topology: str, base: int, gaps: list[tuple[int, int]]) -> None:
+def test_written_sets_are_read_back(topology: str, base: int, gaps: list[tuple[int, int]]) -> None:
     runs = runs_above(base, gaps)
     metadata, left_out = encode(topology, base, runs, 2**20)
     assert left_out == 0
@@ -39,7 +39,7 @@ def test_what_is_written_is_read(topology: str, base: int, gaps: list[tuple[int,
 
 @pytest.mark.guarantee("KS-7")
 @given(topology=NAMES, base=BASES, gaps=GAPS, most_bytes=st.integers(0, 400))
-def test_the_limit_is_kept_whatever_the_name_and_the_far_end_is_left_out_and_counted(
+def test_metadata_stay_within_the_limit_and_the_far_end_is_left_out(
     topology: str, base: int, gaps: list[tuple[int, int]], most_bytes: int
 ) -> None:
     runs = runs_above(base, gaps)
@@ -58,7 +58,7 @@ def test_the_limit_is_kept_whatever_the_name_and_the_far_end_is_left_out_and_cou
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("most_bytes", [256, 300, 4096])
-def test_as_much_as_has_room_is_written(most_bytes: int) -> None:
+def test_all_runs_that_fit_are_written(most_bytes: int) -> None:
     offsets = drawn(40_000, 0.5)
     metadata, left_out = encode("ü" * 300, 0, runs_of(offsets), most_bytes)
     assert most_bytes - 12 < len(metadata) <= most_bytes
@@ -80,13 +80,13 @@ def runs_of(offsets: Iterable[int]) -> list[int]:
 
 
 def drawn(past: int, share: float) -> list[int]:
-    """A share of the offsets above 0, by chance."""
+    """Return a random share of the offsets above 0."""
     chance = random.Random(5)
     return [offset for offset in range(1, past) if chance.random() < share]
 
 
 @pytest.mark.guarantee("KS-7")
-def test_every_second_of_many_is_named_in_few_bytes() -> None:
+def test_alternating_offsets_take_few_bytes() -> None:
     for past in (20_000, 100_000):
         runs = runs_of(range(1, past, 2))
         metadata, left_out = encode("words", 10**9, [10**9 + bound for bound in runs], 4096)
@@ -96,7 +96,7 @@ def test_every_second_of_many_is_named_in_few_bytes() -> None:
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("share", "reach"), [(0.5, 23_700), (0.8, 30_000), (0.9, 40_000), (0.99, 200_000), (0.1, 41_000), (0.01, 200_000)])
-def test_the_set_reaches_as_far_as_the_guide_says_whatever_share_is_acked(share: float, reach: int) -> None:
+def test_the_set_holds_as_many_offsets_as_the_guide_says(share: float, reach: int) -> None:
     metadata, _ = encode("words", 10**9, [10**9 + bound for bound in runs_of(drawn(210_000, share))], 4096)
     note = decode(metadata)
     assert note is not None
@@ -109,7 +109,7 @@ MIXED = st.lists(GAPS | DENSE, max_size=4).map(lambda parts: [pair for part in p
 
 @pytest.mark.guarantee("KS-7")
 @given(topology=NAMES, base=BASES, gaps=MIXED, most_bytes=st.integers(256, 700) | st.just(4096))
-def test_another_reader_finds_what_was_written_and_no_less_than_runs_alone_hold(
+def test_an_independent_reader_agrees_and_packing_never_holds_fewer(
     topology: str, base: int, gaps: list[tuple[int, int]], most_bytes: int
 ) -> None:
     runs = runs_above(base, [(gap + (at > 0), length) for at, (gap, length) in enumerate(gaps)])
@@ -131,19 +131,19 @@ def offsets_of(runs: Sequence[int]) -> Iterator[int]:
         yield from range(start, stop)
 
 
-def test_what_fits_to_the_last_byte_is_written() -> None:
+def test_a_set_that_fits_exactly_is_written() -> None:
     whole, _ = encode("words", 10, [12, 15], 4096)
     assert encode("words", 10, [12, 15], len(whole)) == (whole, 0)
     assert encode("words", 10, [12, 15], len(whole) - 1) == ("", 3)
 
 
-def test_a_long_topology_fits_into_plenty_at_the_largest_offset() -> None:
+def test_plenty_holds_the_longest_name_at_the_largest_offset() -> None:
     metadata, _ = encode("名" * 500, 2**63 - 1, [], PLENTY)
     assert decode(metadata) == CommitNote(written_name("名" * 500), 2**63 - 1, ())
 
 
 @pytest.mark.guarantee("KS-5")
-def test_a_name_is_written_without_colons_bounded_and_shown_as_it_was() -> None:
+def test_names_are_quoted_bounded_and_shown_unquoted() -> None:
     assert ":" not in written_name("a:b")
     assert shown_name(written_name("wörter: 2/3")) == "wörter: 2/3"
     assert shown_name(written_name("x" * 95)) == "x" * 95
@@ -165,7 +165,7 @@ ALIKE = [
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("one", "other"), ALIKE)
-def test_two_topologies_are_told_apart_however_long_their_names_are(one: str, other: str) -> None:
+def test_long_names_of_two_topologies_stay_distinct(one: str, other: str) -> None:
     for author, reader in ((one, other), (other, one)):
         note = decode(encode(author, 10, [12, 15], 4096)[0])
         assert note is not None
@@ -175,7 +175,7 @@ def test_two_topologies_are_told_apart_however_long_their_names_are(one: str, ot
 
 @pytest.mark.guarantee("KS-7")
 @given(one=NAMES, other=NAMES)
-def test_a_commit_is_by_the_topology_of_its_name_alone(one: str, other: str) -> None:
+def test_a_commit_belongs_only_to_the_topology_of_its_name(one: str, other: str) -> None:
     note = decode(encode(one, 10, [], 4096)[0])
     assert note is not None
     assert note.is_by(one) is True
@@ -185,7 +185,7 @@ def test_a_commit_is_by_the_topology_of_its_name_alone(one: str, other: str) -> 
 
 @pytest.mark.guarantee("KS-5", "KS-7")
 @pytest.mark.parametrize("name", ["x" * 96, "x" * 97, "日本語のトポロジー名前です一"])
-def test_of_a_name_that_was_cut_without_a_digest_nobody_can_say_whose_it_is(name: str) -> None:
+def test_a_name_cut_without_a_digest_has_an_unknown_writer(name: str) -> None:
     note = decode(f"stormcell:1:{quote(name, safe='')[:96]}:{packed(10, 2, 3)}")
     assert note is not None
     assert (note.base, note.runs) == (10, (12, 15))
@@ -194,7 +194,7 @@ def test_of_a_name_that_was_cut_without_a_digest_nobody_can_say_whose_it_is(name
     assert note.is_by("x") is False
 
 
-def test_a_commit_that_is_moved_keeps_its_topology_and_no_set() -> None:
+def test_a_moved_commit_keeps_its_topology_and_drops_its_set() -> None:
     for name in ("words", "a:b", LONG):
         note = decode(encode(name, 10, [12, 15], 4096)[0])
         assert note is not None
@@ -204,7 +204,7 @@ def test_a_commit_that_is_moved_keeps_its_topology_and_no_set() -> None:
 
 
 def packed(*numbers: int) -> str:
-    """Varints as base64, with whatever numbers."""
+    """Return any numbers as varints in base64."""
     out = bytearray()
     for number in numbers:
         while number > 0x7F:
@@ -238,13 +238,13 @@ GOOD = f"stormcell:1:words:{packed(10, 2, 3)}"
         f"stormcell:1:wörds:{packed(10)}ü",
     ],
 )
-def test_what_another_program_another_version_or_an_accident_wrote_is_not_read(metadata: str | None) -> None:
+def test_foreign_and_damaged_metadata_are_not_read(metadata: str | None) -> None:
     assert decode(GOOD) == CommitNote("words", 10, (12, 15))
     assert decode(metadata) is None
 
 
 def judge(metadata: str) -> None:
-    """Whatever comes: nothing, a set that makes sense, or a later version's topology."""
+    """Assert that a decoded note is None, valid, or of a later version."""
     note = decode(metadata)
     if note is not None and note.base == -1:
         assert note.runs == ()
@@ -286,7 +286,7 @@ PACKED = encode("words", 1000, [1000 + bound for bound in runs_of(drawn(15_000, 
 
 
 @pytest.mark.guarantee("KS-7")
-def test_a_packed_set_that_is_damaged_or_cut_is_no_set() -> None:
+def test_a_damaged_or_cut_packed_set_is_rejected() -> None:
     whole = decode(PACKED)
     assert PACKED.startswith("stormcell:2:words:")
     assert whole is not None
@@ -301,7 +301,7 @@ def test_a_packed_set_that_is_damaged_or_cut_is_no_set() -> None:
 
 
 def zipped(*numbers: int, tail: bytes = b"") -> str:
-    """A packed body of whatever numbers, with a right checksum."""
+    """Return a packed body of any numbers, with a correct checksum."""
     return f"stormcell:2:words:{base64.b64encode(zlib.compress(base64.b64decode(packed(*numbers)) + tail)).decode()}"
 
 
@@ -316,13 +316,13 @@ def zipped(*numbers: int, tail: bytes = b"") -> str:
         zipped(10, tail=bytes(50_000_000)),
     ],
 )
-def test_a_packed_set_that_makes_no_sense_is_not_read(metadata: str) -> None:
+def test_an_inconsistent_packed_set_is_rejected(metadata: str) -> None:
     assert decode(zipped(10, 2, 0, tail=b"\2\x05\1")) == CommitNote("words", 10, (12, 13, 14, 15, 20, 21))
     assert decode(metadata) is None
 
 
 @pytest.mark.guarantee("KS-5", "KS-7")
-def test_of_a_later_version_only_the_topology_is_read() -> None:
+def test_only_the_topology_of_a_later_version_is_read() -> None:
     for metadata in ("stormcell:3:words:", "stormcell:3:words:whatever: it has", "stormcell:9999:words:CgID"):
         note = decode(metadata)
         assert note == CommitNote("words", -1, ())

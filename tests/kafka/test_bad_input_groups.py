@@ -1,4 +1,4 @@
-"""Groups that others use as well, sessions that are lost, and ends that come in between (KS-5, KS-6)."""
+"""Shared groups, lost sessions, and interrupted runs (KS-5, KS-6)."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.guarantee("KS-6")
 QUICK: dict[str, Any] = {"heartbeat_interval_ms": 100}
 
 
-async def test_two_topologies_in_one_group_are_told(kafka: str, new_topic: NewTopic) -> None:
+async def test_two_topologies_in_one_group_are_reported(kafka: str, new_topic: NewTopic) -> None:
     """Given a reading topology, when another one joins its group, then one report names it, and each record comes once."""
     topic = await new_topic(partitions=2)
     for partition in (0, 1):
@@ -66,7 +66,7 @@ async def test_a_group_with_another_assignor(kafka: str, new_topic: NewTopic) ->
         assert await all_of(settings(kafka, topic, group=group, assignor="range"), Notes()) in ([], list(range(10)))
 
 
-async def test_a_session_that_is_lost_while_a_bolt_blocks_the_loop(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_session_lost_while_a_bolt_blocks_the_loop(kafka: str, new_topic: NewTopic) -> None:
     """Given records in flight and a loop blocked beyond the session, when it continues, then uncommitted records come again."""
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(10))
@@ -91,7 +91,7 @@ async def test_a_session_that_is_lost_while_a_bolt_blocks_the_loop(kafka: str, n
 
 
 async def until_empty(kafka: str, group: str) -> None:
-    """Wait until the broker knows of no member of the group."""
+    """Wait until the group has no members."""
     async with admin(kafka) as client, asyncio.timeout(PATIENCE_SECS):
         while "Empty" not in str(await client.describe_consumer_groups([group])):  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_SECS)
@@ -132,7 +132,7 @@ topology.set_bolt("show", show).shuffle_grouping("numbers")
 """
 
 
-async def test_ctrl_c_ends_the_command_line_with_all_committed(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
+async def test_ctrl_c_commits_all_acked_offsets(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(100))
     (tmp_path / "flow.py").write_text(FLOW.format(kafka=kafka, topic=topic, group=group))

@@ -44,7 +44,7 @@ async def test_a_record_larger_than_a_fetch_is_read(kafka: str, new_topic: NewTo
 
 
 @pytest.mark.parametrize("codec", ["lz4", "snappy", "zstd"])
-async def test_a_codec_that_is_not_installed_is_named(kafka: str, new_topic: NewTopic, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_codec_is_named(kafka: str, new_topic: NewTopic, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiokafka.codec.cramjam", None)
     topic = await new_topic(partitions=1, settings={"compression.type": codec})
     await produce(kafka, topic, range(3))
@@ -72,7 +72,7 @@ def foreign_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiokafka.producer.message_accumulator.DefaultRecordBatchBuilder", Foreign)
 
 
-async def test_what_cannot_be_decoded_is_named_and_nothing_else_is_lost(kafka: str, new_topic: NewTopic, foreign_names: None) -> None:
+async def test_an_undecodable_record_is_named_and_no_other_is_lost(kafka: str, new_topic: NewTopic, foreign_names: None) -> None:
     """Given a header name that is not UTF-8, then one error names its offset, and all earlier records are committed."""
     topic = await new_topic(partitions=2)
     async with AIOKafkaProducer(bootstrap_servers=kafka, linger_ms=20) as producer:
@@ -86,9 +86,7 @@ async def test_what_cannot_be_decoded_is_named_and_nothing_else_is_lost(kafka: s
     assert (await committed(kafka, config.group or "", topic)).offset == 3
 
 
-async def test_a_record_that_was_damaged_on_its_way_is_fetched_again(
-    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_record_damaged_in_transit_is_fetched_again(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given polls that fail after they took records of another partition, when they are repeated, then none is missing."""
     topic = await new_topic(partitions=2)
     for partition in (0, 1):
@@ -138,7 +136,7 @@ MISBEHAVING = {
 
 @pytest.mark.parametrize("way", MISBEHAVING)
 @pytest.mark.filterwarnings("error")
-async def test_a_translator_that_misbehaves_fails_that_record_alone(kafka: str, new_topic: NewTopic, way: str) -> None:
+async def test_a_failing_translator_fails_only_its_record(kafka: str, new_topic: NewTopic, way: str) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(6))
     config = settings(
@@ -153,7 +151,9 @@ async def test_a_translator_that_misbehaves_fails_that_record_alone(kafka: str, 
 
 
 @pytest.mark.parametrize("error", [Wordless("no words"), GeneratorExit()])
-async def test_what_is_no_exception_ends_the_run_and_commits_nothing_of_it(kafka: str, new_topic: NewTopic, error: BaseException) -> None:
+async def test_a_base_exception_of_a_translator_ends_the_run_without_a_commit(
+    kafka: str, new_topic: NewTopic, error: BaseException
+) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(6))
     config = settings(kafka, topic, translator=lambda record: raising(error)(record) if record.offset == 2 else number(record))
@@ -168,7 +168,7 @@ def test_a_translator_has_to_be_a_plain_function(translator: Any) -> None:
         KafkaSpoutConfig(brokers="h:1", topics="t", group="g", translator=translator)
 
 
-async def test_a_translator_may_make_much_of_a_record(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_translator_may_return_large_values(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(3))
     got = await all_of(settings(kafka, topic, translator=lambda record: (record.value * 5_000_000,)))

@@ -1,4 +1,4 @@
-"""Passwords, certificates and rights: what is wrong ends the run with one error that says so, at once."""
+"""Wrong passwords, certificates and rights end the run at once, with one clear error."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.guarantee("KS-2")
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker with TLS, a password for Ann, and no rights but those that are granted."""
+    """A broker with TLS, and a user Ann without rights."""
     required(why_not())
     security = kafka_security.KafkaSecurity(users={ANN: PASSWORD}, tls=True, acls=True)
     with KafkaBroker(tmp_path_factory.mktemp("guarded"), security=security) as broker:
@@ -46,7 +46,7 @@ def as_ann(broker: KafkaBroker, listener: str = "SASL_PLAINTEXT", **changes: Any
 
 
 async def error_of(config: Any, notes: Notes | None = None, meanwhile: Callable[[], Awaitable[None]] | None = None) -> str:
-    """Run until it fails, and return what a person is told."""
+    """Run until it fails, and return the error text."""
     try:
         async with playing(config, notes or Notes()) as run:
             async with asyncio.timeout(PATIENCE_SECS):
@@ -76,9 +76,7 @@ async def test_an_unknown_authority(guarded: KafkaBroker, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("speaks", "listener"), [("SSL", "PLAINTEXT"), ("SASL_SSL", "SASL_PLAINTEXT"), ("PLAINTEXT", "SSL")])
-async def test_a_listener_that_speaks_another_protocol(
-    guarded: KafkaBroker, speaks: str, listener: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_listener_of_another_protocol(guarded: KafkaBroker, speaks: str, listener: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.kafka.client.connect._CONNECT_SECS", 1.0)
     sasl = {"mechanism": "PLAIN", "username": ANN, "password": PASSWORD} if speaks.startswith("SASL") else {}
     config = settings(guarded.address(listener), "t", security=KafkaSecurity(protocol=speaks, **sasl))
@@ -87,7 +85,7 @@ async def test_a_listener_that_speaks_another_protocol(
         await notes.until(lambda: any("may be overloaded, expect TLS" in text or "may expect another protocol" in text for text in texts))
 
 
-async def test_a_listener_with_a_password_that_is_not_given(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_password_for_a_listener(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.kafka.client.connect._CONNECT_SECS", 1.0)
     async with playing(settings(guarded.address("SASL_PLAINTEXT"), "t"), notes := Notes()) as run:
         texts = heard(run)
@@ -121,7 +119,7 @@ async def test_rights(guarded: KafkaBroker) -> None:
 
 
 async def forbid(bootstrap: str, resource: Resource, name: str) -> None:
-    """Take all rights on a topic or group away."""
+    """Remove all rights on a topic or group."""
     async with admin(bootstrap) as client:
         await client._send_request(DeleteAclsRequest(resource, name, LITERAL, None, None, ANY, ANY))
 
@@ -150,8 +148,8 @@ KERBEROS = KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="GSSAPI")
 NAMED = r"(?s)mechanism='GSSAPI' needs the package gssapi, which is not installed.*Fix: pip install gssapi. It needs"
 
 
-async def test_gssapi_without_its_library_names_the_package(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever there is a client: a spout, a sink, a command."""
+async def test_gssapi_without_its_library_names_the_missing_package(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spouts, sinks and commands report it."""
     monkeypatch.setitem(sys.modules, "gssapi", None)
     address = guarded.address("SASL_PLAINTEXT")
     assert re.search(NAMED, await error_of(settings(address, "t", security=KERBEROS)))

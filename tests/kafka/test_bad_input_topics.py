@@ -22,12 +22,12 @@ LOOKS: dict[str, Any] = {"client": {"metadata_max_age_ms": 200}}
 
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "..", "x" * 250, "größe"])
-def test_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
+def test_an_impossible_topic_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="is not a valid topic name"):
         KafkaSpoutConfig(brokers="h:1", topics=("t", name), group="g")
 
 
-async def test_topics_that_are_not_there(new_broker: NewBroker) -> None:
+async def test_a_missing_topic_ends_the_run_unless_it_appears_in_time(new_broker: NewBroker) -> None:
     """Given a missing topic at a broker that creates none, then the run ends, unless it appears in time."""
     broker = await asyncio.to_thread(new_broker, settings={"auto.create.topics.enable": "false"})
     config = settings(broker.bootstrap, "late", topic_timeout_secs=0.5)
@@ -42,7 +42,7 @@ async def test_topics_that_are_not_there(new_broker: NewBroker) -> None:
         await notes.until(lambda: len(notes.got) == 10)
 
 
-async def test_a_pattern_that_nothing_is_like_is_told(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_pattern_without_topics_is_reported(kafka: str, new_topic: NewTopic) -> None:
     begin = fresh_name("later")
     async with playing(settings(kafka, "", pattern=f"{begin}.*", **LOOKS), notes := Notes()) as run:
         texts = heard(run)
@@ -54,7 +54,7 @@ async def test_a_pattern_that_nothing_is_like_is_told(kafka: str, new_topic: New
 
 @pytest.mark.parametrize("membership", ["group", "assign"])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
-async def test_partitions_that_are_added_are_read(kafka: str, new_topic: NewTopic, membership: str, guarantee: str) -> None:
+async def test_added_partitions_are_read(kafka: str, new_topic: NewTopic, membership: str, guarantee: str) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
     config = settings(kafka, topic, membership=membership, guarantee=guarantee, heartbeat_interval_ms=100, **LOOKS)
@@ -70,9 +70,7 @@ async def test_partitions_that_are_added_are_read(kafka: str, new_topic: NewTopi
 
 
 @pytest.mark.guarantee("KS-5")
-async def test_a_partition_that_is_added_later_is_read_from_its_beginning_by_a_spout_that_began_at_the_latest(
-    kafka: str, new_topic: NewTopic
-) -> None:
+async def test_an_added_partition_is_read_from_the_beginning_despite_start_latest(kafka: str, new_topic: NewTopic) -> None:
     """Or what is written before the spout sees it would never be read."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
@@ -95,7 +93,7 @@ async def test_more_tasks_than_partitions_and_an_empty_topic(kafka: str, new_top
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_records_that_are_deleted_while_they_are_held_back(kafka: str, new_topic: NewTopic) -> None:
+async def test_records_deleted_while_the_spout_is_held_back(kafka: str, new_topic: NewTopic) -> None:
     """Given a full partition, when its next records are deleted, then reading continues at the first existing one."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
@@ -117,7 +115,7 @@ async def test_records_that_are_deleted_while_they_are_held_back(kafka: str, new
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("noticed", [True, False])
-async def test_a_topic_that_is_made_anew_while_it_is_read(kafka: str, new_topic: NewTopic, noticed: bool) -> None:
+async def test_a_topic_created_again_while_it_is_read(kafka: str, new_topic: NewTopic, noticed: bool) -> None:
     """Given a deleted topic, when it exists again, whether or not the client noticed, then its new records are read."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
@@ -146,7 +144,7 @@ async def is_there(kafka: str, topic: str) -> bool:
     return True
 
 
-async def test_what_another_program_committed_with_its_metadata(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_commit_of_another_program_with_metadata(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     for metadata in ("stormcell:1:play:!!!", "stormcell:1:play:", "stormcell:9:play:CgID", "stormcell:1:play:////", "\x00ü:::", "x" * 4000):

@@ -71,14 +71,14 @@ async def test_offsets(kafka: str, new_topic: NewTopic, capsys: Captured) -> Non
     assert (foreign["foreign_metadata"], foreign["topology"], foreign["trouble"]) == ("offset of flink", None, "beyond the end")
 
 
-async def test_a_set_of_another_offset_counts_for_nothing(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
+async def test_an_acked_set_of_another_offset_is_ignored(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, group = await words(kafka, new_topic)
     await commit(kafka, group, topic, 2, acked_set.encode("words", 4, [5, 7], 4096)[0])
     [first, _] = (await shown(capsys, "offsets", "--brokers", kafka, "--group", group))["partitions"]
     assert (first["topology"], first["acked"], first["acked_runs"]) == ("words", 0, [])
 
 
-async def test_commits_of_a_topic_that_is_gone(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
+async def test_commits_of_a_deleted_topic(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, group = await words(kafka, new_topic)
     gone = await new_topic(partitions=1)
     await commit(kafka, group, gone, 0)
@@ -87,7 +87,7 @@ async def test_commits_of_a_topic_that_is_gone(kafka: str, new_topic: NewTopic, 
     assert {one["topic"]: one["trouble"] for one in found["partitions"]} in ({topic: None}, {topic: None, gone: "no such topic"})
 
 
-async def test_watch_looks_again(kafka: str, new_topic: NewTopic, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watch_repeats_the_query(kafka: str, new_topic: NewTopic, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, group = await words(kafka, new_topic)
     from engine.cli import kafka_groups
 
@@ -118,7 +118,7 @@ async def test_reset(kafka: str, new_topic: NewTopic, capsys: Captured, target: 
     assert second["committed"] is None
 
 
-async def test_a_reset_keeps_the_topology_however_long_its_name_is(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
+async def test_a_reset_keeps_the_topology_with_a_long_name(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 4, acked_set.encode("名" * 200, 4, [5, 7], 4096)[0])
@@ -139,7 +139,7 @@ async def test_reset_is_refused(kafka: str, new_topic: NewTopic, capsys: Capture
     assert (first["committed"], first["acked"]) == (4, 3)
 
 
-async def test_what_is_not_there(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
+async def test_missing_groups_topics_and_brokers(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, group = await words(kafka, new_topic)
     err = (await printed(capsys, "lag", "--brokers", kafka, "--group", f"{group}x", status=2))[1]
     assert err.splitlines() == [f"Error: group '{group}x' does not exist, or has no commits yet", f"Fix: Did you mean '{group}'?"]
@@ -181,7 +181,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("text", "fault"), FAULTS)
-def test_a_security_file_that_is_wrong(text: str, fault: str, tmp_path: Path, capsys: Captured) -> None:
+def test_a_wrong_security_file(text: str, fault: str, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "kafka.toml").write_text(text)
     options = ["--brokers", "127.0.0.1:1", "--security", str(tmp_path / "kafka.toml")]
     assert run_command_line(["kafka", "lag", *options, "--group", "words"]) == 2

@@ -8,12 +8,12 @@ from engine.kafka.client.errors import is_transient
 pytestmark = pytest.mark.guarantee("KS-2")
 
 
-def test_a_broker_that_does_not_know_of_itself_yet_passes() -> None:
+def test_a_broker_that_does_not_list_itself_yet_is_transient() -> None:
     assert is_transient(AssertionError("Did we not perform bootstrap?"))
     assert not is_transient(AssertionError("something else"))
 
 
-def test_a_name_that_is_like_none_of_many_is_told_what_to_do() -> None:
+def test_an_unknown_name_gets_a_hint() -> None:
     known = [f"orders-{number:02}" for number in range(25)]
     assert nearest_of("orders-7", known).startswith("Did you mean 'orders-")
     some = ", ".join(map(repr, known[:5]))

@@ -20,7 +20,9 @@ LARGE: Final = [f"{number}" * 1000 for number in range(10)]
 
 
 @pytest.mark.parametrize("codec", CODECS)
-async def test_what_a_sink_compresses_a_spout_reads(kafka: str, new_topic: NewTopic, codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_spout_reads_compressed_records_of_a_sink(
+    kafka: str, new_topic: NewTopic, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = await new_topic(partitions=1)
     feeder = fed(LARGE)
     await write(sink_config(kafka, topic, compression=codec), feeder)
@@ -34,7 +36,7 @@ async def test_what_a_sink_compresses_a_spout_reads(kafka: str, new_topic: NewTo
 
 @pytest.mark.guarantee("TX-10")
 @pytest.mark.parametrize("codec", CODECS)
-async def test_what_a_committer_compresses_is_read(kafka: str, new_topic: NewTopic, codec: Codec) -> None:
+async def test_compressed_records_of_a_committer_are_read(kafka: str, new_topic: NewTopic, codec: Codec) -> None:
     topic = await new_topic(partitions=1)
     async with committing(committer_config(kafka, topic, compression=codec), name=fresh_name("words")) as task:
         await task.commit(1, *LARGE)
@@ -42,14 +44,14 @@ async def test_what_a_committer_compresses_is_read(kafka: str, new_topic: NewTop
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-async def test_a_sink_without_the_library_of_its_codec_names_it(kafka: str, codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sink_names_the_missing_library_of_its_codec(kafka: str, codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiokafka.codec.cramjam", None)
     with pytest.raises(ComponentError, match=f"Compression library for {codec} not found") as raised:
         await write(sink_config(kafka, "any", compression=codec), fed(["a"]))
     assert "pip install 'stormcell[kafka]', or only cramjam" in str(raised.value)
 
 
-def test_the_extra_brings_the_codecs() -> None:
+def test_the_extra_installs_the_codecs() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     [client] = extras["kafka"]
     assert client.startswith("aiokafka[lz4,snappy,zstd]")

@@ -41,7 +41,7 @@ async def test_the_contiguous_acked_prefix_is_committed(kafka: str, new_topic: N
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_another_topology_of_the_group_skips_nothing_though_its_name_begins_alike(kafka: str, new_topic: NewTopic) -> None:
+async def test_another_topology_with_a_similar_name_skips_nothing(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     config, notes = settings(kafka, topic), Notes()
@@ -54,7 +54,7 @@ async def test_another_topology_of_the_group_skips_nothing_though_its_name_begin
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_a_set_below_a_name_that_an_older_version_has_cut_is_told_of_and_not_skipped(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_set_of_a_name_cut_by_an_older_version_is_reported_and_unused(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), "名" * 40
     await produce(kafka, topic, range(10))
     config, notes = settings(kafka, topic), Notes()
@@ -72,7 +72,7 @@ async def test_a_set_below_a_name_that_an_older_version_has_cut_is_told_of_and_n
     assert (note.base, note.is_by(name)) == (10, True)
 
 
-async def test_what_is_acked_is_committed_when_the_run_ends(kafka: str, new_topic: NewTopic) -> None:
+async def test_acked_offsets_are_committed_at_the_end_of_the_run(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     config = settings(kafka, topic)
@@ -82,7 +82,7 @@ async def test_what_is_acked_is_committed_when_the_run_ends(kafka: str, new_topi
     assert await all_of(config) == []
 
 
-async def test_commits_are_made_each_period(kafka: str, new_topic: NewTopic) -> None:
+async def test_offsets_are_committed_each_period(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     config, notes = settings(kafka, topic, offset_commit_period_ms=50), Notes()
@@ -91,7 +91,7 @@ async def test_commits_are_made_each_period(kafka: str, new_topic: NewTopic) -> 
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-async def test_holes_are_skipped_over(kafka: str, new_topic: NewTopic, isolation: str) -> None:
+async def test_missing_offsets_are_skipped(kafka: str, new_topic: NewTopic, isolation: str) -> None:
     """Given markers and aborted records between and after the others, when all are acked, then the commit is the end."""
     topic = await new_topic(partitions=1)
     async with AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=topic) as producer:
@@ -106,7 +106,7 @@ async def test_holes_are_skipped_over(kafka: str, new_topic: NewTopic, isolation
 
 
 @pytest.mark.guarantee("KS-3")
-async def test_a_full_partition_is_paused_and_others_flow_on(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_full_partition_is_paused_while_others_continue(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(3000), partition=0)
     await produce(kafka, topic, range(10_000, 13_000), partition=1)
@@ -150,7 +150,7 @@ async def test_a_failure_is_not_repeated_without_the_guarantee(kafka: str, new_t
 
 
 @pytest.mark.guarantee("KS-1")
-async def test_no_guarantee_commits_on_a_timer_whatever_happened(kafka: str, new_topic: NewTopic) -> None:
+async def test_no_guarantee_commits_on_a_timer_despite_failures(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(20))
     config, notes = settings(kafka, topic, guarantee="no_guarantee", offset_commit_period_ms=50), Notes()
@@ -164,7 +164,7 @@ def test_the_client_never_commits() -> None:
         KafkaSpoutConfig(brokers="h:1", topics="t", group="g", client={"enable_auto_commit": True})
 
 
-async def test_metadata_beyond_the_brokers_limit_cost_the_far_end_of_the_set(kafka: str, new_topic: NewTopic) -> None:
+async def test_metadata_above_the_brokers_limit_are_shortened(kafka: str, new_topic: NewTopic) -> None:
     """Given more holes than 4,096 bytes hold, then the commit has the fitting part of the set."""
     topic, chance = await new_topic(partitions=1), Random(1)
     await produce(kafka, topic, range(40_000))

@@ -1,4 +1,4 @@
-"""Commits that a coordinator cannot tell just now: no answer is no commit of nothing (KS-5)."""
+"""Coordinators that load or have moved: an answer without partitions does not mean a group without commits (KS-5)."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ LOADING, MOVED = 14, 16
 
 
 async def nothing() -> None:
-    """There are no rebalances."""
+    """Do nothing, because there are no rebalances."""
 
 
 @pytest.mark.guarantee("KS-5")
 @pytest.mark.parametrize("code", [LOADING, MOVED])
-async def test_a_coordinator_that_loads_its_offsets_or_has_moved_is_asked_again(kafka: str, new_topic: NewTopic, code: int) -> None:
+async def test_a_loading_or_moved_coordinator_is_asked_again(kafka: str, new_topic: NewTopic, code: int) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(9))
     await commit(kafka, f"{topic}-group", topic, 5)

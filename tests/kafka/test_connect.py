@@ -18,12 +18,12 @@ from tests.servers.certificates import Certificates
 from tests.servers.process import HOST
 
 ANSWER_TO_NOBODY = struct.pack(">ii", 4, -1)
-"""Its size, and the number of a request that was never sent: the client hangs up."""
+"""A size, and the number of a request that was never sent. The client closes the connection."""
 
 
 @contextmanager
 def stays_on_the_line(certificates: Certificates) -> Iterator[str]:
-    """A TLS server that answers one client with nonsense, and says no farewell while the block lasts."""
+    """A TLS server that sends one client a wrong answer, and does not end TLS within the block."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.key_and_certificate)
 
@@ -42,7 +42,7 @@ def stays_on_the_line(certificates: Certificates) -> Iterator[str]:
         answering.result().close()
 
 
-def test_a_look_at_a_broker_leaves_no_socket_open(tmp_path: Path) -> None:
+def test_asking_a_broker_leaves_no_open_socket(tmp_path: Path) -> None:
     """Given a broker that does not end TLS, when a loop that asked it ends, then no socket is left."""
     certificates = Certificates.made_in(tmp_path)
     gc.collect()

@@ -22,7 +22,7 @@ US: Final = Membership(7, "us")
 
 
 class Client:
-    """A link that has what it is told to have; notes what it is asked."""
+    """Fake link. Has the given partitions, and records its calls."""
 
     def __init__(self) -> None:
         self.membership = US
@@ -49,7 +49,7 @@ class Client:
 
 
 class Played:
-    """The coroutine's object, one partition of ten records that wait, and the client."""
+    """A consumer loop with one partition of ten waiting records, and its fake client."""
 
     def __init__(self, **changes: Any) -> None:
         self.client: Any = Client()
@@ -66,7 +66,7 @@ class Played:
 
 
 @pytest.mark.guarantee("KS-1")
-async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() -> None:
+async def test_a_deactivation_does_not_lower_commits_of_waiting_records() -> None:
     """At most once: ten records are committed and wait. A lower commit would repeat them after a crash."""
     played = Played(guarantee="at_most_once")
     played.partitions.note_committed({HERE: played.manager.commit_ahead("play", 10, 0)})
@@ -75,7 +75,7 @@ async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() ->
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_a_sign_of_life_that_fails_leaves_nothing_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_sign_of_life_leaves_no_partition_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that is being opened makes any poll fail. Paused partitions must continue all the same."""
     monkeypatch.setattr(module, "_SIGN_OF_LIFE_SECS", 0.001)
     played = Played(max_poll_records=5)
@@ -91,8 +91,8 @@ async def test_a_sign_of_life_that_fails_leaves_nothing_paused(monkeypatch: pyte
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_what_the_client_has_no_more_is_neither_paused_nor_resumed() -> None:
-    """The client knows of a new assignment, and of a new subscription, some steps before the spout is told."""
+async def test_unassigned_partitions_are_neither_paused_nor_resumed() -> None:
+    """The client has a new assignment or subscription some steps before the spout."""
 
     async def revoked() -> None:
         raise AssertionError
@@ -110,7 +110,7 @@ async def test_what_the_client_has_no_more_is_neither_paused_nor_resumed() -> No
 
 
 @pytest.mark.guarantee("KS-5")
-async def test_an_error_of_a_place_that_is_not_read_any_more_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_of_an_old_position_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client starts at the commit before the spout seeks, and keeps the resulting error until the next poll."""
 
     async def no_find(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Dead letters: what stands in them, and, on a real broker, that each arrives (KS-4, KS-10)."""
+"""Format of dead letters, and their delivery to a real broker (KS-4, KS-10)."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ from tests.tiers import cases
 
 
 def a_letter(record: Any = None, failure: Failure = FAILURE, attempts: int = 4) -> DeadLetter:
-    """One as a spout makes it."""
+    """Return a letter as a spout makes it."""
     return dead_letter_of(record or Record(), failure, attempts, topology="counting", failed_at_ms=1_700_000_001_000)
 
 
@@ -45,7 +45,7 @@ records = st.builds(Record, st.just("words"), st.integers(0, 9), st.integers(0),
 @pytest.mark.guarantee("KS-4")
 @settings(max_examples=cases(50))
 @given(records, failures, st.integers(0, 9))
-def test_a_letter_says_what_was_put_into_it(record: Record, failure: Failure, attempts: int) -> None:
+def test_a_letter_is_read_back(record: Record, failure: Failure, attempts: int) -> None:
     letter = a_letter(record, failure, attempts)
     read = read_dead_letter(as_record(letter))
     assert read == letter
@@ -55,7 +55,7 @@ def test_a_letter_says_what_was_put_into_it(record: Record, failure: Failure, at
 
 @settings(max_examples=cases(50))
 @given(records, failures)
-def test_a_letter_that_dies_again_keeps_its_first_story(record: Record, failure: Failure) -> None:
+def test_a_letter_that_fails_again_keeps_its_first_failure(record: Record, failure: Failure) -> None:
     first = as_record(a_letter(record))
     second = as_record(a_letter(first, failure))
     assert read_dead_letter(second).failure == failure
@@ -63,7 +63,7 @@ def test_a_letter_that_dies_again_keeps_its_first_story(record: Record, failure:
     assert original_headers(second.headers) == first.headers
 
 
-def test_a_letter_that_is_too_large_keeps_its_beginning() -> None:
+def test_a_cut_letter_keeps_the_beginning_of_its_value() -> None:
     cut = a_letter(Record(key=b"k" * 2000, value=b"v" * 5000, headers=(("h", b"x" * 3000),))).cut()
     assert (cut.key, cut.value, cut.headers) == (b"k" * 1024, b"v" * 1024, ())
     read = read_dead_letter(as_record(cut))
@@ -73,7 +73,7 @@ def test_a_letter_that_is_too_large_keeps_its_beginning() -> None:
     assert (nothing.key, nothing.value, nothing.headers) == (None, None, (("trace", b"17"),))
 
 
-def test_what_is_no_letter_is_told_apart() -> None:
+def test_a_record_that_is_not_a_letter_is_recognized() -> None:
     assert not is_dead_letter(Record())
     assert original_headers(Record().headers) == Record().headers
     with pytest.raises(UsageError, match=r"words\[3\] offset 17 is no dead letter"):
@@ -91,7 +91,7 @@ def test_a_damaged_letter_is_read_as_far_as_it_goes() -> None:
 
 
 @pytest.mark.guarantee("KS-4")
-async def test_letters_arrive_and_only_then_are_done(kafka: str, new_topic: NewTopic) -> None:
+async def test_letters_are_done_only_after_they_are_written(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     async with burying(kafka, topic) as (letters, reported):
         contents = [(b"k", b"v"), (None, b"v"), (b"k", None), (None, None)]
@@ -104,7 +104,7 @@ async def test_letters_arrive_and_only_then_are_done(kafka: str, new_topic: NewT
         assert reported == []
 
 
-async def test_a_letter_too_large_is_cut_and_the_others_are_whole(kafka: str, new_topic: NewTopic) -> None:
+async def test_only_letters_above_the_limit_are_cut(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1, settings={"max.message.bytes": "3000"})
     async with burying(kafka, topic) as (letters, _):
         sizes = [random.Random(size).choice((10, 500, 4000)) for size in range(40)] + [2_000_000]

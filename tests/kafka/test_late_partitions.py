@@ -1,4 +1,4 @@
-"""A spout that stops at the end, and is given the partitions of a member that goes."""
+"""A spout that stops at the end, and gets the partitions of a leaving member."""
 
 from typing import Any
 
@@ -13,14 +13,15 @@ from tests.servers.kafka_fixtures import NewTopic
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_a_task_that_has_ended_reads_what_a_member_leaves_behind(
+async def test_an_ended_task_reads_the_partitions_of_a_leaving_member(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given three members for two partitions, when the middle one leaves, then the idle task reads its partition."""
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(10), partition=0)
     await produce(kafka, topic, range(10, 20), partition=1)
-    config, notes = settings(kafka, topic, assignor="roundrobin", stop_at_end=True, heartbeat_interval_ms=100), Notes()
+    times: dict[str, Any] = {"heartbeat_interval_ms": 100, "revoke_drain_ms": 100.0}
+    config, notes = settings(kafka, topic, assignor="roundrobin", stop_at_end=True, **times), Notes()
     ended, rest = set[KafkaSpout](), KafkaSpout.rest
 
     def noted_rest(spout: KafkaSpout) -> None:

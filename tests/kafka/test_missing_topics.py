@@ -22,6 +22,8 @@ from tests.servers.kafka_fixtures import NewBroker, NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-12")
 SOON: Final[dict[str, Any]] = {"metadata_max_age_ms": 100}
+QUICK_COMMITS: Final = ("engine.kafka.client.consumer_link.COMMIT_TIMEOUT_SECS", 0.5)
+"""A revoke and a stop commit, and no commit for a deleted topic succeeds."""
 
 Use = Callable[[str, str, str], Awaitable[object]]
 
@@ -68,7 +70,7 @@ USES: Final = (spout, spout_without_group, batch_spout, dead_letters, sink, sink
 
 
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
-async def test_a_missing_topic_is_not_made_by_who_uses_it(
+async def test_no_user_of_a_missing_topic_creates_it(
     kafka: str, new_topic: NewTopic, use: Use, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Given brokers that create topics on request, then a missing one stays missing, and is not logged repeatedly."""
@@ -80,7 +82,7 @@ async def test_a_missing_topic_is_not_made_by_who_uses_it(
     assert not [one for one in caplog.records if one.name.startswith("aiokafka") and missing in one.getMessage()]
 
 
-async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_commands_create_no_topics(kafka: str, new_topic: NewTopic, capsys: pytest.CaptureFixture[str]) -> None:
     missing, dead = fresh_name("missing"), await new_topic(partitions=1)
     await write_letters(kafka, dead, [dead_letter_of(missing, 1)])
     brokers = ("--brokers", kafka)
@@ -95,9 +97,10 @@ async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: 
 
 @pytest.mark.parametrize("membership", ["group", "assign"])
 @pytest.mark.deep
-async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_anew(
-    kafka: str, new_topic: NewTopic, membership: str, caplog: pytest.LogCaptureFixture
+async def test_a_topic_deleted_while_it_is_read_is_reported_and_not_created(
+    kafka: str, new_topic: NewTopic, membership: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(*QUICK_COMMITS)
     caplog.set_level(logging.WARNING, "engine.kafka")
     topic, other = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
@@ -119,7 +122,10 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
 
 @pytest.mark.parametrize("membership", ["group", "assign"])
 @pytest.mark.deep
-async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(kafka: str, new_topic: NewTopic, membership: str) -> None:
+async def test_a_deleted_topic_that_does_not_come_back_ends_the_run(
+    kafka: str, new_topic: NewTopic, membership: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*QUICK_COMMITS)
     topic, other = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     times: dict[str, Any] = {"heartbeat_interval_ms": 100, "topic_timeout_secs": 0.5, "client": SOON}
@@ -136,7 +142,7 @@ async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(kafka
         await delete_it_while_it_is_read()
 
 
-async def test_a_topic_that_comes_late_is_announced_to_who_reads(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_late_topic_is_announced_to_its_reader(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "engine.kafka")
     topic = fresh_name("late")
     async with playing(settings(kafka, topic), notes := Notes()) as run:
@@ -148,7 +154,7 @@ async def test_a_topic_that_comes_late_is_announced_to_who_reads(kafka: str, cap
     assert f"topic {topic!r} exists now" in caplog.text
 
 
-async def test_a_topic_of_a_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_late_topic_of_a_pattern_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "engine.kafka")
     begin = fresh_name("later")
     first = await create_topic(kafka, f"{begin}-1", partitions=1)
@@ -162,7 +168,7 @@ async def test_a_topic_of_a_pattern_that_comes_late_is_announced(kafka: str, cap
     assert f"topic {first!r} exists now" not in caplog.text
 
 
-async def test_a_topic_of_a_batch_spouts_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_late_topic_of_a_batch_spouts_pattern_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "engine.kafka")
     begin = fresh_name("later")
     async with coordinating(KafkaTransactionalSpout(batch_settings(kafka, "", pattern=f"{begin}.*", refresh_ms=50.0))) as coordinator:
@@ -173,7 +179,7 @@ async def test_a_topic_of_a_batch_spouts_pattern_that_comes_late_is_announced(ka
 
 
 @pytest.mark.guarantee("KS-10")
-async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_late_topic_is_announced_to_its_writer(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "engine.kafka")
     topic, feeder = fresh_name("late"), fed(["a"])
     writing = asyncio.create_task(write(sink_config(kafka, topic, topic_timeout_secs=30.0), feeder))
@@ -187,9 +193,7 @@ async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, ca
 
 @pytest.mark.guarantee("KS-10")
 @pytest.mark.deep
-async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_that_time(
-    new_broker: NewBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_time_without_a_broker_does_not_count_for_a_missing_topic(new_broker: NewBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Given a broker that is away for longer than `topic_timeout_secs`, when broker and topic come, then all is written."""
     broker = await asyncio.to_thread(new_broker)
     feeder = fed(["a"])
@@ -204,7 +208,7 @@ async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_t
 
 
 @pytest.mark.guarantee("KS-10")
-async def test_what_is_for_a_topic_that_was_deleted_waits_until_it_is_made_anew(
+async def test_records_for_a_deleted_topic_wait_until_it_is_created_again(
     kafka: str, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic, feeder = await new_topic(partitions=1), Feeder("value", max_retries=1000)

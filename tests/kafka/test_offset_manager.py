@@ -27,14 +27,14 @@ def records(*offsets: int) -> list[Any]:
 
 
 def window(*offsets: int, start: int = 0, limit: int = 100, **how: Any) -> OffsetManager:
-    """A manager that was fed these."""
+    """Return a manager that was fed these offsets."""
     manager = OffsetManager(PARTITION, start, limit=limit, **how)
     manager.feed(records(*offsets))
     return manager
 
 
 def emit(manager: OffsetManager) -> dict[int, Entry]:
-    """All that it emits, by offset."""
+    """Return all emitted entries, by offset."""
     return {entry.offset: entry for entry in iter(manager.take, None)}
 
 
@@ -53,7 +53,7 @@ def committed(manager: OffsetManager) -> tuple[int, tuple[int, ...]]:
 
 
 def after(manager: OffsetManager, most_bytes: int = PLENTY) -> Commit:
-    """The commit that it makes now, which the broker has."""
+    """Commit, and return the commit."""
     commit = manager.next_commit("words", most_bytes, carries_set=True)
     assert commit is not None
     manager.note_committed(commit)
@@ -61,7 +61,7 @@ def after(manager: OffsetManager, most_bytes: int = PLENTY) -> Commit:
 
 
 @pytest.mark.guarantee("KS-2")
-def test_a_commit_ends_before_the_first_record_that_is_not_acked_whatever_came_first() -> None:
+def test_a_commit_ends_before_the_first_record_without_an_ack() -> None:
     manager = window(5, 6, 7, 8, start=5)
     entries = emit(manager)
     ack(entries, 8, 6)
@@ -73,7 +73,7 @@ def test_a_commit_ends_before_the_first_record_that_is_not_acked_whatever_came_f
 
 
 @pytest.mark.guarantee("KS-2")
-def test_what_was_fetched_and_not_emitted_is_not_below_a_commit() -> None:
+def test_fetched_records_that_were_not_emitted_are_not_committed() -> None:
     manager = window(0, 1, 2)
     first = manager.take()
     assert first is not None
@@ -83,7 +83,7 @@ def test_what_was_fetched_and_not_emitted_is_not_below_a_commit() -> None:
 
 @pytest.mark.guarantee("KS-2")
 @pytest.mark.parametrize("offsets", [(10, 13, 20), (12, 19), (18,)])
-def test_offsets_that_never_existed_are_passed(offsets: tuple[int, ...]) -> None:
+def test_offsets_that_never_existed_are_skipped(offsets: tuple[int, ...]) -> None:
     manager = window(*offsets, start=10)
     manager.reach(25)
     ack(emit(manager), *offsets)
@@ -91,7 +91,7 @@ def test_offsets_that_never_existed_are_passed(offsets: tuple[int, ...]) -> None
 
 
 @pytest.mark.guarantee("KS-2")
-def test_a_hole_alone_is_committed_and_a_smaller_position_is_without_effect() -> None:
+def test_a_gap_alone_is_committed_and_a_lower_position_ignored() -> None:
     manager = window(start=10, committed=10)
     manager.reach(17)
     manager.reach(12)
@@ -99,20 +99,20 @@ def test_a_hole_alone_is_committed_and_a_smaller_position_is_without_effect() ->
 
 
 @pytest.mark.guarantee("KS-2", "KS-7")
-def test_offsets_between_two_acked_records_are_one_run_and_those_at_an_open_one_are_in_none() -> None:
+def test_a_gap_joins_two_acked_records_but_not_an_open_one() -> None:
     manager = window(1, 4, 8, 11, 15, start=0)
     ack(emit(manager), 4, 8, 15)
     assert manager.acked_runs() == [4, 9, 15, 16]
 
 
-def test_what_is_known_already_is_not_taken_in_again() -> None:
+def test_known_records_are_not_added_again() -> None:
     manager = window(3, 4, 5, start=4)
     assert manager.feed(records(4, 5, 6)) == 1
     assert list(emit(manager)) == [4, 5, 6]
 
 
 @pytest.mark.guarantee("KS-2")
-def test_hostile_orders_of_verdicts_count_once() -> None:
+def test_repeated_verdicts_count_once_in_any_order() -> None:
     manager = window(0, 1)
     entries = emit(manager)
     ack(entries, 1, 1)
@@ -127,7 +127,7 @@ def test_hostile_orders_of_verdicts_count_once() -> None:
 
 
 @pytest.mark.guarantee("KS-6")
-def test_verdicts_after_the_partition_was_given_up_have_no_effect() -> None:
+def test_verdicts_after_the_partition_is_closed_have_no_effect() -> None:
     manager = window(0, 1, 2)
     entries = emit(manager)
     manager.fail(entries[1])
@@ -140,7 +140,7 @@ def test_verdicts_after_the_partition_was_given_up_have_no_effect() -> None:
 
 
 @pytest.mark.guarantee("KS-6")
-def test_a_revoke_is_told_when_the_last_record_in_flight_has_its_verdict_or_the_partition_went_away() -> None:
+def test_quiet_is_reported_after_the_last_verdict_or_the_close() -> None:
     told: list[str] = []
     manager = window(0, 1, 2)
     entries = emit(manager)
@@ -163,7 +163,7 @@ def test_a_revoke_is_told_when_the_last_record_in_flight_has_its_verdict_or_the_
 
 
 @pytest.mark.guarantee("KS-3")
-def test_what_counts_is_what_stands_beyond_the_commit_not_what_is_open() -> None:
+def test_a_partition_is_full_by_offsets_beyond_the_commit() -> None:
     manager = window(*range(10), limit=10, committed=0)
     entries = emit(manager)
     assert (manager.uncommitted, manager.is_full, manager.wants_commit) == (10, True, False)
@@ -176,7 +176,7 @@ def test_what_counts_is_what_stands_beyond_the_commit_not_what_is_open() -> None
 
 
 @pytest.mark.guarantee("KS-3")
-def test_what_is_acked_while_a_commit_is_under_way_is_not_in_it() -> None:
+def test_acks_during_a_commit_belong_to_the_next_one() -> None:
     manager = window(*range(10), limit=10, committed=0)
     entries = emit(manager)
     ack(entries, 0, 1)
@@ -212,7 +212,7 @@ def test_the_next_owner_emits_exactly_what_is_not_acked() -> None:
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("fetched", range(12))
-def test_a_commit_before_all_of_the_set_was_read_keeps_the_rest_of_it(fetched: int) -> None:
+def test_a_commit_keeps_the_part_of_the_set_that_was_not_read_yet(fetched: int) -> None:
     manager = window(*range(fetched), committed=0, skips=(1, 3, 5, 9))
     assert committed(manager) == (0, (1, 3, 5, 9))
     ack(emit(manager), *([0] if fetched else []))
@@ -220,7 +220,7 @@ def test_a_commit_before_all_of_the_set_was_read_keeps_the_rest_of_it(fetched: i
 
 
 @pytest.mark.guarantee("KS-7")
-def test_what_of_the_set_is_behind_a_hole_is_in_no_commit() -> None:
+def test_the_part_of_the_set_that_no_longer_exists_is_not_committed() -> None:
     manager = window(0, committed=0, skips=(1, 3, 5, 9))
     emit(manager)
     manager.reach(7)
@@ -231,7 +231,7 @@ def test_what_of_the_set_is_behind_a_hole_is_in_no_commit() -> None:
 
 
 @pytest.mark.guarantee("KS-7")
-def test_there_is_nothing_to_commit_where_the_broker_has_it_all() -> None:
+def test_there_is_no_commit_without_changes() -> None:
     manager = window(0, 1, 2, committed=0)
     entries = emit(manager)
     assert manager.next_commit("words", PLENTY, carries_set=True) is None  # of another program's metadata nothing is known
@@ -257,7 +257,7 @@ def test_without_the_set_and_without_room_only_the_offset_is_committed() -> None
 
 
 @pytest.mark.guarantee("KS-7")
-def test_what_has_no_room_in_the_metadata_is_left_out_from_the_far_end_and_counted() -> None:
+def test_offsets_without_room_in_the_metadata_are_left_out_and_counted() -> None:
     manager = window(*range(2000))
     ack(emit(manager), *range(1, 2000, 2))
     commit = manager.next_commit("words", 256, carries_set=True)
@@ -274,7 +274,7 @@ def test_what_has_no_room_in_the_metadata_is_left_out_from_the_far_end_and_count
 
 
 @pytest.mark.guarantee("KS-1")
-def test_at_most_once_counts_what_is_committed_before_it_is_fed() -> None:
+def test_at_most_once_counts_records_committed_before_they_are_fed() -> None:
     manager = window(0, 1, committed=2, limit=3)
     commit = manager.commit_ahead("words", 5, 3)
     assert (commit.offset, acked_set.decode(commit.metadata)) == (5, acked_set.CommitNote("words", 5, ()))
@@ -287,7 +287,7 @@ def test_at_most_once_counts_what_is_committed_before_it_is_fed() -> None:
 
 
 @pytest.mark.guarantee("KS-1")
-def test_a_commit_ahead_that_was_cut_off_is_taken_back() -> None:
+def test_an_interrupted_commit_ahead_is_taken_back() -> None:
     manager = window(start=2, committed=2)
     assert manager.next_commit("words", PLENTY, carries_set=False) is None
     manager.commit_ahead("words", 5, 3)
@@ -299,7 +299,7 @@ def test_a_commit_ahead_that_was_cut_off_is_taken_back() -> None:
 
 
 @pytest.mark.guarantee("KS-2")
-def test_what_stands_behind_the_end_of_reading_is_below_no_commit() -> None:
+def test_records_after_the_end_of_reading_are_not_committed() -> None:
     manager = window(start=0, committed=0)
     manager.stop_at = 3
     manager.feed(records(0, 1))
@@ -320,7 +320,7 @@ def shuffled(entries: Iterable[Entry], step: int) -> list[Entry]:
 
 @pytest.mark.guarantee("KS-2")
 @pytest.mark.parametrize("skips", [(), (100, 9000)])
-def test_places_are_given_back_and_the_counts_go_on(skips: tuple[int, ...]) -> None:
+def test_entries_are_reused_and_counts_continue(skips: tuple[int, ...]) -> None:
     manager, fed = OffsetManager(PARTITION, 0, limit=10**6, skips=skips), 0
     for length in (4095, 1, 4097, 3000, 9000, 1):
         assert manager.feed(records(*range(fed, fed + length))) == length
@@ -337,7 +337,7 @@ def test_places_are_given_back_and_the_counts_go_on(skips: tuple[int, ...]) -> N
         assert (manager.end, manager.passed, manager.unpassed, manager.waiting, manager.in_flight) == (fed, fed, 0, 0, 0)
 
 
-def test_what_is_done_holds_no_record() -> None:
+def test_done_entries_hold_no_record() -> None:
     manager = window(0, 1, 2)
     entries = emit(manager)
     manager.fail(entries[2])

@@ -23,7 +23,7 @@ def fed(partition: PartitionId, count: int, *, limit: int = 1000) -> OffsetManag
 
 
 def owning(*counts: int, membership: Membership | None = ME, limit: int = 1000) -> Partitions:
-    """Partitions that wait with so many records each."""
+    """Return partitions with so many waiting records each."""
     partitions = Partitions()
     partitions.assign(IDS[: len(counts)], membership)
     for partition, count in zip(IDS, counts, strict=False):
@@ -58,9 +58,7 @@ def numbers(entries: Iterable[Entry]) -> list[int]:
         (Membership(0, "me"), Membership(1, "me"), True),
     ],
 )
-def test_a_generation_follows_only_the_one_just_before_as_the_same_member(
-    before: Membership | None, after: Membership, follows: bool
-) -> None:
+def test_a_generation_follows_only_its_predecessor_of_the_same_member(before: Membership | None, after: Membership, follows: bool) -> None:
     assert after.follows(before) == follows
 
 
@@ -72,7 +70,7 @@ def test_a_negative_generation_is_lost() -> None:
 
 
 @pytest.mark.guarantee("KS-6")
-def test_what_comes_back_in_the_next_generation_is_kept_and_the_rest_given_up_and_closed() -> None:
+def test_partitions_assigned_again_are_kept_and_the_others_closed() -> None:
     partitions = owning(5, 5, 5)
     first, second, third = partitions.owned.values()
     entry = partitions.take()
@@ -94,7 +92,7 @@ def test_what_comes_back_in_the_next_generation_is_kept_and_the_rest_given_up_an
 @pytest.mark.parametrize(
     "membership", [Membership(9, "me"), Membership(8, "another"), Membership(7, "me"), Membership(-1, "me"), Membership(1, "me")]
 )
-def test_after_a_gap_or_as_another_member_everything_begins_from_its_commit(membership: Membership) -> None:
+def test_after_a_gap_or_as_another_member_no_partition_is_kept(membership: Membership) -> None:
     partitions = owning(5, 5)
     before = list(partitions)
     kept, given_up = partitions.assign(IDS[:2], membership)
@@ -104,14 +102,14 @@ def test_after_a_gap_or_as_another_member_everything_begins_from_its_commit(memb
 
 
 @pytest.mark.guarantee("KS-6")
-def test_what_was_lost_once_is_not_kept_later() -> None:
+def test_a_partition_that_was_lost_once_is_not_kept_later() -> None:
     partitions = owning(5)
     partitions.assign([], Membership(8, "me"))
     assert partitions.assign(IDS[:1], Membership(9, "me")) == ([], [])
     assert partitions.opening == {IDS[0]}
 
 
-def test_the_first_assignment_keeps_nothing_and_without_a_group_what_is_held_is_kept() -> None:
+def test_the_first_assignment_keeps_nothing_and_manual_assignment_keeps_all() -> None:
     partitions = Partitions()
     assert partitions.assign(IDS[:2], ME) == ([], [])
     assert partitions.opening == set(IDS[:2])
@@ -133,7 +131,7 @@ def test_between_a_revoke_and_the_next_assignment_nothing_is_emitted() -> None:
 
 
 @pytest.mark.guarantee("KS-7")
-def test_a_partition_that_is_opened_anew_has_lost_all_and_a_commit_of_before_is_not_its() -> None:
+def test_a_reopened_partition_starts_empty_and_ignores_earlier_commits() -> None:
     partitions = owning(10, 3)
     before = partitions.owned[IDS[0]]
     for entry in taken(partitions):
@@ -152,7 +150,7 @@ def test_a_partition_that_is_opened_anew_has_lost_all_and_a_commit_of_before_is_
     assert numbers(taken(partitions)) == [0] * 4
 
 
-def test_closing_gives_all_up() -> None:
+def test_closing_gives_up_all_partitions() -> None:
     partitions = owning(2, 2)
     managers = list(partitions)
     partitions.close_all()
@@ -163,13 +161,13 @@ def test_closing_gives_all_up() -> None:
 # Emitting
 
 
-def test_each_partition_has_its_turn() -> None:
+def test_partitions_take_turns() -> None:
     partitions = owning(3 * TURN, TURN // 2, 3 * TURN)
     turns = [(number, len(list(group))) for number, group in groupby(numbers(taken(partitions)))]
     assert turns == [(0, TURN), (1, TURN // 2), (2, TURN), (0, TURN), (2, TURN), (0, TURN), (2, TURN)]
 
 
-def test_a_partition_that_was_empty_has_its_turn_when_records_come() -> None:
+def test_an_empty_partition_takes_turns_again_when_records_come() -> None:
     partitions = owning(0, 5)
     assert numbers(taken(partitions)) == [1] * 5
     partitions.owned[IDS[0]].feed([SimpleNamespace(offset=0)])
@@ -177,7 +175,7 @@ def test_a_partition_that_was_empty_has_its_turn_when_records_come() -> None:
     assert Partitions().take() is None
 
 
-def test_that_little_waits_is_told_once() -> None:
+def test_the_low_mark_is_reported_once() -> None:
     partitions, told = owning(2 * TURN, 2 * TURN), list[int]()
     partitions.on_low(lambda: told.append(partitions.waiting), below=100)
     while partitions.take() is not None:
@@ -190,7 +188,7 @@ def test_that_little_waits_is_told_once() -> None:
     assert told == [TURN, -1]
 
 
-def test_not_less_than_the_bound_is_not_little() -> None:
+def test_the_bound_itself_is_not_low() -> None:
     partitions, told = owning(10), list[int]()
     partitions.on_low(lambda: told.append(partitions.waiting), below=10)
     partitions.take()
@@ -200,7 +198,7 @@ def test_not_less_than_the_bound_is_not_little() -> None:
 
 
 @pytest.mark.guarantee("KS-7")
-def test_where_all_that_waits_is_done_already_it_is_told_at_once() -> None:
+def test_the_low_mark_is_reported_at_once_if_all_waiting_records_are_done() -> None:
     partitions, told = Partitions(), list[int]()
     partitions.assign(IDS[:1], ME)
     manager = OffsetManager(IDS[0], 0, limit=1000, skips=(1, 50))
@@ -217,14 +215,14 @@ def test_where_all_that_waits_is_done_already_it_is_told_at_once() -> None:
 # Sums over all partitions
 
 
-def test_waiting_in_flight_and_held_are_summed_up() -> None:
+def test_waiting_in_flight_and_held_records_are_summed() -> None:
     partitions = owning(3, 4)
     entries = [entry for entry in (partitions.take(), partitions.take(), partitions.take()) if entry is not None]
     entries[0].manager.fail(entries[0])
     assert (partitions.waiting, partitions.in_flight, partitions.held) == (4, 2, 1)
 
 
-def test_all_is_read_when_each_has_reached_its_end_and_nothing_waits() -> None:
+def test_reading_has_ended_when_each_partition_has_and_no_record_waits() -> None:
     partitions = owning(2, 2)
     for manager in partitions:
         manager.stop_at = 2
@@ -247,7 +245,7 @@ def test_all_is_read_when_each_has_reached_its_end_and_nothing_waits() -> None:
 
 
 @pytest.mark.guarantee("KS-3")
-def test_a_full_partition_is_paused_and_goes_on_when_a_commit_has_freed_something() -> None:
+def test_a_full_partition_is_paused_until_a_commit_makes_room() -> None:
     partitions = owning(5, 4, limit=5)
     full, other = partitions
     assert list(partitions.to_pause()) == [full]
@@ -264,7 +262,7 @@ def test_a_full_partition_is_paused_and_goes_on_when_a_commit_has_freed_somethin
     assert list(partitions.to_resume()) == []
 
 
-def test_only_what_the_broker_does_not_have_is_committed() -> None:
+def test_unchanged_offsets_are_not_committed_again() -> None:
     partitions = owning(2, 2)
     commits = commits_of(partitions, "words", 4096, carries_set=True)
     assert {partition: commit.offset for partition, commit in commits.items()} == {IDS[0]: 0, IDS[1]: 0}

@@ -19,7 +19,7 @@ async def numbers_in_each(kafka: str, topic: str, partitions: int, count: int) -
     return list(range(partitions * count))
 
 
-async def test_what_is_in_flight_through_a_rebalance_is_not_done_twice(kafka: str, new_topic: NewTopic) -> None:
+async def test_records_in_flight_through_a_rebalance_are_not_repeated(kafka: str, new_topic: NewTopic) -> None:
     """Given records in flight that settle within the drain, when a member joins and leaves, then each is emitted once."""
     topic = await new_topic(partitions=4)
     everything = await numbers_in_each(kafka, topic, 4, 500)
@@ -38,7 +38,7 @@ async def test_what_is_in_flight_through_a_rebalance_is_not_done_twice(kafka: st
     assert sorted(first.got + second.got) == everything
 
 
-async def test_a_kept_partition_keeps_what_is_in_flight(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_kept_partition_keeps_its_records_in_flight(kafka: str, new_topic: NewTopic) -> None:
     """Given a record that outlives the drain, when its partition is kept, then no record is repeated."""
     topic = await new_topic(partitions=2)
     everything = await numbers_in_each(kafka, topic, 2, 100)
@@ -62,7 +62,7 @@ async def test_a_kept_partition_keeps_what_is_in_flight(kafka: str, new_topic: N
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_with_the_set_only_what_is_in_flight_moves(kafka: str, new_topic: NewTopic) -> None:
+async def test_with_the_acked_set_only_records_in_flight_are_repeated(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     await numbers_in_each(kafka, topic, 2, 100)
     config = settings(kafka, topic, revoke_drain_ms=50.0, heartbeat_interval_ms=100)
@@ -77,7 +77,7 @@ async def test_with_the_set_only_what_is_in_flight_moves(kafka: str, new_topic: 
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_every_second_record_of_many_moves_and_no_other(kafka: str, new_topic: NewTopic) -> None:
+async def test_only_the_open_half_of_many_records_is_repeated(kafka: str, new_topic: NewTopic) -> None:
     """Given every second of 20,000 records in flight, when another member resumes at the commit, then it emits only these."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(20_000))
@@ -141,7 +141,7 @@ async def test_a_stateful_topology_commits_its_checkpoint_at_a_revoke(kafka: str
 
 
 @pytest.mark.guarantee("KS-9")
-async def test_what_is_seen_of_each_partition(kafka: str, new_topic: NewTopic) -> None:
+async def test_gauges_of_each_partition(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     await numbers_in_each(kafka, topic, 1, 100)
     config, notes = settings(kafka, topic, retry_initial_ms=600_000.0, retry_max_ms=600_000.0), Notes()

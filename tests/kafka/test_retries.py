@@ -16,7 +16,7 @@ from tests.servers.kafka_fixtures import NewTopic
 pytestmark = pytest.mark.guarantee("KS-4")
 
 
-async def test_a_failed_record_comes_again_and_holds_nobody_up(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_failed_record_is_retried_and_does_not_block_others(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
     config, notes = settings(kafka, topic, retry_initial_ms=1500.0, retry_max_ms=1500.0), Notes()
@@ -28,8 +28,8 @@ async def test_a_failed_record_comes_again_and_holds_nobody_up(kafka: str, new_t
     assert len(got) == 102
 
 
-def test_retries_at_any_distance_are_made_on_uvloop(kafka: str, new_topic: NewTopic) -> None:
-    """Its timers know no time where less than half a millisecond is left."""
+def test_retries_after_any_pause_happen_on_uvloop(kafka: str, new_topic: NewTopic) -> None:
+    """`when` of uvloop's timers fails if less than half a millisecond is left."""
 
     async def play() -> list[int]:
         topic = await new_topic(partitions=1)
@@ -82,7 +82,7 @@ async def test_a_translator_sees_the_whole_record(kafka: str, new_topic: NewTopi
 
 
 @pytest.mark.guarantee("KS-8")
-async def test_none_skips_a_record_and_it_counts_as_done(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_record_skipped_by_none_counts_as_done(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(1000))
     config = settings(kafka, topic, translator=lambda record: number(record) if int(record.value) % 100 == 0 else None)
@@ -111,7 +111,7 @@ NONSENSE = [lambda record: 7, lambda record: (1, 2), lambda record: ToStream("no
 
 @pytest.mark.guarantee("KS-8")
 @pytest.mark.parametrize("nonsense", NONSENSE)
-async def test_what_a_translator_gets_wrong_is_a_failure_of_that_record_alone(kafka: str, new_topic: NewTopic, nonsense: Any) -> None:
+async def test_a_wrong_result_of_a_translator_fails_only_its_record(kafka: str, new_topic: NewTopic, nonsense: Any) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(6))
     tries: list[int] = []
@@ -130,12 +130,12 @@ async def test_what_a_translator_gets_wrong_is_a_failure_of_that_record_alone(ka
 
 
 def total(values: Any) -> int:
-    """A function of the user's below the translator."""
+    """Function of the user that the translator calls."""
     return int(values["total"])
 
 
 def order(record: Any) -> tuple[int]:
-    """A translator that most records are not made for."""
+    """Translator that fails for most records."""
     try:
         return (total(json.loads(record.value)),)
     except KeyError as error:
@@ -143,7 +143,7 @@ def order(record: Any) -> tuple[int]:
 
 
 @pytest.mark.guarantee("KS-8")
-async def test_what_a_translator_raises_is_reported_with_its_place_its_record_and_the_users_frames(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_translator_error_is_reported_with_offset_record_and_user_frames(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, [(b"k1", '{"total": 7}'), (b"k2", "{'" + 5000 * "x"), (None, '{"sum": 7}'), (b"k4", None)])
     config, notes = settings(kafka, topic, translator=order, max_retries=0, on_give_up="drop"), Notes()
@@ -174,7 +174,7 @@ class Untellable(Exception):
 
 
 @pytest.mark.guarantee("KS-8")
-async def test_an_error_of_a_translator_that_cannot_be_shown_fails_its_record_alone(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_translator_error_without_a_text_fails_only_its_record(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(4))
 
@@ -187,7 +187,7 @@ async def test_an_error_of_a_translator_that_cannot_be_shown_fails_its_record_al
 
 
 @pytest.mark.guarantee("KS-1")
-async def test_at_most_once_repeats_nothing_because_of_a_dead_letter_that_is_on_its_way(
+async def test_at_most_once_repeats_nothing_while_a_dead_letter_is_in_flight(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)

@@ -1,4 +1,4 @@
-"""When a failed record is emitted again: how long it waits, in which order, and what is left out (KS-4)."""
+"""Retries of failed records: their pauses, their order, and skipped entries (KS-4)."""
 
 import random
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from engine.kernel import Entry, settle
 
 
 def failed(count: int, *, failures: int = 1) -> tuple[OffsetManager, list[Entry]]:
-    """Entries that have failed so often, and wait."""
+    """Return waiting entries that have failed so often."""
     manager = OffsetManager(PartitionId("lines", 0), 0, limit=1000)
     manager.feed([SimpleNamespace(offset=offset) for offset in range(count)])
     entries = [entry for entry in iter(manager.take, None) if entry is not None]
@@ -30,20 +30,20 @@ def failed(count: int, *, failures: int = 1) -> tuple[OffsetManager, list[Entry]
     ("failures", "secs"),
     [(1, 0.0), (2, 0.004), (3, 0.008), (4, 0.016), (13, 8.192), (14, 10.0), (64, 10.0), (65, 10.0), (66, 10.0), (2**31 - 1, 10.0)],
 )
-def test_a_record_waits_the_initial_time_then_doubling_periods_at_most_the_most(failures: int, secs: float) -> None:
+def test_a_record_waits_first_secs_then_doubling_periods_up_to_longest_secs(failures: int, secs: float) -> None:
     assert RecordBackoff().wait_secs(failures) == pytest.approx(secs, abs=1e-12)
 
 
 @pytest.mark.guarantee("KS-4")
-def test_the_times_are_the_users() -> None:
-    backoff = RecordBackoff(initial_secs=0.5, period_secs=1.0, most_secs=3.0)
+def test_the_pauses_follow_the_settings() -> None:
+    backoff = RecordBackoff(first_secs=0.5, period_secs=1.0, longest_secs=3.0)
     assert [backoff.wait_secs(failures) for failures in (1, 2, 3, 4)] == [0.5, 2.0, 3.0, 3.0]
-    assert RecordBackoff(initial_secs=20.0).wait_secs(1) == 10.0
+    assert RecordBackoff(first_secs=20.0).wait_secs(1) == 10.0
     assert RecordBackoff(period_secs=1e-300).wait_secs(2**31 - 1) < 1e-200  # type: ignore[operator]
 
 
 @given(failures=st.integers(1, 10_000), period=st.floats(1e-6, 100), most=st.floats(1e-6, 1000))
-def test_no_wait_is_longer_than_the_most_or_shorter_than_the_one_before(failures: int, period: float, most: float) -> None:
+def test_pauses_never_shrink_and_never_exceed_the_longest(failures: int, period: float, most: float) -> None:
     backoff = RecordBackoff(0.0, period, most)
     wait, next_wait = backoff.wait_secs(failures), backoff.wait_secs(failures + 1)
     assert wait is not None
@@ -63,8 +63,8 @@ def test_after_max_retries_a_record_is_given_up(most: int) -> None:
 
 
 @pytest.mark.guarantee("KS-4")
-def test_records_are_due_in_the_order_of_their_times_and_of_their_failures() -> None:
-    service = RetryService(RecordBackoff(initial_secs=1.0))
+def test_records_are_due_by_time_then_in_the_order_of_their_failures() -> None:
+    service = RetryService(RecordBackoff(first_secs=1.0))
     _, entries = failed(60)
     chance, due = random.Random(3), {}
     for entry in entries:
@@ -83,8 +83,8 @@ def test_records_are_due_in_the_order_of_their_times_and_of_their_failures() -> 
 
 
 @pytest.mark.guarantee("KS-4")
-def test_a_record_is_due_at_its_time_and_not_before() -> None:
-    service = RetryService(RecordBackoff(initial_secs=2.0))
+def test_a_record_is_not_due_before_its_time() -> None:
+    service = RetryService(RecordBackoff(first_secs=2.0))
     _, (entry,) = failed(1)
     service.schedule(entry, 10.0)
     assert service.next_due == 12.0
@@ -94,15 +94,15 @@ def test_a_record_is_due_at_its_time_and_not_before() -> None:
 
 
 @pytest.mark.guarantee("KS-4")
-def test_what_could_not_be_buried_waits_the_longest_time_though_its_retries_are_over() -> None:
-    service = RetryService(RecordBackoff(max_retries=0, most_secs=7.0))
+def test_a_record_without_a_dead_letter_waits_the_longest_pause() -> None:
+    service = RetryService(RecordBackoff(max_retries=0, longest_secs=7.0))
     _, (entry,) = failed(1)
     service.postpone(entry, 1.0)
     assert (service.next_due, service.take_due(8.0)) == (8.0, entry)
 
 
 @pytest.mark.guarantee("KS-4", "KS-6")
-def test_what_is_done_or_of_a_partition_that_was_given_up_is_left_out() -> None:
+def test_done_records_and_revoked_partitions_are_skipped() -> None:
     service = RetryService(RecordBackoff())
     lost, lost_entries = failed(3)
     _, kept_entries = failed(3)
@@ -118,7 +118,7 @@ def test_what_is_done_or_of_a_partition_that_was_given_up_is_left_out() -> None:
 
 
 @pytest.mark.guarantee("KS-6")
-def test_forgetting_keeps_the_order_of_the_rest() -> None:
+def test_dropping_revoked_partitions_keeps_the_order_of_the_rest() -> None:
     service = RetryService(RecordBackoff())
     parts = [failed(20) for _ in range(3)]
     chance, due = random.Random(1), {}

@@ -1,4 +1,4 @@
-"""A process that slept beyond its session: who asks, and who goes on."""
+"""A process that slept beyond its session asks the group before it emits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ class Group:
 
 
 class Watched:
-    """A watch, its group, and the time that it sees."""
+    """A watch, its fake group, and its clock."""
 
     def __init__(self) -> None:
         self.secs = 0.0
@@ -46,7 +46,7 @@ class Watched:
         return self.secs
 
     async def looked(self, times: int = 2) -> None:
-        """Wait until the watch has looked so many times more."""
+        """Wait until the watch has checked so many more times."""
         goal = self.looks + times
         await self.until(lambda: self.looks >= goal)
 
@@ -64,7 +64,7 @@ async def watched() -> AsyncIterator[Watched]:
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_after_too_long_a_sleep_nothing_is_emitted_before_the_group_has_answered(watched: Watched) -> None:
+async def test_after_a_sleep_beyond_the_session_nothing_is_emitted_before_a_heartbeat(watched: Watched) -> None:
     watched.secs += MOST_SECS + 0.1
     await watched.until(lambda: watched.group.asked)
     assert watched.partitions.suspended
@@ -73,7 +73,7 @@ async def test_after_too_long_a_sleep_nothing_is_emitted_before_the_group_has_an
     await watched.until(lambda: not watched.partitions.suspended)
 
 
-async def test_a_shorter_sleep_is_none_of_its_business(watched: Watched) -> None:
+async def test_a_shorter_sleep_is_ignored(watched: Watched) -> None:
     watched.secs += MOST_SECS
     await watched.looked()
 
@@ -91,7 +91,7 @@ async def test_a_broker_that_does_not_answer_is_asked_again(watched: Watched) ->
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_who_is_a_member_no_more_goes_on_with_the_next_assignment(watched: Watched) -> None:
+async def test_a_lost_member_continues_with_the_next_assignment(watched: Watched) -> None:
     watched.secs += MOST_SECS + 0.1
     await watched.until(lambda: watched.group.asked)
     watched.group.membership = Membership(-1, "")
@@ -104,7 +104,7 @@ async def test_who_is_a_member_no_more_goes_on_with_the_next_assignment(watched:
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_a_revoke_that_comes_meanwhile_is_not_undone(watched: Watched) -> None:
+async def test_a_revoke_during_the_heartbeat_is_kept(watched: Watched) -> None:
     watched.secs += MOST_SECS + 0.1
     await watched.until(lambda: watched.group.asked)
     watched.partitions.suspend()

@@ -1,4 +1,4 @@
-"""KafkaSink on a real broker: what is written, and when its tuple is acked (KS-10)."""
+"""KafkaSink on a real broker: written records, and the acks of their tuples (KS-10)."""
 
 from collections import Counter
 from typing import Any
@@ -23,8 +23,8 @@ async def test_each_tuple_becomes_a_record_and_is_acked(kafka: str, new_topic: N
     assert Counter(await values(kafka, topic)) == Counter(str(number).encode() for number in range(5000))
 
 
-async def test_key_field_chooses_the_partition_as_java_does(kafka: str, new_topic: NewTopic) -> None:
-    """The partitions of these keys are those of Java's client: aiokafka's producer agrees with it."""
+async def test_the_key_chooses_the_partition_as_in_java(kafka: str, new_topic: NewTopic) -> None:
+    """aiokafka's producer chooses the partitions of Java's client."""
     topic, other = await new_topic(), await new_topic()
     keys = [f"key-{number}" for number in range(200)]
     await write(sink_config(kafka, topic), fed([(key, key) for key in keys], "key", "value"))
@@ -91,7 +91,7 @@ async def test_a_function_names_the_topic(kafka: str, new_topic: NewTopic) -> No
         assert Counter(await values(kafka, topic)) == Counter(str(number).encode() for number in range(which, 300, 3))
 
 
-async def test_a_partitioner_of_the_users_own(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_partitioner_can_be_given(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic()
     seen: list[Any] = []
 
@@ -111,8 +111,8 @@ async def test_several_tasks_write_side_by_side(kafka: str, new_topic: NewTopic)
     assert Counter(await values(kafka, topic)) == Counter(str(number).encode() for number in range(2000))
 
 
-async def test_no_more_is_in_flight_than_allowed(kafka: str, new_topic: NewTopic) -> None:
-    """One record at a time: a record is made after all earlier ones are written, and none is lost."""
+async def test_records_in_flight_stay_within_the_limit(kafka: str, new_topic: NewTopic) -> None:
+    """Given a limit of one record, then each is made after all earlier ones are written, and none is lost."""
     topic, feeder = await new_topic(partitions=1), Feeder("value")
     runs: list[Run] = []
     written_before: list[float] = []
@@ -156,7 +156,7 @@ async def test_ticks_are_not_written(kafka: str, new_topic: NewTopic) -> None:
     assert await values(kafka, topic) == [b"last"]
 
 
-async def test_what_nobody_tracks_is_flushed_when_the_run_ends(kafka: str, new_topic: NewTopic) -> None:
+async def test_untracked_records_are_flushed_at_the_end_of_the_run(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic()
     feeder = Feeder("value")
     for number in range(3000):

@@ -1,4 +1,4 @@
-"""The settings of a sink, and what they make of a tuple: no broker is needed."""
+"""Settings of a sink, error kinds and partitions, without a broker."""
 
 from typing import Any
 
@@ -39,24 +39,24 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
         ({"liner_ms": 3}, "linger_ms"),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_be_meant_are_refused_with_their_fix(changes: dict[str, Any], text: str) -> None:
+def test_contradicting_settings_are_refused_with_a_fix(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         KafkaSinkConfig(**(BASE | changes))
     assert text in str(raised.value)
 
 
-def test_all_faults_come_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
         KafkaSinkConfig(brokers="nowhere", topic=3, on_refused="dead_letter")  # type: ignore[arg-type]
     assert len(raised.value.faults) == 3
 
 
-def test_a_sink_wants_its_config() -> None:
+def test_a_sink_accepts_only_its_config() -> None:
     with pytest.raises(UsageError, match=r"KafkaSink was given 'words'\n.*KafkaSinkConfig\(brokers="):
         KafkaSink("words")  # type: ignore[arg-type]
 
 
-def test_one_acknowledgement_may_do_where_it_is_said() -> None:
+def test_acks_1_is_accepted() -> None:
     config = KafkaSinkConfig(**BASE, client={"acks": 1, "enable_idempotence": False})
     assert config.producer_options()["acks"] == 1
 
@@ -93,7 +93,7 @@ def test_keys_hash_as_in_java() -> None:
         assert java_partition(key, range(1009)) == (hashed & 0x7FFFFFFF) % 1009
 
 
-def test_records_without_a_key_change_the_partition_with_each_batch() -> None:
+def test_each_batch_without_keys_goes_to_another_partition() -> None:
     topic = SinkTopic("words", None)
     topic.update_partitions((0, 1, 2), (0, 2))
     assert [topic.choose_partition(None, None) for _ in range(3)] == [0, 0, 0]
@@ -105,7 +105,7 @@ def test_records_without_a_key_change_the_partition_with_each_batch() -> None:
     assert topic.choose_partition(None, None) == 0
 
 
-def test_a_topic_that_is_gone_for_now_keeps_its_partitions() -> None:
+def test_a_missing_topic_keeps_its_known_partitions() -> None:
     topic = SinkTopic("words", None)
     topic.update_partitions((0, 1), (0, 1))
     topic.update_partitions((), ())

@@ -26,7 +26,7 @@ PASSWORD: Final = "secret"
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker that makes no topics by itself, knows one user, and grants that one only what was granted."""
+    """A broker that creates no topics, and has one user without rights."""
     required(why_not())
     security = BrokerSecurity(users={"writer": PASSWORD}, acls=True)
     with KafkaBroker(tmp_path_factory.mktemp("strict"), settings={"auto.create.topics.enable": "false"}, security=security) as broker:
@@ -42,7 +42,7 @@ def shaken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 
 def as_writer(password: str = PASSWORD) -> KafkaSecurity:
-    """How the user of `strict` connects."""
+    """Return the security settings of the user of `strict`."""
     return KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-256", username="writer", password=password)
 
 
@@ -57,7 +57,7 @@ async def test_a_wrong_password_ends_the_run(strict: KafkaBroker) -> None:
 
 
 async def test_no_right_to_a_topic_ends_the_run(strict: KafkaBroker) -> None:
-    """With the right to see it, the first record is what is refused; without, the topic."""
+    """With DESCRIBE the first record is refused, without it the topic."""
     for name, operations in (("seen", [Operation.DESCRIBE]), ("unseen", [])):
         await create_topic(strict.bootstrap, name)
         await allow(strict.bootstrap, "writer", Resource.TOPIC, name, *operations)
@@ -69,7 +69,7 @@ async def test_no_right_to_a_topic_ends_the_run(strict: KafkaBroker) -> None:
         assert all("TopicAuthorizationFailed" in (failure.error or "") for _, failure in feeder.failed)
 
 
-async def test_dead_letters_that_may_not_be_written_end_the_run_before_it_begins(strict: KafkaBroker) -> None:
+async def test_missing_rights_for_dead_letters_end_the_run_at_its_start(strict: KafkaBroker) -> None:
     await create_topic(strict.bootstrap, "written")
     await allow(strict.bootstrap, "writer", Resource.TOPIC, "written", Operation.WRITE)
     config = sink_config(strict.address("SASL_PLAINTEXT"), "written", security=as_writer(), dead_letter_topic="dead")
@@ -77,13 +77,13 @@ async def test_dead_letters_that_may_not_be_written_end_the_run_before_it_begins
         await write(config, fed(["a"]))
 
 
-async def test_a_topic_that_is_not_there_ends_the_run_before_it_begins(strict: KafkaBroker) -> None:
+async def test_a_missing_topic_ends_the_run_at_its_start(strict: KafkaBroker) -> None:
     with pytest.raises(ComponentError, match="topic 'nowhere' does not exist") as raised:
         await write(sink_config(strict.bootstrap, "nowhere", topic_timeout_secs=0.5), fed(["a"]))
     assert "Create the topic" in str(raised.value)
 
 
-async def test_a_topic_that_a_function_names_and_that_is_not_there_fails_its_tuples(strict: KafkaBroker) -> None:
+async def test_a_missing_topic_named_by_a_function_fails_its_tuples(strict: KafkaBroker) -> None:
     await create_topic(strict.bootstrap, "somewhere")
     feeder = fed(["nowhere", "somewhere", "nowhere"])
     finished = await write(sink_config(strict.bootstrap, lambda tup: tup["value"], topic_timeout_secs=0.3), feeder)
@@ -96,7 +96,7 @@ async def test_a_topic_that_a_function_names_and_that_is_not_there_fails_its_tup
 # Transient errors
 
 
-async def test_no_broker_is_reported_and_waited_for(new_broker: NewBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_absent_broker_is_reported_and_awaited(new_broker: NewBroker, caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     feeder = fed(["a", "b"])
     writing = asyncio.create_task(write(sink_config(f"127.0.0.1:{port}", "late"), feeder))
@@ -117,8 +117,8 @@ async def test_a_run_can_be_cancelled_while_there_is_no_broker(caplog: pytest.Lo
         await writing
 
 
-async def test_nothing_is_acked_before_the_broker_has_it_and_nothing_is_lost(shaken: KafkaBroker) -> None:
-    """A broker that is frozen, goes on, is killed, comes back: tuples wait, none fails, each record is written."""
+async def test_tuples_are_acked_after_the_broker_and_none_is_lost(shaken: KafkaBroker) -> None:
+    """Given a broker that is frozen, thawed, killed and restarted, then tuples wait, none fails, and each record is written."""
     topic = await create_topic(shaken.bootstrap, "tried")
     feeder = Feeder("value")
     count = 0
@@ -152,7 +152,7 @@ async def test_nothing_is_acked_before_the_broker_has_it_and_nothing_is_lost(sha
     assert sorted(map(int, await values(shaken.bootstrap, topic))) == list(range(count))
 
 
-async def test_what_is_not_acknowledged_in_time_fails_and_its_source_sends_it_again(shaken: KafkaBroker) -> None:
+async def test_records_without_an_acknowledgment_in_time_fail_and_are_repeated(shaken: KafkaBroker) -> None:
     topic = await create_topic(shaken.bootstrap, "timed")
     feeder = Feeder("value", max_retries=1000)
 
@@ -173,7 +173,7 @@ async def test_what_is_not_acknowledged_in_time_fails_and_its_source_sends_it_ag
     assert set(await values(shaken.bootstrap, topic)) == {b"first", b"second"}
 
 
-async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: KafkaBroker) -> None:
+async def test_a_sink_closes_in_time_while_no_broker_answers(shaken: KafkaBroker) -> None:
     """Unacknowledged records are not acked, so the source still has them."""
     topic = await create_topic(shaken.bootstrap, "closed")
     feeder = Feeder("value")
@@ -196,7 +196,7 @@ async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: Ka
 # Dead letters
 
 
-async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> None:
+async def test_dead_letters_wait_for_an_absent_broker(shaken: KafkaBroker) -> None:
     await create_topic(shaken.bootstrap, "dead-1")
     async with burying(shaken.bootstrap, "dead-1", request_timeout_ms=500) as (letters, _):
         await letters.send_failed_record(Record(offset=0), FAILURE, 1)
@@ -209,7 +209,7 @@ async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> No
     assert set(found) == {0, 1}
 
 
-async def test_letters_that_are_open_when_it_stops_are_cancelled(shaken: KafkaBroker) -> None:
+async def test_unwritten_letters_are_cancelled_at_the_stop(shaken: KafkaBroker) -> None:
     await create_topic(shaken.bootstrap, "dead")
     async with burying(shaken.bootstrap, "dead", request_timeout_ms=500) as (letters, _):
         shaken.freeze()

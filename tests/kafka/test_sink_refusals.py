@@ -26,7 +26,7 @@ def told(finished: Finished) -> str:
 
 
 def failed(feeder: Feeder) -> list[object]:
-    """The message ids of what failed."""
+    """Return the message ids of failed tuples."""
     return [message_id for message_id, _ in feeder.failed]
 
 
@@ -56,7 +56,9 @@ def why(feeder: Feeder) -> str:
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
-async def test_nonsense_of_a_function_fails_its_tuple_alone(kafka: str, new_topic: NewTopic, changes: dict[str, Any], text: str) -> None:
+async def test_a_wrong_result_of_a_function_fails_only_its_tuple(
+    kafka: str, new_topic: NewTopic, changes: dict[str, Any], text: str
+) -> None:
     topic = await new_topic()
     [(name, wrong)] = changes.items()
     right = {"value": lambda tup: tup["value"], "partitioner": lambda key, partitions, available: 0, "topic": lambda tup: topic}
@@ -101,7 +103,7 @@ async def test_the_dead_letter_of_the_source_says_why_the_sink_failed_it(kafka: 
     assert "MessageSizeTooLargeError" in (letter.failure.error or "")
 
 
-async def test_a_record_larger_than_the_client_takes_fails_alone(kafka: str, new_topic: NewTopic) -> None:
+async def test_only_the_record_above_the_clients_limit_fails(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic()
     feeder = fed(["a", "x" * 5000, "b"])
     finished = await write(sink_config(kafka, topic, max_record_bytes=3000, batch_bytes=3000), feeder)
@@ -111,8 +113,8 @@ async def test_a_record_larger_than_the_client_takes_fails_alone(kafka: str, new
     assert Counter(await values(kafka, topic)) == Counter([b"a", b"b"])
 
 
-async def test_a_record_larger_than_the_topic_takes_fails_alone(kafka: str, new_topic: NewTopic) -> None:
-    """It fails its batch at the broker: the rest is found, by halves, and no sequence number is missing afterwards."""
+async def test_only_the_record_above_the_topics_limit_fails(kafka: str, new_topic: NewTopic) -> None:
+    """The broker refuses the whole batch. The sender finds the record by halving, and leaves no gap in the sequence numbers."""
     topic = await new_topic(partitions=1, settings=SMALL)
     feeder = fed([*map(str, range(300)), "x" * 3000, *map(str, range(300, 600))])
     finished = await write(sink_config(kafka, topic), feeder)
@@ -124,7 +126,7 @@ async def test_a_record_larger_than_the_topic_takes_fails_alone(kafka: str, new_
     assert await values(kafka, topic) == [str(number).encode() for number in range(600)]
 
 
-async def test_batches_larger_than_the_topic_takes_become_smaller(kafka: str, new_topic: NewTopic) -> None:
+async def test_batches_above_the_topics_limit_are_split(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1, settings=SMALL)
     feeder = fed(f"{number:100}" for number in range(2000))
     finished = await write(sink_config(kafka, topic), feeder)
@@ -133,8 +135,8 @@ async def test_batches_larger_than_the_topic_takes_become_smaller(kafka: str, ne
     assert [int(value) for value in await values(kafka, topic)] == list(range(2000))
 
 
-async def test_a_record_too_large_goes_to_the_dead_letters(kafka: str, new_topic: NewTopic) -> None:
-    """Its key and headers stand there, why it is there, and the beginning of its value."""
+async def test_a_record_above_the_limit_becomes_a_dead_letter(kafka: str, new_topic: NewTopic) -> None:
+    """The dead letter has key, headers, the error, and the beginning of the value."""
     topic, dead = await new_topic(partitions=1, settings=SMALL), await new_topic(partitions=1, settings=SMALL)
     config = sink_config(kafka, topic, dead_letter_topic=dead, headers=lambda tup: [("trace", b"17")])
     feeder = fed([("a", "small"), ("b", "x" * 3000), ("c", "small")], "key", "value")
@@ -149,7 +151,7 @@ async def test_a_record_too_large_goes_to_the_dead_letters(kafka: str, new_topic
     assert "MessageSizeTooLargeError" in (letter.failure.error or "")
 
 
-async def test_a_dead_letter_is_whole_where_its_topic_takes_it(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_dead_letter_within_the_topics_limit_is_not_cut(kafka: str, new_topic: NewTopic) -> None:
     topic, dead = await new_topic(partitions=1, settings=SMALL), await new_topic()
     await write(sink_config(kafka, topic, dead_letter_topic=dead), fed(["x" * 3000]))
     [letter] = map(read_dead_letter, await written(kafka, dead))
@@ -157,7 +159,7 @@ async def test_a_dead_letter_is_whole_where_its_topic_takes_it(kafka: str, new_t
     assert letter.value == b"x" * 3000
 
 
-async def test_a_record_too_large_may_be_dropped(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_record_above_the_limit_can_be_dropped(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1, settings=SMALL)
     feeder = fed(["a", "x" * 3000, "b"])
     finished = await write(sink_config(kafka, topic, on_refused="drop"), feeder)
@@ -169,7 +171,7 @@ async def test_a_record_too_large_may_be_dropped(kafka: str, new_topic: NewTopic
 # Invalid
 
 
-async def test_a_compacted_topic_takes_no_record_without_a_key(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_compacted_topic_refuses_records_without_a_key(kafka: str, new_topic: NewTopic) -> None:
     topic, dead = await new_topic(partitions=1, settings={"cleanup.policy": "compact"}), await new_topic()
     feeder = fed([("a", "1"), (None, "2"), ("c", "3")], "key", "value")
     await write(sink_config(kafka, topic, dead_letter_topic=dead), feeder)
@@ -180,7 +182,7 @@ async def test_a_compacted_topic_takes_no_record_without_a_key(kafka: str, new_t
     assert "probably because the topic is compacted" in (letter.failure.error or "")
 
 
-async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, new_topic: NewTopic) -> None:
+async def test_only_the_record_with_a_refused_timestamp_fails(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1, settings={"message.timestamp.before.max.ms": "3600000"})
     config = sink_config(kafka, topic, timestamp_ms=lambda tup: 1_000 if tup["value"] == "old" else None)
     feeder = fed(["a", "old", "b"])
@@ -191,8 +193,8 @@ async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, 
     assert await values(kafka, topic) == [b"a", b"b"]
 
 
-async def test_a_function_that_names_a_topic_of_the_brokers_fails_its_tuples_alone(kafka: str, new_topic: NewTopic) -> None:
-    """Like any named topic that cannot be written. The name may come from the data."""
+async def test_a_function_that_names_an_internal_topic_fails_only_these_tuples(kafka: str, new_topic: NewTopic) -> None:
+    """A topic name may come from the data, so it must not end the run."""
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await commit(kafka, group, topic, 0)  # from now on, if not before, the topic of the commits is there
     feeder = fed([topic, "__consumer_offsets", topic])
@@ -202,7 +204,7 @@ async def test_a_function_that_names_a_topic_of_the_brokers_fails_its_tuples_alo
     assert "topic '__consumer_offsets' is internal to the brokers" in told(finished)
 
 
-async def test_a_sink_of_a_topic_of_the_brokers_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_sink_for_an_internal_topic_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
     await commit(kafka, fresh_name("group"), await new_topic(partitions=1), 0)
     with pytest.raises(ComponentError, match="topic '__consumer_offsets' is internal to the brokers") as raised:
         await write(sink_config(kafka, "__consumer_offsets"), fed(["a"]))

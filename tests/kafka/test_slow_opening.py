@@ -12,7 +12,7 @@ from tests.servers.kafka_fixtures import NewTopic
 
 
 @pytest.mark.guarantee("KS-1")
-async def test_records_that_come_before_their_partition_is_opened_do_not_end_an_at_most_once_run(
+async def test_at_most_once_survives_records_of_a_partition_that_is_not_open_yet(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, came = await new_topic(partitions=1), asyncio.Event()

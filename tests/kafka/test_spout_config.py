@@ -28,7 +28,7 @@ def faults(make: Any, **values: Any) -> tuple[str, ...]:
     return caught.value.faults
 
 
-def test_three_values_are_enough_and_come_to_normal_form() -> None:
+def test_brokers_topics_and_group_are_enough_and_normalized() -> None:
     made = config(brokers=" a:1 , b:65535 ", topics=["x", "y"], client={"metadata_max_age_ms": 5}, revoke_drain_ms=1)
     assert (made.brokers, made.topics) == (("a:1", "b:65535"), ("x", "y"))
     assert (config().brokers, config().topics) == (("127.0.0.1:9092",), ("lines",))
@@ -53,7 +53,7 @@ def test_three_values_are_enough_and_come_to_normal_form() -> None:
         {"heartbeat_interval_ms": 1000, "session_timeout_ms": 3000},
     ],
 )
-def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
+def test_valid_settings_are_accepted(values: dict[str, Any]) -> None:
     made = config(**values)
     assert {name: getattr(made, name) for name in values} == values
 
@@ -116,22 +116,22 @@ def test_each_fault_has_one_clear_text(values: dict[str, Any], fault: str) -> No
 @pytest.mark.parametrize(
     "broker", ["[::1", "[::1:9092", "::1]:9092", "[x]:9092", "\udcff:9092", "a\0b:9092", "..:9092", f"{'a' * 64}:9092", "a b:9092"]
 )
-def test_a_broker_whose_host_can_be_none_is_a_fault(broker: str) -> None:
+def test_an_impossible_host_is_a_fault(broker: str) -> None:
     assert faults(config, brokers=[broker]) == (f"broker {broker!r} is not 'host:port'. Write brokers='127.0.0.1:9092'.",)
 
 
 @pytest.mark.parametrize("topics", [5, None, 1.5])
-def test_topics_that_are_no_names_are_a_fault_and_no_crash(topics: Any) -> None:
+def test_topics_that_are_not_names_are_a_fault(topics: Any) -> None:
     assert faults(config, topics=topics)[0] == f"topics must be names, not {topics!r}."
 
 
-def test_fields_that_are_none_say_what_to_write() -> None:
+def test_wrong_fields_are_reported_with_a_fix() -> None:
     (fault,) = faults(config, fields=5)
     assert fault.startswith("fields: output_fields of stream 'default' must be Fields, not 5 (int). Write ")
 
 
 @pytest.mark.guarantee("KS-2")
-def test_the_client_is_not_let_commit() -> None:
+def test_automatic_commits_of_the_client_are_refused() -> None:
     (fault,) = faults(config, client={"enable_auto_commit": True})
     assert fault == (
         "client option 'enable_auto_commit' cannot be set. "
@@ -141,12 +141,12 @@ def test_the_client_is_not_let_commit() -> None:
 
 
 @pytest.mark.parametrize("option", sorted(_REFUSED))
-def test_an_option_of_the_client_that_is_not_the_users_says_what_to_write(option: str) -> None:
+def test_a_client_option_that_the_spout_sets_is_refused_with_a_fix(option: str) -> None:
     (fault,) = faults(config, client={option: "x"})
     assert re.fullmatch(rf"client option '{option}' cannot be set\. [A-Z].+\.(?:\.\.)?", fault)
 
 
-async def test_no_option_of_the_client_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_client_option_is_passed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 
     def consumer(**options: Any) -> Any:
@@ -158,7 +158,7 @@ async def test_no_option_of_the_client_is_given_twice(monkeypatch: pytest.Monkey
     assert set(given) <= set(_REFUSED)
 
 
-def test_all_faults_are_told_at_once_and_a_wrong_word_names_the_nearest() -> None:
+def test_all_faults_are_reported_at_once_with_the_nearest_words() -> None:
     found = faults(KafkaSpoutConfig, gorup="words", burst=1, start="first", max_retries=-1)
     assert found[0] == "'gorup' is not a setting. Did you mean 'group'?"
     assert found[1].startswith("'burst' is not a setting. ")
@@ -207,7 +207,7 @@ def test_each_fault_of_security_has_one_clear_text(values: dict[str, Any], fault
     assert faults(KafkaSecurity, **values) == (fault,)
 
 
-def test_what_is_given_reaches_the_client() -> None:
+def test_settings_reach_the_client() -> None:
     context = ssl.create_default_context()
     assert KafkaSecurity().client_options() == {"security_protocol": "PLAINTEXT"}
     assert KafkaSecurity(**SASL, ssl_context=context).client_options() == {

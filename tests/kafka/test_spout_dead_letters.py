@@ -19,7 +19,7 @@ async def letters(kafka: str, topic: str, count: int) -> list[Any]:
         return [read_dead_letter(await consumer.getone()) for _ in range(count)]
 
 
-async def test_a_record_that_always_fails_is_committed_once_its_letter_is_written(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_record_that_always_fails_is_committed_after_its_dead_letter(kafka: str, new_topic: NewTopic) -> None:
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, range(50))
     config, notes = settings(kafka, topic, max_retries=2, dead_letter_topic=dead), Notes()
@@ -31,7 +31,7 @@ async def test_a_record_that_always_fails_is_committed_once_its_letter_is_writte
     assert letter.attempts == 3
 
 
-async def test_while_the_letters_cannot_be_written_the_record_is_not_done(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_record_is_not_done_while_dead_letters_cannot_be_written(kafka: str, new_topic: NewTopic) -> None:
     """Given dead letters that no broker takes, when a record is given up, then the commit does not pass it."""
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1, settings={"max.message.bytes": "10"})
     await produce(kafka, topic, range(50))
@@ -44,7 +44,7 @@ async def test_while_the_letters_cannot_be_written_the_record_is_not_done(kafka:
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once", "no_guarantee"])
-async def test_a_record_that_cannot_be_read_is_a_letter_too(kafka: str, new_topic: NewTopic, guarantee: str) -> None:
+async def test_an_unreadable_record_becomes_a_dead_letter(kafka: str, new_topic: NewTopic, guarantee: str) -> None:
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, ['{"n": 1}', "not json", '{"n": 3}'])
     retries = {"max_retries": 1} if guarantee == "at_least_once" else {}

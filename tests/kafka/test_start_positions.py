@@ -63,7 +63,7 @@ async def begin(settings: KafkaSpoutConfig, commit: tuple[int, str] | None) -> S
         ("timestamp", AT_TIME, 50),
     ],
 )
-async def test_a_start_applies_where_there_is_no_commit_or_none_of_this_topology(start: str, without: int, of_others: int) -> None:
+async def test_start_applies_without_a_commit_of_this_topology(start: str, without: int, of_others: int) -> None:
     settings = config(start=start)
     is_passing = start in ("latest", "uncommitted_latest", "timestamp")
     assert await begin(settings, None) == StartPosition(without, first=FIRST, last=LAST, is_passing=is_passing)
@@ -77,7 +77,7 @@ async def test_a_start_applies_where_there_is_no_commit_or_none_of_this_topology
 
 
 @pytest.mark.guarantee("KS-5")
-async def test_whose_commit_it_is_is_told_where_it_is_used() -> None:
+async def test_the_writer_of_a_used_foreign_commit_is_reported() -> None:
     assert (await begin(config(), (50, OTHERS))).foreign == "other: one"
     assert (await begin(config(), (50, UNKNOWN))).foreign is None
     assert (await begin(config(), (50, MINE))).foreign is None
@@ -89,7 +89,7 @@ async def test_whose_commit_it_is_is_told_where_it_is_used() -> None:
 
 @pytest.mark.guarantee("KS-5", "KS-7")
 @pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
-async def test_a_commit_of_a_later_version_is_this_topologys_and_its_set_is_not_used(start: str) -> None:
+async def test_a_commit_of_a_later_version_is_used_without_its_set(start: str) -> None:
     position = await begin(config(start=start), (50, "stormcell:7:words:whatever it has"))
     assert position == StartPosition(50, 50, first=FIRST, last=LAST)
 
@@ -98,7 +98,7 @@ async def test_a_commit_of_a_later_version_is_this_topologys_and_its_set_is_not_
 @pytest.mark.parametrize(
     ("start", "offset"), [("earliest", FIRST), ("latest", 50), ("uncommitted_earliest", 50), ("uncommitted_latest", 50), ("timestamp", 50)]
 )
-async def test_where_an_older_version_has_cut_the_name_nothing_is_skipped(start: str, offset: int) -> None:
+async def test_a_name_cut_by_an_older_version_skips_no_record(start: str, offset: int) -> None:
     """Given a commit of an unknown topology, then reading begins at an offset that loses no record."""
     name = "words " * 30
     metadata = f"stormcell:1:{quote(name, safe='')[:96]}:{MINE.rsplit(':', 1)[1]}"
@@ -111,7 +111,7 @@ async def test_where_an_older_version_has_cut_the_name_nothing_is_skipped(start:
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
-async def test_the_set_is_used_where_reading_goes_on_at_its_commit(start: str) -> None:
+async def test_the_set_is_used_if_reading_resumes_at_its_commit(start: str) -> None:
     assert await begin(config(start=start), (50, MINE)) == StartPosition(50, 50, MINE, (52, 55, 60, 61), first=FIRST, last=LAST)
     assert await begin(config(start=start), (50, BARE)) == StartPosition(50, 50, BARE, first=FIRST, last=LAST)
 
@@ -138,14 +138,14 @@ async def test_any_other_set_is_dropped_and_counted(settings: dict[str, Any], co
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("start", "offset"), [("earliest", FIRST), ("latest", LAST)])
-async def test_where_a_start_is_applied_the_set_is_dropped_and_counted(start: str, offset: int) -> None:
+async def test_an_applied_start_drops_and_counts_the_set(start: str, offset: int) -> None:
     assert await begin(config(start=start), (50, OTHERS)) == StartPosition(
         offset, dropped=3, first=FIRST, last=LAST, is_passing=start == "latest"
     )
 
 
 @pytest.mark.guarantee("KS-5")
-async def test_each_partition_begins_where_it_does() -> None:
+async def test_each_partition_has_its_own_start() -> None:
     ids = [PartitionId("lines", number) for number in range(4)]
     link = FakeLink({ids[0]: (50, MINE), ids[2]: (7, "")}, {ids[1]: AT_TIME})
     found = await find_start_positions(link, config(start="timestamp"), "words", ids)  # type: ignore[arg-type]
@@ -156,9 +156,7 @@ async def test_each_partition_begins_where_it_does() -> None:
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("out_of_range", "offset"), [("earliest", FIRST), ("latest", LAST), ("fail", FIRST)])
 @pytest.mark.parametrize("committed", [FIRST - 1, LAST + 1])
-async def test_a_commit_that_is_not_among_the_records_is_left_and_its_set_dropped_and_counted(
-    committed: int, out_of_range: str, offset: int
-) -> None:
+async def test_a_commit_out_of_range_is_moved_and_its_set_dropped(committed: int, out_of_range: str, offset: int) -> None:
     metadata = acked_set.encode("words", committed, [committed + 5, committed + 9], 4096)[0]
     position = await begin(config(out_of_range=out_of_range), (committed, metadata))
     is_passing = out_of_range != "fail"
@@ -167,7 +165,7 @@ async def test_a_commit_that_is_not_among_the_records_is_left_and_its_set_droppe
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("committed", [FIRST, LAST - 2])
-async def test_a_commit_at_the_first_record_or_just_before_the_end_is_where_reading_goes_on(committed: int) -> None:
+async def test_a_commit_at_either_end_of_the_records_is_kept(committed: int) -> None:
     metadata = acked_set.encode("words", committed, [committed + 1, committed + 2], 4096)[0]
     position = await begin(config(), (committed, metadata))
     assert (position.offset, position.skips, position.missing) == (committed, (committed + 1, committed + 2), None)
@@ -175,7 +173,7 @@ async def test_a_commit_at_the_first_record_or_just_before_the_end_is_where_read
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("committed", "stop"), [(LAST, LAST + 2), (LAST - 3, LAST + 1), (50, 2**62)])
-async def test_a_set_that_names_records_behind_the_last_one_is_dropped(committed: int, stop: int) -> None:
+async def test_a_set_beyond_the_end_is_dropped(committed: int, stop: int) -> None:
     """Given acked offsets beyond the end of a topic that was created again, then the acked set is dropped."""
     metadata = acked_set.encode("words", committed, [committed + 1, stop], 4096)[0]
     position = await begin(config(), (committed, metadata))
@@ -185,7 +183,7 @@ async def test_a_set_that_names_records_behind_the_last_one_is_dropped(committed
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_where_the_next_offset_is_not_there_the_commit_is_not_asked_for() -> None:
+async def test_a_missing_next_offset_does_not_read_the_commit() -> None:
     link = FakeLink({ID: (50, MINE)}, {})
     found = await find_start_positions(link, config(), "words", [ID], {ID: 2})  # type: ignore[arg-type]
     assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST, is_passing=True)

@@ -35,7 +35,7 @@ OURS, ANOTHERS, FOREIGN = encode("play", 6, [], 4096)[0], encode("other", 6, [],
         ("latest", OURS, 6),
     ],
 )
-async def test_where_reading_begins(kafka: str, new_topic: NewTopic, start: Any, metadata: str | None, begins: int) -> None:
+async def test_start_positions(kafka: str, new_topic: NewTopic, start: Any, metadata: str | None, begins: int) -> None:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     if metadata is not None:
@@ -43,7 +43,7 @@ async def test_where_reading_begins(kafka: str, new_topic: NewTopic, start: Any,
     assert await all_of(settings(kafka, topic, group=group, start=start)) == list(range(begins, 10))
 
 
-async def test_a_time_to_start_at(kafka: str, new_topic: NewTopic) -> None:
+async def test_start_at_a_timestamp(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     async with asyncio.timeout(60):
         from aiokafka import AIOKafkaProducer
@@ -75,7 +75,7 @@ async def test_a_set_is_used_only_with_the_commit_that_carries_it(
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_what_was_acked_above_the_commit_is_not_read_again_by_the_next_owner(kafka: str, new_topic: NewTopic) -> None:
+async def test_the_next_owner_skips_records_acked_above_the_commit(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
     config, notes = settings(kafka, topic), Notes()
@@ -88,7 +88,7 @@ async def test_what_was_acked_above_the_commit_is_not_read_again_by_the_next_own
 
 
 @pytest.mark.guarantee("KS-7")
-async def test_without_the_set_it_is(kafka: str, new_topic: NewTopic) -> None:
+async def test_without_the_acked_set_the_next_owner_reads_them_again(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
     config, notes = settings(kafka, topic, commit_acked_set=False), Notes()
@@ -100,7 +100,7 @@ async def test_without_the_set_it_is(kafka: str, new_topic: NewTopic) -> None:
 
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("policy", "comes"), [("earliest", list(range(6, 10))), ("latest", [])])
-async def test_offsets_that_retention_has_taken(kafka: str, new_topic: NewTopic, policy: str, comes: list[int]) -> None:
+async def test_offsets_deleted_by_retention(kafka: str, new_topic: NewTopic, policy: str, comes: list[int]) -> None:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 2, encode("play", 2, [7, 9], 4096)[0])
@@ -113,7 +113,7 @@ async def test_offsets_that_retention_has_taken(kafka: str, new_topic: NewTopic,
     assert notes.got == comes
 
 
-async def test_offsets_that_are_not_there_can_end_the_run(kafka: str, new_topic: NewTopic) -> None:
+async def test_missing_offsets_can_end_the_run(kafka: str, new_topic: NewTopic) -> None:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 50)
@@ -122,7 +122,7 @@ async def test_offsets_that_are_not_there_can_end_the_run(kafka: str, new_topic:
     assert (await committed(kafka, group, topic)).offset == 50
 
 
-async def test_a_commit_beyond_the_end_goes_on_at_the_earliest(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_commit_beyond_the_end_is_moved_to_the_earliest_offset(kafka: str, new_topic: NewTopic) -> None:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 50)
@@ -140,7 +140,7 @@ async def test_reading_by_assignment_needs_no_group(kafka: str, new_topic: NewTo
 
 @pytest.mark.guarantee("KS-3")
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once", "no_guarantee"])
-async def test_without_a_group_reading_goes_on_beyond_what_may_be_uncommitted(kafka: str, new_topic: NewTopic, guarantee: Any) -> None:
+async def test_without_a_group_max_uncommitted_offsets_stops_nothing(kafka: str, new_topic: NewTopic, guarantee: Any) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
     config = settings(kafka, topic, group=None, membership="assign", guarantee=guarantee, max_uncommitted_offsets=10, max_poll_records=5)
@@ -165,7 +165,7 @@ async def test_topics_by_pattern(kafka: str, new_topic: NewTopic) -> None:
 
 @pytest.mark.guarantee("KS-2")
 @pytest.mark.parametrize("start", ["latest", "uncommitted_latest", "timestamp"])
-async def test_a_beginning_at_the_end_is_committed_before_a_record_is_emitted(kafka: str, new_topic: NewTopic, start: Any) -> None:
+async def test_a_start_at_the_end_is_committed_before_the_first_emit(kafka: str, new_topic: NewTopic, start: Any) -> None:
     """Otherwise a process that dies before its first commit loses records, because the next one begins at a later end."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
@@ -182,7 +182,7 @@ async def test_a_beginning_at_the_end_is_committed_before_a_record_is_emitted(ka
 
 
 @pytest.mark.guarantee("KS-2")
-async def test_a_place_that_reading_was_moved_to_at_the_end_is_committed_as_well(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_position_moved_to_the_end_is_committed_before_the_first_emit(kafka: str, new_topic: NewTopic) -> None:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 50)

@@ -22,20 +22,18 @@ async def not_revoked() -> None:
 
 
 def not_asked(assigned: Collection[PartitionId], membership: Membership | None) -> None:
-    """Nobody reads."""
+    """Ignore the bytes."""
 
 
 async def until_a_fetch_pauses(consumer: AIOKafkaConsumer, poll: Callable[[], Awaitable[object]], caplog: pytest.LogCaptureFixture) -> None:
-    """Poll until a fetch has failed; its pause is so long that whatever comes next comes within it."""
+    """Poll until a fetch has failed. Its pause outlasts the rest of the test."""
     consumer._fetcher._retry_backoff = PATIENCE_SECS
     async with asyncio.timeout(PATIENCE_SECS):
         while "Failed fetch messages" not in caplog.text:
             await poll()
 
 
-async def test_a_fetch_that_pauses_after_an_error_does_not_keep_a_consumer_from_stopping(
-    own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_consumer_stops_while_its_fetch_pauses_after_an_error(own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Given a dead broker, when the consumer stops, then it raises no CancelledError, and leaves no task."""
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     before = asyncio.all_tasks()
@@ -52,7 +50,7 @@ async def test_a_fetch_that_pauses_after_an_error_does_not_keep_a_consumer_from_
     assert asyncio.all_tasks() == before
 
 
-async def test_nor_does_it_keep_the_tools_from_it(own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_consumer_of_the_tools_stops_while_its_fetch_pauses(own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Given the same, when a consumer of the tools stops, then no task of it is left."""
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     before = asyncio.all_tasks()
@@ -69,9 +67,7 @@ async def test_nor_does_it_keep_the_tools_from_it(own_broker: KafkaBroker, caplo
     assert asyncio.all_tasks() == before
 
 
-async def test_a_client_that_has_failed_leaves_nothing_when_it_stops(
-    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_client_leaves_no_tasks_when_it_stops(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a failed fetcher of aiokafka, when the consumer stops, then it raises this error, and leaves no task."""
     topic = await new_topic(partitions=1)
     before = asyncio.all_tasks()

@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]
 
 
 def drawn_seed() -> int:
-    """A new seed, printed where the test fails."""
+    """Return a new seed, and print it for a failure."""
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     return seed
 
 
 async def shown(verdict: Awaitable[Verdict]) -> Verdict:
-    """The verdict, printed; it has no violations."""
+    """Print a verdict, assert that it has no violations, and return it."""
     found = await verdict
     print(found.line())
     assert found.violations == []
@@ -33,7 +33,7 @@ async def shown(verdict: Awaitable[Verdict]) -> Verdict:
 
 
 @pytest.mark.guarantee("KS-2", "KS-4", "KS-6", "KS-7")
-async def test_forced_rebalances_lose_nothing_and_repeat_what_no_commit_could_name(kafka: str, tmp_path: Path) -> None:
+async def test_forced_rebalances_lose_nothing_and_repeat_only_uncommitted_records(kafka: str, tmp_path: Path) -> None:
     verdict = await shown(scenarios.rebalances(kafka, tmp_path, 10, drawn_seed()))
 
     assert verdict.counts["rebalances"] >= 10
@@ -42,7 +42,7 @@ async def test_forced_rebalances_lose_nothing_and_repeat_what_no_commit_could_na
 
 
 @pytest.mark.guarantee("KS-2", "KS-6")
-async def test_without_the_acked_set_nothing_is_lost_either(kafka: str, tmp_path: Path) -> None:
+async def test_rebalances_without_the_acked_set_lose_nothing(kafka: str, tmp_path: Path) -> None:
     verdict = await shown(scenarios.rebalances(kafka, tmp_path, 3, drawn_seed(), commit_acked_set=False))
 
     assert verdict.counts["acked offsets in sets"] == 0
@@ -56,7 +56,7 @@ async def test_a_process_killed_at_a_named_step_loses_nothing(kafka: str, tmp_pa
 
 
 @pytest.mark.guarantee("KS-1")
-async def test_at_most_once_repeats_nothing_at_whatever_step_a_process_is_killed(kafka: str, tmp_path: Path) -> None:
+async def test_at_most_once_repeats_nothing_after_a_kill_at_any_step(kafka: str, tmp_path: Path) -> None:
     steps = [(step, 1) for step in AT_MOST_ONCE_STEPS]
 
     verdict = await shown(scenarios.deaths_at_steps(kafka, tmp_path, steps, drawn_seed(), guarantee="at_most_once"))
@@ -77,14 +77,14 @@ async def test_a_broker_that_is_killed_and_frozen_loses_nothing(new_broker: NewB
 
 
 @pytest.mark.guarantee("CP-10", "KS-6")
-async def test_state_behind_a_killed_spout_counts_all_and_nothing_twice(kafka: str, tmp_path: Path) -> None:
+async def test_state_behind_a_killed_spout_counts_each_record(kafka: str, tmp_path: Path) -> None:
     verdict = await shown(scenarios.state_kills(kafka, tmp_path, 1, drawn_seed()))
 
     assert verdict.counts["counted exactly once"] > 0
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_who_was_paused_beyond_its_session_emits_nothing_before_it_asked_the_group(kafka: str, tmp_path: Path) -> None:
+async def test_a_process_paused_beyond_its_session_asks_the_group_before_it_emits(kafka: str, tmp_path: Path) -> None:
     verdict = await shown(scenarios.pause_with_backlog(kafka, tmp_path, 10_000, drawn_seed()))
 
     two_bursts = 2 * (256 + 32)  # it may be stopped within one; thousands wait
@@ -92,7 +92,7 @@ async def test_who_was_paused_beyond_its_session_emits_nothing_before_it_asked_t
 
 
 @pytest.mark.guarantee("KS-4")
-async def test_one_poison_record_is_passed_once_it_is_in_the_dead_letter_topic(kafka: str, tmp_path: Path) -> None:
+async def test_a_poison_record_is_committed_after_its_dead_letter(kafka: str, tmp_path: Path) -> None:
     verdict = await shown(scenarios.poison(kafka, tmp_path, 10_000, drawn_seed()))
 
     assert verdict.counts["dead letters"] == 2  # the first process died before it knew of its own

@@ -1,4 +1,4 @@
-"""The command line's `kafka` on a real broker: groups with commits, letters in topics, and what commands print of them."""
+"""Commands `kafka …` on a real broker, and dead letters for them."""
 
 import asyncio
 import json

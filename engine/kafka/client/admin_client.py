@@ -17,8 +17,9 @@ from engine.config.validated import validated
 from engine.errors import FatalError, UsageError
 from engine.kafka.client.connect import find_real_error
 from engine.kafka.client.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.client.errors import describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import UnstableOffsetError, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import CommittedOffset, PartitionId
+from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets
 from engine.kafka.client.topic_lookup import disable_topic_creation
 from engine.names import did_you_mean, nearest
 
@@ -87,6 +88,8 @@ def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
     """Translate aiokafka's errors into a FatalError with advice. doing: like "reading topic 'a'"."""
     try:
         yield
+    except UnstableOffsetError:
+        raise  # the brokers do answer, and its text has the advice
     except (errors.KafkaError, OSError) as error:
         if not is_transient(error):
             raise fatal_error(error, doing) from error
@@ -200,7 +203,7 @@ class AdminClient:
         return Group(name, state, tuple(_member(one[0], one[1], one[2], one[4] if is_of_consumers else b"") for one in members))
 
     async def committed(self, group: str) -> Mapping[PartitionId, CommittedOffset]:
-        """Return all commits of a group."""
+        """Return all commits of a group, at once. An open transaction, or one that has just ended, may still change them."""
         with translate_errors(self.config, f"reading the offsets of group {group!r}"):
             # aiokafka's list_consumer_group_offsets ignores this error code: a coordinator that loads would seem to have no commits.
             ask = partial(self._admin._send_request, OffsetFetchRequest(group, None))
@@ -211,6 +214,20 @@ class AdminClient:
             for number, offset, metadata, _ in partitions
             if offset >= 0
         }
+
+    async def stable_offsets(
+        self, group: str, partitions: Collection[PartitionId], limit_secs: float
+    ) -> Mapping[PartitionId, CommittedOffset]:
+        """Return the commits of these partitions after all transactions that write them have ended.
+
+        Raise UnstableOffsetError if one is still open after `limit_secs`.
+        """
+
+        async def send(request: StableOffsetFetch) -> Any:
+            return await self._admin._send_request(request, await self._admin.find_coordinator(group))
+
+        with translate_errors(self.config, f"reading the offsets of group {group!r}"):
+            return await read_stable_offsets(send, group, partitions, limit_secs)
 
     async def commit(self, group: str, commits: Mapping[PartitionId, CommittedOffset]) -> None:
         """Commit for a group from outside. The broker accepts this only if the group has no members."""

@@ -21,8 +21,10 @@ from aiokafka.errors import (
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
+from engine.backoff import Backoff
 from engine.kafka.client.connection import BrokerAccess
-from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.client.partition import CommittedOffset, Membership, PartitionId
+from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets
 from engine.kafka.client.topic_lookup import disable_topic_creation
 
 COMMIT_TIMEOUT_SECS: Final = 10.0
@@ -30,9 +32,8 @@ COMMIT_TIMEOUT_SECS: Final = 10.0
 
 _STOP_TIMEOUT_SECS: Final = 3.0
 _ABANDON_SECS: Final = 1.0
-_RETRY_SECS: Final = 0.1
-_LONGEST_RETRY_SECS: Final = 1.0
-"""Longest pause between two attempts of a commit. aiokafka logs each attempt, so a deleted topic would fill the log."""
+_COMMIT_BACKOFF: Final = Backoff(0.1, 1.0)
+"""Pauses between the attempts of a commit. aiokafka logs each attempt, so short pauses would fill the log."""
 _ASSIGNORS: Final[Mapping[str, type[Any]]] = {
     "sticky": StickyPartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -320,7 +321,7 @@ class ConsumerLink:
         coordinator = self._consumer._coordinator
         offsets = {TopicPartition(*at): OffsetAndMetadata(one.offset, one.metadata) for at, one in commits.items()}
         refused: KafkaError | None = None
-        pause = _RETRY_SECS
+        pauses = _COMMIT_BACKOFF.pauses()
         try:
             async with asyncio.timeout(COMMIT_TIMEOUT_SECS):
                 while True:
@@ -331,17 +332,23 @@ class ConsumerLink:
                         refused = await _refusal(coordinator._do_commit_offsets(None, offsets))
                     if refused is None:
                         return
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_RETRY_SECS)
+                    await asyncio.sleep(next(pauses))
         except TimeoutError:
             raise refused or TimeoutError(f"no broker answered within {COMMIT_TIMEOUT_SECS:g} s") from None
 
-    async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, tuple[int, str]]:
-        """Return the group's commits as (offset, metadata). Partitions without a commit are left out."""
-        if self._config.group is None:
+    async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, CommittedOffset]:
+        """Return the group's commits. Raise UnstableOffsetError after `request_timeout_ms` if a transaction may still change one.
+
+        Such a transaction is of another program: a spout commits outside of transactions.
+        """
+        if self._config.group is None or not partitions:
             return {}
-        found = await self._consumer._coordinator.fetch_committed_offsets([TopicPartition(*partition) for partition in partitions])
-        return {PartitionId(*at): (one.offset, one.metadata) for at, one in found.items() if one.offset >= 0}
+        return await read_stable_offsets(self._ask_coordinator, self._config.group, partitions, self._config.request_timeout_ms / 1000)
+
+    async def _ask_coordinator(self, request: StableOffsetFetch) -> Any:
+        coordinator = self._consumer._coordinator
+        await coordinator.ensure_coordinator_known()
+        return await coordinator._send_req(request)
 
     async def bounds(self, partitions: Collection[PartitionId], end: Literal["earliest", "latest"]) -> Mapping[PartitionId, int]:
         """Return the first offset of each partition, or the offset after its last record."""

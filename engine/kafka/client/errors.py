@@ -3,16 +3,18 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 from aiokafka import errors
 
+from engine.backoff import Backoff
 from engine.errors import EngineError, FatalError
+from engine.kafka.client.partition import PartitionId
 
 Report: TypeAlias = Callable[[BaseException], None]
 
-FIRST_PAUSE_SECS: Final = 0.1
-LONGEST_PAUSE_SECS: Final = 5.0
+BACKOFF: Final = Backoff(0.1, 5.0)
+"""Pauses before the retries of connections, reads and dead letters."""
 _PASSING: Final = (
     errors.KafkaTimeoutError,
     errors.NoBrokersAvailable,
@@ -133,16 +135,32 @@ class KafkaWarning(EngineError):
     """A problem with Kafka that the run survives. It is reported, never raised."""
 
 
+class UnstableOffsetError(errors.KafkaError):  # type: ignore[misc]
+    """An open transaction may still change a committed offset. aiokafka does not know this error of the protocol."""
+
+    errno: ClassVar[int] = 88
+    retriable: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, group: str, partition: PartitionId) -> Self:
+        """Return the error for a partition of a group, with advice."""
+        return cls(
+            f"the offset of topic {partition.topic!r}, partition {partition.partition}, in group {group!r} belongs to a transaction that "
+            "has not ended. The brokers abort the transaction after its transaction.timeout.ms. To end it earlier, start its producer "
+            "again, or use kafka-transactions.sh"
+        )
+
+
 class RetryPolicy:
-    """Waits before each retry, twice as long each time, up to `LONGEST_PAUSE_SECS`. Call `reset()` after a success."""
+    """Waits before each retry, as long as `BACKOFF` says. Call `reset()` after a success."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self.pause_secs = FIRST_PAUSE_SECS
+        self._failures = 0
 
     def reset(self) -> None:
         """Start again with the shortest pause."""
-        self.pause_secs = FIRST_PAUSE_SECS
+        self._failures = 0
 
     async def wait_or_raise(self, error: Exception, doing: str) -> None:
         """Report a transient error and wait. Raise FatalError for any other. doing: like "reading topics 'a'"."""
@@ -150,6 +168,7 @@ class RetryPolicy:
             raise error
         if not is_transient(error):
             raise fatal_error(error, doing)
-        pause, self.pause_secs = self.pause_secs, min(2 * self.pause_secs, LONGEST_PAUSE_SECS)
+        self._failures += 1
+        pause = BACKOFF.pause_secs(self._failures)
         self._report(KafkaWarning(f"{doing} failed: {describe_error(error)}", hint=f"It will be retried in {pause:g} s."))
         await asyncio.sleep(pause)

@@ -14,9 +14,8 @@ from engine.errors import FatalError
 from engine.kafka.client.connect import find_real_error
 from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.errors import (
+    BACKOFF,
     CODECS_HINT,
-    FIRST_PAUSE_SECS,
-    LONGEST_PAUSE_SECS,
     KafkaWarning,
     Report,
     describe_error,
@@ -195,7 +194,7 @@ class ProducerLink:
             ending.add_done_callback(self._ending.discard)
 
     async def _start_one(self) -> _Producer:
-        pause = FIRST_PAUSE_SECS
+        pauses = BACKOFF.pauses()
         while not self._is_stopped:
             try:
                 return await self._try_to_start()
@@ -205,11 +204,10 @@ class ProducerLink:
                 error = await find_real_error(raised, self._config)
                 if send_error_kind(error) != "passing":
                     raise fatal_error(error, self._writing) from error
-                brokers = ",".join(self._config.brokers)
+                brokers, pause = ",".join(self._config.brokers), next(pauses)
                 text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; retry in {pause:g} s"
                 self._report(ConnectionError(text))
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECS)
         raise errors.ProducerClosed("the producer was stopped")
 
     async def _try_to_start(self) -> _Producer:
@@ -254,7 +252,7 @@ class ProducerLink:
             else:
                 hint = f"The lookup is repeated for {timeout_secs:g} s. Topics are never created."
                 self._report_once(reported, "missing", KafkaWarning(f"topic {topic!r} does not exist ({self._writing})", hint=hint))
-            await asyncio.sleep(FIRST_PAUSE_SECS)
+            await asyncio.sleep(BACKOFF.first_secs)
         if topic in client.cluster.internal_topics:
             raise errors.InvalidTopicError(f"topic {topic!r} is internal to the brokers, which accept no records for it")
         if "missing" in reported:

@@ -7,7 +7,7 @@ from aiokafka import errors
 
 from engine.api import TaskContext
 from engine.errors import EngineBug, Failure, FatalError
-from engine.kafka.client.errors import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report, describe_error, fatal_error
+from engine.kafka.client.errors import BACKOFF, Report, describe_error, fatal_error
 from engine.kafka.client.producer_link import ClientConfig, ProducerLink, producer_options
 from engine.kafka.dead_letters.dead_letter import DeadLetter, dead_letter_of
 from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings
@@ -57,7 +57,7 @@ class DeadLetterWriter:
         self._senders: dict[int, PartitionSender] = {}
         self._sender_settings = SenderSettings(context.clock.now, 0.0, DELIVERY_SECS, MOST_BYTES)
         self._open: dict[asyncio.Future[None], _Ticket] = {}
-        self._pause_secs = FIRST_PAUSE_SECS
+        self._failures = 0
         self._pauses: set[asyncio.TimerHandle] = set()
 
     # Life
@@ -145,14 +145,15 @@ class DeadLetterWriter:
 
     def note_written(self, records: list[OutgoingRecord]) -> None:
         """Complete the futures of acknowledged letters."""
-        self._pause_secs = FIRST_PAUSE_SECS
+        self._failures = 0
         for record in records:
             if not record.origin.arrived.done():
                 record.origin.arrived.set_result(None)
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """Retry after a pause, which doubles after each failure."""
-        pause, self._pause_secs = self._pause_secs, min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
+        self._failures += 1
+        pause = BACKOFF.pause_secs(self._failures)
         text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; retry in {pause:g} s"
         self._report(ConnectionError(text))
 

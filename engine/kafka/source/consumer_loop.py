@@ -11,7 +11,7 @@ from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
-from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaWarning, Report, RetryPolicy
+from engine.kafka.client.errors import BACKOFF, KafkaWarning, Report, RetryPolicy
 from engine.kafka.client.partition import Membership, PartitionId
 from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
@@ -297,7 +297,7 @@ class ConsumerLoop:
         if unread:
             self._spout.start_task(self._open(link, unread, self._assignments, unread))
         else:
-            await asyncio.sleep(FIRST_PAUSE_SECS)  # the client repeats the error until a seek
+            await asyncio.sleep(BACKOFF.first_secs)  # the client repeats the error until a seek
 
     # Polling
 
@@ -314,7 +314,7 @@ class ConsumerLoop:
                 self._feed(link, batches)
                 retry_policy.reset()
             except errors.NoOffsetForPartitionError:
-                await asyncio.sleep(FIRST_PAUSE_SECS)  # the partition is being opened
+                await asyncio.sleep(BACKOFF.first_secs)  # the partition is being opened
             except errors.OffsetOutOfRangeError as error:
                 await self._reset(link, error)
             except Exception as error:  # noqa: BLE001 - retried or raised

@@ -11,15 +11,18 @@ _MOST_DOUBLINGS = 64
 
 @dataclass(frozen=True, slots=True)
 class RecordBackoff:
-    """Pauses before the retries of one Kafka record (KS-4), without jitter. Times are in seconds."""
+    """Pauses before the retries of one Kafka record (KS-4), as Storm's spout has them. Times are in seconds.
 
-    initial_secs: float = 0.0
+    Not an `engine.backoff.Backoff`: the first pause is a setting of its own, and the others do not grow from it.
+    """
+
+    first_secs: float = 0.0
     period_secs: float = 0.002
-    most_secs: float = 10.0
+    longest_secs: float = 10.0
     max_retries: int | None = None
 
     def wait_secs(self, failures: int) -> float | None:
-        """Return the wait after the n-th failure: `initial_secs`, then 2^(n-1) periods up to `most_secs`. None means give up.
+        """Return the wait after the n-th failure: `first_secs`, then 2^(n-1) periods up to `longest_secs`. None means give up.
 
         >>> [RecordBackoff().wait_secs(n) for n in (1, 2, 3, 40)]
         [0.0, 0.004, 0.008, 10.0]
@@ -27,9 +30,9 @@ class RecordBackoff:
         if self.max_retries is not None and failures > self.max_retries:
             return None
         if failures == 1:
-            return min(self.initial_secs, self.most_secs)
+            return min(self.first_secs, self.longest_secs)
         doublings: int = min(failures - 1, _MOST_DOUBLINGS)
-        return min(self.period_secs * (1 << doublings), self.most_secs)
+        return min(self.period_secs * (1 << doublings), self.longest_secs)
 
 
 class RetryService:
@@ -53,7 +56,7 @@ class RetryService:
 
     def postpone(self, entry: Entry, now: float) -> None:
         """Schedule an entry after the longest wait, however many retries it had."""
-        self._push(entry, now + self._backoff.most_secs)
+        self._push(entry, now + self._backoff.longest_secs)
 
     def _push(self, entry: Entry, due: float) -> None:
         heapq.heappush(self._heap, (due, next(self._numbers), entry))

@@ -21,6 +21,8 @@ from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, must_
 from engine.transactional import FailedBatch, TransactionAttempt
 
 LOGGER: Final = logging.getLogger("engine.kafka")
+_STABLE_SHARE: Final = 0.9
+"""Part of a batch's time limit in which its stored txid must become stable. The rest is for the error that says why it did not."""
 REFRESH_SECS: Final = 86_400.0
 """Age at which an unchanged txid is stored again. Brokers forget it after offsets.retention.minutes, by default 7 days."""
 
@@ -46,6 +48,8 @@ class BatchWriter:
         self._stored: dict[int, StoredTxid] = {}
         self._stored_of = 0
         """Number of the producer after whose start the txids were read. Its start has ended all earlier transactions."""
+        self._stable_by = 0.0
+        """Time of the event loop at which the stored txids must be stable, for the current batch."""
         self._one_at_a_time = asyncio.Lock()
         self.records_written = context.counter("kafka_records_written")
         self.records_refused = context.counter("kafka_records_refused")
@@ -94,9 +98,10 @@ class BatchWriter:
         Raise FailedBatch for an error that is worth a retry, else FatalError.
         """
         async with self._one_at_a_time:
-            began = self._context.clock.now()
+            began, limit_secs = self._context.clock.now(), self._config.transaction_timeout_ms / 1000
+            self._stable_by = asyncio.get_running_loop().time() + _STABLE_SHARE * limit_secs
             try:
-                async with asyncio.timeout(self._config.transaction_timeout_ms / 1000):
+                async with asyncio.timeout(limit_secs):
                     if await self._must_write(attempt.txid):
                         await self._transact(attempt.txid, output)
             except BaseException as error:
@@ -159,44 +164,66 @@ class BatchWriter:
         return must_write(self._stored, self._owner, txid, writes_unknown=self._config.when_unknown == "write")
 
     async def _read_txids(self) -> None:
-        """Read the stored txids of all tasks. Fence tasks of another parallelism first, so that they cannot change theirs."""
+        """Read the stored txids of all tasks, with retries."""
         producers, retry_policy = self.link.producers, RetryPolicy(_log)
         while True:
             try:
-                stored = await self._stored_by_all()
-                newest = max(stored.values(), default=None)
-                if newest is not None and newest.parallelism != self._owner.parallelism:
-                    await self._fence(newest.parallelism)
-                    stored = await self._stored_by_all()
+                async with connected(self._cluster_config()) as admin:
+                    self._stored = await self._final_txids(admin)
                 break
             except FatalError as error:
                 cause = error.__cause__
                 if not isinstance(cause, Exception) or not is_transient(cause):
                     raise
                 await retry_policy.wait_or_raise(cause, "reading the stored txids")
-        self._stored, self._stored_of = stored, producers
+        self._stored_of = producers
 
-    async def _stored_by_all(self) -> dict[int, StoredTxid]:
+    def _cluster_config(self) -> ClusterConfig:
         config = self._config
         client = {name: value for name, value in config.client.items() if name in OF_ANY_CLIENT}
-        cluster = ClusterConfig(
+        return ClusterConfig(
             brokers=config.brokers,
             security=config.security,
             client=client,
             client_id=self._client_id,
             request_timeout_ms=config.request_timeout_ms,
         )
-        async with connected(cluster) as admin:
-            stored = await self._stored_by(admin, range(self._owner.parallelism))
-            most = max((one.parallelism for one in stored.values()), default=0)
-            return stored | await self._stored_by(admin, range(self._owner.parallelism, most))
 
-    async def _stored_by(self, admin: AdminClient, tasks: Collection[int]) -> dict[int, StoredTxid]:
+    async def _final_txids(self, admin: AdminClient) -> dict[int, StoredTxid]:
+        """Return the stored txids of all tasks after no earlier transaction can change the decision about a batch.
+
+        Tasks of another parallelism are fenced first, which ends their transactions.
+        """
+        # Not stable: a transaction of an earlier parallelism would keep this read waiting until its timeout, instead of being fenced.
+        stored, is_final = await self._stored_by_all(admin, stable=()), False
+        fenced: set[int] = set()
+        while True:
+            newest = max(stored.values(), default=None)
+            if newest is not None and newest.parallelism not in {self._owner.parallelism, *fenced}:
+                await self._fence(newest.parallelism)
+                fenced.add(newest.parallelism)
+            elif is_final:
+                return stored
+            # Stable: this producer's start has ended the transaction of its predecessor, but the stored txid may still be the older one.
+            # Txids of other tasks decide only after a change of parallelism. Else a wait for these tasks would only cost time.
+            stable = range(max(self._owner.parallelism, *fenced)) if fenced else (self._owner.task,)
+            stored, is_final = await self._stored_by_all(admin, stable), True
+
+    async def _stored_by_all(self, admin: AdminClient, stable: Collection[int]) -> dict[int, StoredTxid]:
+        """Return the stored txids of all tasks, by task. stable: tasks whose open transactions are waited for."""
+        stored = await self._stored_by(admin, range(self._owner.parallelism), stable)
+        most = max((one.parallelism for one in stored.values()), default=0)
+        return stored | await self._stored_by(admin, range(self._owner.parallelism, most), stable)
+
+    async def _stored_by(self, admin: AdminClient, tasks: Collection[int], stable: Collection[int]) -> dict[int, StoredTxid]:
+        place, now = PartitionId(self._config.topic, 0), asyncio.get_running_loop().time
         found: dict[int, StoredTxid] = {}
         for task in tasks:
             owner = self._owner._replace(task=task)
-            commits = await admin.committed(owner.group)
-            mine = commits.get(PartitionId(self._config.topic, 0))
+            if task in stable:
+                mine = (await admin.stable_offsets(owner.group, (place,), self._stable_by - now())).get(place)
+            else:
+                mine = (await admin.committed(owner.group)).get(place)
             if mine is not None:
                 found[task] = read_stored_txid(owner, mine.offset, mine.metadata)
         return found

@@ -1,4 +1,4 @@
-"""A group of real processes: started, killed, paused, ended; and a load of numbered records for them."""
+"""A group of real processes that a test starts, kills, pauses and ends, and a load of numbered records."""
 
 import asyncio
 import signal
@@ -26,12 +26,12 @@ TAIL_CHARACTERS: Final = 3000
 
 
 class Load:
-    """Appends the numbers 0, 1, 2… to a topic, so many a second, until it is stopped."""
+    """Appends the numbers 0, 1, 2… to a topic at a rate, until `stop`."""
 
     def __init__(self, brokers: str, topic: str, rate: float) -> None:
         self.brokers, self.topic, self.rate = brokers, topic, rate
         self.numbers: dict[Place, int] = {}
-        """Places of the records by the broker's answers."""
+        """Numbers by place, from the broker's answers."""
         self.count = 0
         self._unsent = 0
         self._task: asyncio.Task[None] | None = None
@@ -41,13 +41,13 @@ class Load:
         self._task = asyncio.create_task(self._produce())
 
     async def stop(self) -> None:
-        """End, when the broker has all."""
+        """Stop, after the broker has acknowledged all records."""
         self.rate = 0
         if self._task is not None:
             await self._task
 
     async def produce(self, count: int) -> None:
-        """Append so many at once instead."""
+        """Append so many records at once."""
         async with self._producer() as producer:
             for _ in range(count):
                 await self._send(producer)
@@ -80,7 +80,7 @@ class Load:
 
 
 async def read_values(brokers: str, topic: str) -> list[bytes | None]:
-    """All values of the one partition of a topic."""
+    """Return all values of a topic with one partition."""
     at = TopicPartition(topic, 0)
     async with AIOKafkaConsumer(at.topic, bootstrap_servers=brokers, auto_offset_reset="earliest") as consumer:
         end = (await consumer.end_offsets([at]))[at]
@@ -100,7 +100,7 @@ class Member:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def close(self) -> None:
-        """End it, if it runs."""
+        """Kill it if it runs."""
         self.process.kill()
         self.process.wait()
         if self.process.stdin is not None:
@@ -113,15 +113,15 @@ class Member:
 
     @property
     def was_killed(self) -> bool:
-        """True where it ended by kill -9."""
+        """True after a kill -9."""
         return self.process.poll() == -signal.SIGKILL
 
     def said(self) -> str:
-        """The end of what it printed."""
+        """Return the end of its output."""
         return self.log.read_text(errors="replace")[-TAIL_CHARACTERS:]
 
     def describe(self) -> str:
-        """How it stands, for a person."""
+        """Return its state as text."""
         owned = sorted(partition for _, partition in self.life.owned)
         return (
             f"{self.name}: status {self.process.poll()}, paused {self.is_paused}, generations {self.life.generations}, owns {owned}, "
@@ -160,24 +160,24 @@ class Group:
         return member
 
     async def leave(self, member: Member) -> None:
-        """Have one drain, and leave the group."""
+        """Drain a member, which then leaves the group."""
         member.process.terminate()
         await self.until(lambda: not member.is_alive, f"{member.name} ends")
         if member.process.returncode != 0:
             raise AssertionError(f"{member.name} ended with status {member.process.returncode}:\n{member.said()}")
 
     async def kill(self, member: Member) -> None:
-        """End one by kill -9."""
+        """Kill a member with kill -9."""
         member.process.kill()
         await self.until(lambda: not member.is_alive, f"{member.name} dies")
 
     def pause(self, member: Member) -> None:
-        """Stop the clock of one."""
+        """Pause a member with SIGSTOP."""
         member.process.send_signal(signal.SIGSTOP)
         member.is_paused = True
 
     def go_on(self, member: Member) -> None:
-        """Let a paused one go on."""
+        """Resume a paused member."""
         member.process.send_signal(signal.SIGCONT)
         member.is_paused = False
 
@@ -185,21 +185,21 @@ class Group:
 
     @property
     def live(self) -> list[Member]:
-        """Those that run and are not paused."""
+        """Members that run and are not paused."""
         return [member for member in self.members if member.is_alive and not member.is_paused]
 
     @property
     def generation(self) -> int:
-        """The highest that one was assigned in."""
+        """Highest generation of any assignment."""
         return max((number for member in self.members for number in member.life.all_generations), default=0)
 
     @property
     def done(self) -> int:
-        """How often a record was done, repeats counted."""
+        """Number of done records, repeats included."""
         return sum(member.life.done for member in self.members)
 
     def read(self) -> None:
-        """Take in what the journals say now."""
+        """Read the new lines of the journals."""
         for member in self.members:
             member.life.read()
 
@@ -219,7 +219,7 @@ class Group:
             raise AssertionError(f"no {what} within {PATIENCE_SECS:g} s; done {self.done}, {self.folder}\n{stand}\n{said}") from None
 
     def is_settled(self, after: int = 0) -> bool:
-        """Tell whether all that run are of one generation, a later one than this, and have all partitions open."""
+        """Return True if all live members are in one generation after this one, and have opened all partitions."""
         live = self.live
         generations = [number for member in live for number in member.life.generations.values()]
         owned = sorted(partition for member in live for _, partition in member.life.owned)
@@ -231,18 +231,18 @@ class Group:
         )
 
     async def settle(self, after: int = 0) -> None:
-        """Wait until all that run share the partitions, in a later generation than this."""
+        """Wait until the live members share all partitions in a generation after this one."""
         await self.until(lambda: self.is_settled(after), f"the group settles after generation {after}")
 
     async def progress(self, records: int) -> None:
-        """Wait until so many more are done."""
+        """Wait until so many more records are done."""
         goal = self.done + records
         await self.until(lambda: self.done >= goal, f"{records} more records are done")
 
     # The end
 
     async def finish(self) -> dict[int, int]:
-        """Stop the load and wait until everything that was produced is done; then have all leave. Returns the ends."""
+        """Stop the load, wait until all records are done, and let all members leave. Return the ends of the partitions."""
         await self.load.stop()
         ends = await self._ends()
         every = {(partition, offset) for partition, end in ends.items() for offset in range(end)}
@@ -256,7 +256,7 @@ class Group:
         return ends
 
     def _have_committed(self, ends: dict[int, int]) -> bool:
-        """Tell whether those that run share all partitions, and each is committed to its end."""
+        """Return True if the live members share all partitions, and each is committed to its end."""
         tenures = [tenure for member in self.live for tenure in member.life.owned.values()]
         return self.is_settled() and all((one.commit.offset if one.commit else one.start) == ends[one.partition] for one in tenures)
 
@@ -265,7 +265,7 @@ class Group:
         return {(one.tenure.partition, one.offset) for one in emissions if one.done is not None}
 
     def _reached(self, ends: dict[int, int]) -> bool:
-        """Tell whether the last record of each partition was emitted, and what was emitted by those that live is done."""
+        """Return True if the last record of each partition was emitted, and all emissions of live members are done."""
         emissions = [one for member in self.members for one in member.life.emissions.values()]
         last = {(partition, end - 1) for partition, end in ends.items()}
         live = {member.life.path.name for member in self.live}
@@ -284,7 +284,7 @@ class Group:
             return {at.partition: one.offset for at, one in found.items()}
 
     async def verdict(self) -> Verdict:
-        """Finish, and judge."""
+        """Finish, and return the verdict."""
         ends = await self.finish()
         killed = {member.life.path.name for member in self.members if member.was_killed}
         evidence = Evidence([member.life for member in self.members], killed, ends, self.load.numbers, await self._committed())

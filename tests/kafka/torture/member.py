@@ -1,4 +1,4 @@
-"""One process of a group: a spout, and a bolt that acks late and out of order, and fails some. A journal records its steps.
+"""One process of a group: a spout, and a bolt that acks late and out of order, and fails some. It writes a journal.
 
     python -m tests.kafka.torture.member JSON           the fields of a MemberSpec
 
@@ -27,7 +27,7 @@ from tests.kafka.torture.watched import Watch
 FIELDS = engine.Fields("emission", "number")
 SLOW_SECS = 2.5
 STRETCH = 700
-"""Of the numbers every other stretch of so many has slow ones: some rebalances can drain, others cannot."""
+"""Length of stretches of numbers. Every second one has slow numbers, so some rebalances can drain and others cannot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,18 +44,18 @@ class MemberSpec:
     seed: int = 0
     fail_share: float = 0.0
     slow_share: float = 0.0
-    """Of the numbers in a slow stretch: those that take longer than a revoke waits."""
+    """Share of the numbers in a slow stretch that take longer than a revoke waits."""
     pending: int = 400
     """Tuples in flight, at most."""
     drain_ms: int = 1000
     commit_ms: int = 300
-    session_ms: int = 3000
+    session_ms: int = 2000
     step: str | None = None
     step_number: int = 1
     state_url: str | None = None
     checkpoint_ms: int = 1000
     poison: int | None = None
-    """A number that fails whenever it comes."""
+    """Number that always fails."""
     extra: dict[str, Any] | None = None
     """More settings of the spout."""
 
@@ -85,7 +85,7 @@ class WatchedSpout(KafkaSpout):
 
 
 def spout_config(spec: MemberSpec, translator: Any) -> KafkaSpoutConfig:
-    """The settings of the spout: everything short, so that much happens."""
+    """Return the settings of the spout. All times are short, so that much happens."""
     return KafkaSpoutConfig(
         brokers=spec.brokers,
         topics=spec.topic,
@@ -108,7 +108,7 @@ def spout_config(spec: MemberSpec, translator: Any) -> KafkaSpoutConfig:
 
 
 class Work(Bolt):
-    """Takes its time with each record, and fails some."""
+    """Waits for a random time with each record, and fails some."""
 
     concurrency = 64
 
@@ -146,7 +146,7 @@ class CountNumbers(StatefulBasicBolt):
 
 
 def topology_of(spec: MemberSpec, journal: Journal, death: Death) -> engine.Topology:
-    """Spout and bolt."""
+    """Return the topology."""
     builder = TopologyBuilder("tortured")
     builder.set_spout("records", lambda: WatchedSpout(spec, journal), parallelism=spec.tasks, max_spout_pending=spec.pending)
     if spec.state_url is None:
@@ -157,7 +157,7 @@ def topology_of(spec: MemberSpec, journal: Journal, death: Death) -> engine.Topo
 
 
 def run_config(spec: MemberSpec) -> Config:
-    """Of the run."""
+    """Return the config of the run."""
     if spec.state_url is None:
         return Config(seed=spec.seed)
     return Config(seed=spec.seed, state_provider=spec.state_url, state_checkpoint_interval_ms=spec.checkpoint_ms)

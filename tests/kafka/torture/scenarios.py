@@ -201,7 +201,7 @@ async def state_kills(brokers: str, folder: Path, count: int, seed: int) -> Verd
     draws = random.Random(seed)
     files = [folder / "state-0.db", folder / "state-1.db"]
     kinds: Counter[str] = Counter()
-    async with Group(brokers, folder, seed=seed, fail_share=0.01, drain_ms=6000, checkpoint_ms=9000, pending=4000) as group:
+    async with Group(brokers, folder, seed=seed, fail_share=0.01, drain_ms=3000, checkpoint_ms=4500, pending=4000) as group:
         group.load.start()
         slots = [group.join(state_url=f"sqlite:///{file}") for file in files]
         await group.settle()
@@ -210,7 +210,7 @@ async def state_kills(brokers: str, folder: Path, count: int, seed: int) -> Verd
             slot, kind, before = draws.randrange(2), draws.choice(["kill", "leave"]), group.generation
             kinds[kind] += 1
             await (group.kill(slots[slot]) if kind == "kill" else group.leave(slots[slot]))
-            slots[slot] = group.join(state_url=f"sqlite:///{files[slot]}", checkpoint_ms=draws.choice([300, 9000]))
+            slots[slot] = group.join(state_url=f"sqlite:///{files[slot]}", checkpoint_ms=draws.choice([300, 4500]))
             await group.settle(before)
         verdict = await group.verdict()
     counted: Counter[int] = sum([await stored_counts(file) for file in files], Counter())

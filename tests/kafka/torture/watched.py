@@ -41,10 +41,10 @@ STEPS = (
 """Steps at which a process may die by kill -9. `before done` and `after ack` belong to the bolt."""
 
 AFTER_DEAD_LETTER = "after dead letter"
-"""And there, where a record is given up."""
+"""Another step, for records that are given up."""
 
 AT_MOST_ONCE_STEPS = tuple(step for step in STEPS if not step.endswith(" drain"))
-"""Nothing is in flight there, so nothing is waited for."""
+"""At most once drains nothing, because no record is in flight."""
 
 
 class Watch:
@@ -89,14 +89,14 @@ class Watch:
 
 
 class WatchedPartitions(Partitions):
-    """Writes down what is opened and given up, and why."""
+    """Writes opened and given-up partitions into the journal, with the reason."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self._watch = watch
         self.task = 0
         self.is_lost = self.is_committed = False
-        """Since the last revoke: the group knows us no more; all that was acked is committed."""
+        """Since the last revoke: the group has removed this member; all acked offsets are committed."""
         self.in_flight_of: dict[PartitionId, int] = {}
         self.decided = 0
 
@@ -137,7 +137,7 @@ class WatchedPartitions(Partitions):
 
 
 class WatchedConsumerLoop(ConsumerLoop):
-    """Writes down what the group does, and dies at the steps of a rebalance."""
+    """Writes the events of the group into the journal, and dies at the steps of a rebalance."""
 
     partitions: WatchedPartitions
 
@@ -177,7 +177,7 @@ class WatchedConsumerLoop(ConsumerLoop):
 
 
 class WatchedCommitLoop(CommitLoop):
-    """Notes whether the last commit of a revoke, or of the end, went through."""
+    """Notes whether the last commit of a revoke or of the end succeeded."""
 
     _partitions: WatchedPartitions
 
@@ -188,7 +188,7 @@ class WatchedCommitLoop(CommitLoop):
 
 
 class WatchedDeadLetterWriter(DeadLetterWriter):
-    """Writes down each letter that the broker has, before the spout hears of it."""
+    """Writes each acknowledged letter into the journal, before the spout knows of it."""
 
     def __init__(self, watch: Watch, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -206,7 +206,7 @@ class WatchedDeadLetterWriter(DeadLetterWriter):
 
 
 class WatchedLink(ConsumerLink):
-    """Writes down each commit, and dies around it."""
+    """Writes each commit into the journal, and dies before or after it."""
 
     _numbers = itertools.count()
 

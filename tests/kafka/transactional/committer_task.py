@@ -1,4 +1,4 @@
-"""A Kafka committer's task, driven by hand on a real broker: instances for attempts, and resources that outlive them."""
+"""One task of a Kafka committer without a run, on a real broker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -30,7 +30,7 @@ class HandTuple(tuple[Any, ...]):
 
 
 class CommitterTask:
-    """One task of a committer; what lives as long as the task is opened once."""
+    """One task of a committer. It makes an instance for each attempt, and opens the resources of the task once."""
 
     def __init__(self, config: KafkaCommitterConfig | Callable[[], KafkaCommitterConfig], context: Any) -> None:
         self.config, self.context = config, context
@@ -38,7 +38,7 @@ class CommitterTask:
         self._attempts = 0
 
     async def instance(self, txid: int, rows: Iterable[tuple[Any, Any]]) -> KafkaCommitter:
-        """An instance that has taken a whole batch."""
+        """Return an instance that has executed a whole batch."""
         self._attempts += 1
         bolt: Any = KafkaCommitter(self.config() if callable(self.config) else self.config)
         bolt.attempt, bolt.context, bolt.resources = TransactionAttempt(txid, self._attempts), self.context, self.resources
@@ -49,7 +49,7 @@ class CommitterTask:
         return bolt  # type: ignore[no-any-return]
 
     async def commit(self, txid: int, *values: Any) -> KafkaCommitter:
-        """A batch of records with these values, committed."""
+        """Commit a batch of records with these values."""
         bolt = await self.instance(txid, [(None, str(value)) for value in values])
         await bolt.finish_batch()
         return bolt
@@ -65,7 +65,7 @@ class CommitterTask:
 async def committing(
     config: KafkaCommitterConfig | Callable[[], KafkaCommitterConfig], *, name: str, task: int = 0, tasks: int = 1
 ) -> AsyncIterator[CommitterTask]:
-    """A task of the committer `counts` of the topology `name`; a function makes a config for each attempt."""
+    """Return a task of the committer `counts` of the topology `name`. A function as config is called for each attempt."""
     context: Any = HandContext(name=name, component="counts", task_index=task, tasks=tasks)
     context.clock = SimpleNamespace(now=asyncio.get_running_loop().time)
     committer = CommitterTask(config, context)
@@ -82,7 +82,7 @@ def committer_config(kafka: str, topic: str, **changes: Any) -> KafkaCommitterCo
 
 
 async def seen(kafka: str, topic: str) -> list[str]:
-    """The values of all records that a reader of committed ones sees, partition by partition."""
+    """Return the values of all committed records, by partition and offset."""
     found: list[str] = []
     async with AIOKafkaConsumer(bootstrap_servers=kafka, isolation_level="read_committed", enable_auto_commit=False) as consumer:
         while not (numbers := consumer.partitions_for_topic(topic)):

@@ -14,7 +14,7 @@ from engine.transactional import FailedBatch, TransactionalTopologyBuilder
 
 
 class Keyed(BasicBolt):
-    """Gives each number a key; fails its batch at the first sight of some."""
+    """Gives each number a key, and fails the batch of some numbers at their first arrival."""
 
     output_fields = ("key", "value")
     failing: set[int] = set()

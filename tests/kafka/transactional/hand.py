@@ -1,4 +1,4 @@
-"""Coordinators and emitters of Kafka's batch spouts, driven by hand on a real broker."""
+"""Coordinators and emitters of Kafka's batch spouts without a run, on a real broker."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ PAUSE_SECS: Final = 0.02
 
 
 class HandCounter:
-    """Adds up, by name, what a context's counters count."""
+    """Counter of a context, which adds to a sum by name."""
 
     def __init__(self, counts: Counter[str], name: str) -> None:
         self._counts, self._name = counts, name
@@ -30,7 +30,7 @@ class HandCounter:
 
 
 class HandContext:
-    """A task's place in a run that is not there."""
+    """Context of a task without a run."""
 
     def __init__(self, *, name: str = "by-hand", component: str = "lines", task_index: int = 0, tasks: int = 1) -> None:
         self.topology_name, self.component_id, self.task_index, self.tasks, self.task_id = name, component, task_index, tasks, task_index
@@ -46,7 +46,7 @@ class HandContext:
         return task
 
     async def end(self) -> None:
-        """Cancel what runs in the background; what it raised is raised."""
+        """Cancel the background tasks, and raise the first error of one."""
         for task in self.background:
             task.cancel()
         for found in await asyncio.gather(*self.background, return_exceptions=True):
@@ -55,7 +55,7 @@ class HandContext:
 
 
 class HandCollector:
-    """Notes what is emitted."""
+    """Records emitted tuples and reports."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, Values]] = []
@@ -83,14 +83,14 @@ class HandCollector:
 
 
 class Hand:
-    """An emitter, and who asks it for batches as the engine does: attempts grow, metadata are kept."""
+    """Asks an emitter for batches as the engine does, with growing attempts and stored metadata."""
 
     def __init__(self, emitter: Any, context: HandContext) -> None:
         self.emitter, self.context = emitter, context
         self.metadata: dict[tuple[int, str], Any] = {}
         self.reported: list[str] = []
         self.txid = 0
-        """The newest that was asked for."""
+        """Newest requested txid."""
         self._attempts = 0
 
     def _attempt(self, txid: int) -> TransactionAttempt:
@@ -99,14 +99,14 @@ class Hand:
         return TransactionAttempt(txid, self._attempts)
 
     async def new(self, txid: int, partition: str) -> list[Any]:
-        """A new batch behind the one of txid - 1, tried until it has something; what it emits."""
+        """Ask for a new batch after txid - 1 until it is not empty. Return the emitted values."""
         async with asyncio.timeout(PATIENCE_SECS):
             while not (found := await self.once(txid, partition)):  # noqa: ASYNC110
                 await asyncio.sleep(PAUSE_SECS)
         return found
 
     async def once(self, txid: int, partition: str) -> list[Any]:
-        """A new batch behind the one of txid - 1; what it emits, perhaps nothing."""
+        """Ask once for a new batch after txid - 1. Return the emitted values, perhaps none."""
         collector, before = HandCollector(), self.metadata.get((txid - 1, partition))
         ask = getattr(self.emitter, "emit_partition_batch_new", self.emitter.emit_partition_batch)
         try:
@@ -116,13 +116,13 @@ class Hand:
         return collector.values
 
     async def again(self, txid: int, partition: str) -> list[Any]:
-        """A replay of a transactional batch; what it emits."""
+        """Replay a transactional batch. Return the emitted values."""
         collector = HandCollector()
         await self.emitter.emit_partition_batch(self._attempt(txid), collector, partition, self.metadata[txid, partition])
         return collector.values
 
     async def until(self, txid: int, partition: str, count: int) -> list[Any]:
-        """New batches from this txid on until so much has come; all of it."""
+        """Ask for new batches from this txid on, until `count` values were emitted. Return all."""
         found: list[Any] = []
         async with asyncio.timeout(PATIENCE_SECS):
             while len(found) < count:
@@ -140,7 +140,7 @@ class Hand:
 
 @asynccontextmanager
 async def emitting(spout: Any, **place: Any) -> AsyncIterator[Hand]:
-    """An emitter of a spout, opened."""
+    """Return an open emitter of a spout."""
     emitter, context = spout.emitter(), HandContext(**place)
     emitter.context = context
     await emitter.open()
@@ -153,7 +153,7 @@ async def emitting(spout: Any, **place: Any) -> AsyncIterator[Hand]:
 
 @asynccontextmanager
 async def coordinating(spout: Any) -> AsyncIterator[Any]:
-    """A coordinator of a spout, opened."""
+    """Return an open coordinator of a spout."""
     coordinator, context = spout.coordinator(), HandContext()
     coordinator.context, coordinator.positions = context, {}
     await coordinator.open()
@@ -170,7 +170,7 @@ def number(record: Any) -> tuple[int]:
 
 
 def settings(kafka: str, topics: Any, **changes: Any) -> KafkaBatchSpoutConfig:
-    """A config for tests. A batch waits long for its first records: what is there has to come."""
+    """Return a config for tests. A batch waits long for its first records, so that existing records are in it."""
     base: dict[str, Any] = {"brokers": kafka, "translator": number, "fields": "value", "batch_wait_ms": 300.0, "replay_timeout_ms": 5_000.0}
     base |= {} if "pattern" in changes else {"topics": topics}
     return KafkaBatchSpoutConfig(**(base | changes))
@@ -187,7 +187,7 @@ async def transact(kafka: str, topic: str, values: Sequence[Any], *, commit: boo
 
 
 async def forget_before(kafka: str, topic: str, offset: int) -> None:
-    """Have the broker delete what stands below an offset of partition 0, as retention does."""
+    """Delete the records of partition 0 below an offset, as retention does."""
     async with admin(kafka) as client:
         await client.delete_records({TopicPartition(topic, 0): RecordsToDelete(before_offset=offset)})
 

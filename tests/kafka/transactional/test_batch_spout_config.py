@@ -1,4 +1,4 @@
-"""`KafkaBatchSpoutConfig` says all that is wrong with it at once, each fault with its fix."""
+"""`KafkaBatchSpoutConfig` reports all its faults at once, each with a fix."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from engine.kafka.transactional.batch_reader import OffsetRange, partition_of, r
 WHOLE = {"brokers": "127.0.0.1:9092", "topics": "lines"}
 
 
-def test_two_values_are_enough() -> None:
+def test_brokers_and_topics_are_enough() -> None:
     made = KafkaBatchSpoutConfig(**WHOLE)  # type: ignore[arg-type]
     assert (made.brokers, made.topics, made.isolation_level, made.start) == (("127.0.0.1:9092",), ("lines",), "read_committed", "earliest")
 
@@ -33,7 +33,7 @@ def test_two_values_are_enough() -> None:
         ),
     ],
 )
-def test_each_fault_is_told_with_its_fix(values: dict[str, Any], fault: str) -> None:
+def test_each_fault_is_reported_with_a_fix(values: dict[str, Any], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         KafkaBatchSpoutConfig(**(WHOLE | values))
     assert len(caught.value.faults) == 1
@@ -41,12 +41,12 @@ def test_each_fault_is_told_with_its_fix(values: dict[str, Any], fault: str) -> 
 
 
 @pytest.mark.parametrize("kind", [KafkaTransactionalSpout, KafkaOpaqueSpout])
-def test_a_spout_takes_its_config_only(kind: Any) -> None:
+def test_a_spout_accepts_only_its_config(kind: Any) -> None:
     with pytest.raises(UsageError, match=r"Write Kafka\w+\(KafkaBatchSpoutConfig\("):
         kind({"brokers": "x"})
 
 
-def test_a_partition_has_a_name_and_metadata_are_a_list() -> None:
+def test_partition_names_and_metadata_are_read_back() -> None:
     assert str(partition_of("page-views-3")) == "page-views-3"
     assert range_of(OffsetRange(3, 7, 2).metadata()) == OffsetRange(3, 7, 2)
     assert range_of(None) is None

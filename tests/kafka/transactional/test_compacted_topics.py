@@ -40,7 +40,7 @@ async def until_compacted(kafka: str, topic: str, before: int) -> list[int]:
             await asyncio.sleep(PAUSE_SECS)
 
 
-async def test_a_range_has_fewer_records_than_offsets_and_what_compaction_takes_later_is_missed(new_broker: NewBroker) -> None:
+async def test_compaction_before_a_batch_is_accepted_and_after_it_reported(new_broker: NewBroker) -> None:
     kafka = new_broker(settings={"log.cleaner.backoff.ms": 50, "log.initial.task.delay.ms": 50}).bootstrap
     topic, name = await create_topic(kafka, "compacted", partitions=1, settings=COMPACTED), "compacted-0"
     await produce(kafka, topic, [(str(number % 5).encode(), number) for number in range(20)])
@@ -56,7 +56,7 @@ async def test_a_range_has_fewer_records_than_offsets_and_what_compaction_takes_
             await after.again(1, name)
 
 
-async def test_offsets_behind_the_last_record_are_passed(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_offsets_after_the_last_record_are_skipped(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     name, place = f"{topic}-0", partition_of(f"{topic}-0")

@@ -1,4 +1,4 @@
-"""From Kafka to Kafka through a whole transactional topology: every record once, whatever fails or is killed (TX-7, TX-8, TX-10)."""
+"""A transactional topology from Kafka to Kafka writes each record once despite failures and kills (TX-7, TX-8, TX-10)."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ async def filled(new_topic: NewTopic, kafka: str, count: int) -> str:
     return topic
 
 
-async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
+async def test_failed_batches_are_replayed_and_each_record_is_written_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
     source, target = await filled(new_topic, kafka, 900), await new_topic(partitions=2)
     url = f"sqlite:///{tmp_path / 'state.db'}"
     Keyed.failing = {0, 3, 6, 7, 400, 401, 899}
@@ -58,7 +58,7 @@ async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(k
 
 
 @pytest.mark.deep
-async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
+async def test_a_run_killed_several_times_writes_each_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
     source, target = await filled(new_topic, kafka, RECORDS), await new_topic(partitions=2)
     command = (copying.__file__, kafka, source, target, f"sqlite:///{tmp_path / 'state.db'}")
     draws = random.Random(20)
@@ -72,7 +72,7 @@ async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kaf
 
 
 async def ended(command: list[str]) -> tuple[int | None, str]:
-    """Run a process to its end; return its status, and what it said."""
+    """Run a process to its end. Return its status and output."""
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     async with asyncio.timeout(LIMIT_SECS):
         _, said = await process.communicate()

@@ -20,7 +20,7 @@ from tests.servers.kafka_fixtures import NewTopic
 pytestmark = [pytest.mark.guarantee("TX-8"), pytest.mark.guarantee("TX-10")]
 
 
-async def test_batches_are_written_with_their_txids_and_a_replay_finds_its_own(kafka: str, new_topic: NewTopic) -> None:
+async def test_batches_are_written_with_txids_and_replays_are_recognized(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), fresh_name("words")
     async with committing(committer_config(kafka, topic), name=name) as task:
         await task.commit(1, "a", "b")
@@ -47,7 +47,7 @@ async def test_records_have_their_keys_partitions_and_headers(kafka: str, new_to
     assert await seen(kafka, topic) == ["0", "3", "6", "1", "4", "7", "2", "5", "8"]
 
 
-async def test_a_large_batch_goes_out_in_parts_and_is_bounded(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_large_batch_is_sent_in_parts_and_bounded(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     config = committer_config(kafka, topic, batch_bytes=2_000, max_record_bytes=3_000, max_output_bytes=100_000)
     async with committing(config, name=fresh_name("words")) as task:
@@ -59,7 +59,7 @@ async def test_a_large_batch_goes_out_in_parts_and_is_bounded(kafka: str, new_to
 
 
 @pytest.mark.parametrize("on_refused", ["stop", "drop"])
-async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic, on_refused: str) -> None:
+async def test_a_record_above_the_limit_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic, on_refused: str) -> None:
     topic = await new_topic(partitions=1, settings={"max.message.bytes": "1000"})
     name = fresh_name("words")
     async with committing(committer_config(kafka, topic, on_refused=on_refused), name=name) as task:
@@ -74,7 +74,7 @@ async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str,
             await until_stored(kafka, topic, name, (1, 1))
 
 
-async def test_one_producer_serves_the_attempts_of_a_task_whose_factory_makes_a_config_each_time(kafka: str, new_topic: NewTopic) -> None:
+async def test_one_producer_serves_all_attempts_though_each_has_its_own_config(kafka: str, new_topic: NewTopic) -> None:
     """Given three concurrent batches, each with its own config and functions, when they commit, then none fences another."""
     topic = await new_topic(partitions=1)
 
@@ -92,10 +92,8 @@ async def test_one_producer_serves_the_attempts_of_a_task_whose_factory_makes_a_
 
 
 @pytest.mark.parametrize("changes", [{"topic": "elsewhere"}, {"brokers": "127.0.0.2:9092"}], ids=lambda changes: next(iter(changes)))
-async def test_a_factory_that_names_another_place_for_a_later_batch_ends_the_run(
-    kafka: str, new_topic: NewTopic, changes: dict[str, Any]
-) -> None:
-    """Its txids stand in the topic: in another one nobody would find them."""
+async def test_a_factory_that_changes_brokers_or_topic_ends_the_run(kafka: str, new_topic: NewTopic, changes: dict[str, Any]) -> None:
+    """The txids are stored with the topic, so a committer of another topic would not find them."""
     topic = await new_topic(partitions=1)
     config = committer_config(kafka, topic)
     configs = iter([config, replace(config, **changes)])
@@ -121,7 +119,7 @@ async def test_a_zombie_is_fenced_and_ends(kafka: str, new_topic: NewTopic) -> N
     assert await seen(kafka, topic) == ["a", "b", "c"]
 
 
-async def test_an_attempt_that_is_cancelled_leaves_nothing(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_attempt_writes_nothing(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await new_topic(partitions=1)
     async with committing(committer_config(kafka, topic), name=fresh_name("words")) as task:
         bolt = await task.instance(1, [(None, "a")])
@@ -141,7 +139,7 @@ async def test_an_attempt_that_is_cancelled_leaves_nothing(kafka: str, new_topic
     assert await seen(kafka, topic) == ["a"]
 
 
-async def test_a_txid_that_is_older_than_what_is_stored_is_refused(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_txid_older_than_the_stored_one_is_refused(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), fresh_name("words")
     async with committing(committer_config(kafka, topic, when_unknown="write"), name=name) as task:
         await task.commit(7, "a")
@@ -151,7 +149,7 @@ async def test_a_txid_that_is_older_than_what_is_stored_is_refused(kafka: str, n
     assert await seen(kafka, topic) == ["a"]
 
 
-async def test_where_no_txid_is_stored_only_the_first_transaction_is_written(kafka: str, new_topic: NewTopic) -> None:
+async def test_without_a_stored_txid_only_the_first_transaction_is_written(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), fresh_name("words")
     async with committing(committer_config(kafka, topic), name=name) as task:
         with pytest.raises(FatalError, match=r"has stored no txid in group .*, and transaction 5 is not the first"):
@@ -160,7 +158,7 @@ async def test_where_no_txid_is_stored_only_the_first_transaction_is_written(kaf
     assert await seen(kafka, topic) == ["b"]
 
 
-async def test_a_topic_that_is_made_anew_has_lost_its_txids_which_is_told(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_topic_created_again_has_lost_its_txids_and_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), fresh_name("words")
     async with committing(committer_config(kafka, topic), name=name) as task:
         await task.commit(1, "a")
@@ -183,7 +181,7 @@ async def test_offsets_of_another_program_are_refused(kafka: str, new_topic: New
             await task.commit(4, "a")
 
 
-async def test_a_txid_is_stored_again_before_it_is_forgotten(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_txid_can_be_stored_again(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), fresh_name("words")
     async with committing(committer_config(kafka, topic), name=name) as task:
         await task.commit(1, "a")
@@ -234,7 +232,7 @@ async def test_a_zombie_of_another_parallelism_is_fenced(kafka: str, new_topic: 
 
 
 def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
-    """Have something happen just before a step, once."""
+    """Call a function just before a step, once."""
     original = getattr(link, step)
 
     async def harmed(*arguments: Any) -> None:
@@ -246,7 +244,7 @@ def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
 
 
 @pytest.mark.deep
-async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_nothing_is_twice(own_broker: KafkaBroker) -> None:
+async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_without_duplicates(own_broker: KafkaBroker) -> None:
     kafka = await create_topic(own_broker.bootstrap, "out", partitions=1) and own_broker.bootstrap
     frozen, dead = (own_broker.freeze, own_broker.thaw), (own_broker.kill, own_broker.start)
     harms = [(*frozen, "store_offset"), (*frozen, "commit_transaction"), (*dead, "commit_transaction")]
@@ -270,6 +268,6 @@ async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_
 
 
 @pytest.mark.parametrize("wrong", [None, {"topic": "x"}])
-def test_a_committer_takes_its_config_only(wrong: Any) -> None:
+def test_a_committer_accepts_only_its_config(wrong: Any) -> None:
     with pytest.raises(UsageError, match=r"Write KafkaCommitter\(KafkaCommitterConfig\("):
         KafkaCommitter(wrong)

@@ -16,7 +16,7 @@ LIMIT_SECS = 60
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_a_transaction_that_was_killed_at_any_step_is_there_once(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_transaction_killed_at_any_step_is_written_once(kafka: str, new_topic: NewTopic) -> None:
     places = {step: (await new_topic(partitions=1), fresh_name("words")) for step in STEPS}
 
     async def died(step: str) -> None:

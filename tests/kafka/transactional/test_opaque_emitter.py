@@ -1,4 +1,4 @@
-"""`KafkaOpaqueSpout`'s emitter on a real broker: it goes on from what is there, and nothing comes twice (TX-7)."""
+"""`KafkaOpaqueSpout`'s emitter on a real broker: it continues after losses, and repeats no record (TX-7)."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ def spout(kafka: str, topics: Any, **changes: Any) -> KafkaOpaqueSpout:
     return KafkaOpaqueSpout(settings(kafka, topics, **changes))
 
 
-async def test_a_replay_starts_where_the_batch_before_ended_and_may_have_more(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_replay_starts_at_the_end_of_the_previous_batch_and_may_grow(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(12))
     async with emitting(spout(kafka, topic, batch_records=10)) as hand:
@@ -34,7 +34,7 @@ async def test_a_replay_starts_where_the_batch_before_ended_and_may_have_more(ka
         assert hand.metadata[3, name] is hand.metadata[2, name]
 
 
-async def test_what_retention_took_is_counted_and_told_and_reading_goes_on(kafka: str, new_topic: NewTopic) -> None:
+async def test_records_lost_to_retention_are_counted_and_reported(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(20))
     async with emitting(spout(kafka, topic, batch_records=5)) as hand:
@@ -48,7 +48,7 @@ async def test_what_retention_took_is_counted_and_told_and_reading_goes_on(kafka
         assert other.range(2, f"{topic}-0") == (8, 13, 5)
 
 
-async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_topic_that_was_created_again_is_read_from_the_beginning(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(20))
     async with emitting(spout(kafka, topic)) as hand:
@@ -62,9 +62,7 @@ async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: str,
         assert "Was the topic created again?" in other.reported[0]
 
 
-async def test_a_partition_that_is_away_holds_up_none_of_the_others(
-    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unavailable_partition_does_not_delay_the_others(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await new_topic(partitions=2)
     there, away = f"{topic}-0", f"{topic}-1"
     for number in (0, 1):
@@ -92,7 +90,7 @@ async def test_a_partition_that_is_away_holds_up_none_of_the_others(
 
 
 @pytest.mark.deep
-async def test_a_broker_that_hangs_or_dies_gives_empty_batches_until_it_is_back(own_broker: KafkaBroker) -> None:
+async def test_batches_are_empty_while_the_broker_hangs_or_is_dead(own_broker: KafkaBroker) -> None:
     kafka, name = own_broker.bootstrap, "lines-0"
     await create_topic(kafka, "lines", partitions=1)
     await produce(kafka, "lines", range(20))

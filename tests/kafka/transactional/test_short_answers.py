@@ -1,4 +1,4 @@
-"""Answers of a broker that had no room for a partition: nothing of it came, though records are there (TX-7)."""
+"""Fetch answers without room for a partition: it has records, but none is in the answer (TX-7)."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ VALUE = b"x" * 4_000
 
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("spout", [KafkaTransactionalSpout, KafkaOpaqueSpout])
-async def test_a_partition_for_which_an_answer_had_no_room_is_not_taken_for_read(kafka: str, new_topic: NewTopic, spout: Any) -> None:
+async def test_a_partition_left_out_of_a_full_answer_is_not_at_its_end(kafka: str, new_topic: NewTopic, spout: Any) -> None:
     topic = await new_topic(partitions=PARTITIONS)
     for partition in range(PARTITIONS):
         await produce(kafka, topic, [VALUE] * RECORDS, partition=partition)
@@ -40,7 +40,7 @@ async def test_a_partition_for_which_an_answer_had_no_room_is_not_taken_for_read
 
 
 @pytest.mark.guarantee("TX-7")
-async def test_an_empty_answer_to_a_fetch_of_one_partition_says_nothing_of_what_is_appended_later(
+async def test_an_empty_answer_does_not_skip_records_appended_after_it(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(random, "shuffle", lambda asked: asked.sort(reverse=True))  # aiokafka asks for the busy partition first
@@ -71,10 +71,8 @@ async def test_an_empty_answer_to_a_fetch_of_one_partition_says_nothing_of_what_
 
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("spout", [KafkaTransactionalSpout, KafkaOpaqueSpout])
-async def test_a_leader_that_names_a_replica_to_read_from_does_not_say_that_nothing_is_there(
-    kafka: str, new_topic: NewTopic, spout: Any
-) -> None:
-    """With client_rack a leader answers so: no records, its own end, and the broker to ask instead (KIP-392)."""
+async def test_a_leader_that_refers_to_a_replica_does_not_mean_an_empty_partition(kafka: str, new_topic: NewTopic, spout: Any) -> None:
+    """With client_rack, a leader may answer with its end, no records, and a replica to read from (KIP-392)."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(RECORDS))
     async with emitting(spout(settings(kafka, topic, batch_wait_ms=0.0, client={"client_rack": "a"}))) as hand:

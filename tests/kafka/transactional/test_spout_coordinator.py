@@ -1,4 +1,4 @@
-"""The coordinator of Kafka's batch spouts: there is a transaction where there is something to read, and none else."""
+"""The coordinator of Kafka's batch spouts begins transactions only if there are records to read."""
 
 import asyncio
 from collections.abc import Collection
@@ -33,7 +33,7 @@ async def test_an_idle_topic_makes_no_transactions(kafka: str, new_topic: NewTop
         assert not await coordinator.is_ready()
 
 
-async def test_brokers_are_asked_only_where_all_is_read(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_brokers_are_asked_only_after_all_known_records(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     async with coordinating(spout(kafka, topic)) as coordinator:
@@ -74,7 +74,7 @@ async def test_a_run_that_stops_at_the_end_is_exhausted_there(kafka: str, new_to
             await coordinator.is_ready()
 
 
-async def test_topics_of_a_pattern_are_found_also_later(kafka: str, new_topic: NewTopic) -> None:
+async def test_later_topics_of_a_pattern_are_found(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     source = spout(kafka, None, pattern=f"{topic}.*", refresh_ms=50.0)
     async with coordinating(source) as coordinator, emitting(source) as hand:

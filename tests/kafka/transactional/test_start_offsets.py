@@ -18,7 +18,7 @@ SLOW_SECS = 0.5
 
 
 @pytest.mark.guarantee("TX-7")
-async def test_a_record_that_comes_while_it_is_asked_where_a_time_begins_is_read(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_record_appended_during_the_lookup_of_a_timestamp_is_read(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     source = KafkaOpaqueSpout(settings(kafka, topic, start="timestamp", start_timestamp_ms=int(time.time() * 1000)))
     async with emitting(source) as hand:

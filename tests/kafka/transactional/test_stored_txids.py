@@ -20,7 +20,7 @@ def judged(stored: dict[int, tuple[int, int]], txid: int, *, task: int = 0, task
 
 @pytest.mark.parametrize("tasks", [1, 2, 3])
 @pytest.mark.parametrize("tasks_before", [1, 2, 3])
-def test_whatever_was_written_when_it_died_each_part_is_there_once_or_the_start_is_refused(tasks: int, tasks_before: int) -> None:
+def test_after_any_partial_write_each_output_is_written_once_or_refused(tasks: int, tasks_before: int) -> None:
     """Given txid 5 from any tasks of one parallelism, then all tasks of the same or another parallelism decide."""
     for written in itertools.product((False, True), repeat=tasks_before):
         stored = {task: (5 if is_there else 4, tasks_before) for task, is_there in enumerate(written)}
@@ -34,19 +34,19 @@ def test_whatever_was_written_when_it_died_each_part_is_there_once_or_the_start_
                     judged(stored, 5, task=task, tasks=tasks)
 
 
-def test_what_fellow_tasks_have_written_meanwhile_changes_nothing() -> None:
+def test_newer_txids_of_other_tasks_do_not_change_the_decision() -> None:
     assert judged({0: (5, 2), 1: (4, 3), 2: (4, 3)}, 5, task=1, tasks=2)
     assert not judged({0: (5, 2), 1: (4, 3), 2: (4, 3)}, 5, task=0, tasks=2)
 
 
-def test_the_first_transaction_is_written_where_nothing_is_stored() -> None:
+def test_without_stored_txids_the_first_transaction_is_written() -> None:
     assert judged({}, 1)
     with pytest.raises(FatalError, match="transaction 2 is not the first"):
         judged({}, 2)
     assert must_write({}, TxidOwner("words", "counts", 0, 1), 2, writes_unknown=True)
 
 
-def test_names_do_not_collide_and_offsets_are_read_back() -> None:
+def test_groups_are_distinct_and_stored_txids_are_read_back() -> None:
     names = ("a", "a:b", "b", "a-b", "a%3Ab")
     owners = [TxidOwner(topology, component, 0, 1) for topology in names for component in names]
     assert len({one.group for one in owners}) == len({one.transactional_id for one in owners}) == len(owners)
@@ -70,13 +70,13 @@ def test_names_do_not_collide_and_offsets_are_read_back() -> None:
         ({"transaction_timeout_ms": 5}, "transaction_timeout_ms"),
     ],
 )
-def test_each_fault_of_a_config_is_told_with_its_fix(values: dict[str, Any], fault: str) -> None:
+def test_each_fault_of_a_config_is_reported_with_a_fix(values: dict[str, Any], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         KafkaCommitterConfig(**(WHOLE | values))
     assert len(caught.value.faults) == 1
     assert caught.value.faults[0].startswith(fault)
 
 
-def test_fields_of_a_grouping_come_to_normal_form() -> None:
+def test_keyed_by_becomes_a_tuple() -> None:
     assert KafkaCommitterConfig(**WHOLE, keyed_by="word").keyed_by == ("word",)  # type: ignore[arg-type]
     assert KafkaCommitterConfig(**WHOLE, keyed_by=["a", "b"]).keyed_by == ("a", "b")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`KafkaTransactionalSpout`'s emitter on a real broker: the same txid has the very same records (TX-7)."""
+"""`KafkaTransactionalSpout`'s emitter on a real broker: a txid always has the same records (TX-7)."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ def spout(kafka: str, topics: Any, **changes: Any) -> KafkaTransactionalSpout:
     return KafkaTransactionalSpout(settings(kafka, topics, **changes))
 
 
-async def test_batches_follow_each_other_and_a_replay_is_the_same(kafka: str, new_topic: NewTopic) -> None:
+async def test_batches_are_contiguous_and_replays_are_equal(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(25))
     async with emitting(spout(kafka, topic, batch_records=10)) as hand:
@@ -37,7 +37,7 @@ async def test_batches_follow_each_other_and_a_replay_is_the_same(kafka: str, ne
         assert await hand.new(4, name) == list(range(25, 30))
 
 
-async def test_another_task_replays_the_same(kafka: str, new_topic: NewTopic) -> None:
+async def test_another_task_replays_the_same_records(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(2_500))
     async with emitting(spout(kafka, topic, batch_records=2_000)) as hand:
@@ -66,7 +66,7 @@ async def test_consecutive_batches_come_from_the_buffer(kafka: str, new_topic: N
         assert seeks == []
 
 
-async def test_what_another_producer_aborted_is_left_out_and_markers_are_passed(kafka: str, new_topic: NewTopic) -> None:
+async def test_aborted_records_and_transaction_markers_are_skipped(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await transact(kafka, topic, range(5))
     await transact(kafka, topic, range(100, 105), commit=False)
@@ -88,7 +88,7 @@ async def test_what_another_producer_aborted_is_left_out_and_markers_are_passed(
         assert coordinator.positions[name][1] == 18
 
 
-async def test_an_open_transaction_is_waited_for(kafka: str, new_topic: NewTopic) -> None:
+async def test_records_behind_an_open_transaction_wait_for_its_end(kafka: str, new_topic: NewTopic) -> None:
     from aiokafka import AIOKafkaProducer
 
     topic = await new_topic(partitions=1)
@@ -126,7 +126,7 @@ async def test_records_lost_to_retention_end_the_run(kafka: str, new_topic: NewT
     assert "KafkaOpaqueSpout continues" in str(caught.value)
 
 
-async def test_a_loss_inside_of_a_range_is_told_with_what_is_missing(kafka: str, new_topic: NewTopic) -> None:
+async def test_missing_records_of_a_range_end_the_run_with_their_number(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(20))
     async with emitting(spout(kafka, topic, batch_records=10)) as hand:
@@ -138,7 +138,7 @@ async def test_a_loss_inside_of_a_range_is_told_with_what_is_missing(kafka: str,
             await other.again(1, f"{topic}-0")
 
 
-async def test_a_range_of_which_only_markers_are_lost_is_replayed(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_range_that_lost_only_markers_is_replayed(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await transact(kafka, topic, range(100, 103), commit=False)
     await transact(kafka, topic, range(3))
@@ -150,7 +150,7 @@ async def test_a_range_of_which_only_markers_are_lost_is_replayed(kafka: str, ne
         assert await other.again(1, f"{topic}-0") == [0, 1, 2]
 
 
-async def test_a_topic_that_was_made_anew_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_topic_that_was_created_again_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(20))
     async with emitting(spout(kafka, topic)) as hand:
@@ -168,7 +168,7 @@ async def test_a_topic_that_was_made_anew_ends_the_run(kafka: str, new_topic: Ne
             await other.again(1, f"{topic}-0")
 
 
-async def test_what_the_translator_makes_goes_to_its_stream_in_order(kafka: str, new_topic: NewTopic) -> None:
+async def test_translated_records_go_to_their_streams_in_order(kafka: str, new_topic: NewTopic) -> None:
     def sorted_out(record: Any) -> Any:
         value = int(record.value)
         return None if value % 3 == 0 else ToStream("odd", (value,)) if value % 2 else (value,)
@@ -182,7 +182,7 @@ async def test_what_the_translator_makes_goes_to_its_stream_in_order(kafka: str,
         assert await hand.again(1, f"{topic}-0") == [1, 2, 4, 5, 7]
 
 
-async def test_what_a_broker_told_of_its_end_before_it_fell_silent_is_not_taken_for_lost_records(
+async def test_an_old_end_of_a_silent_broker_does_not_count_as_lost_records(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def silent(*_: Any) -> tuple[()]:
@@ -199,7 +199,7 @@ async def test_what_a_broker_told_of_its_end_before_it_fell_silent_is_not_taken_
             await hand.again(1, f"{topic}-0")
 
 
-async def test_a_record_that_cannot_be_read_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic) -> None:
+async def test_an_unreadable_record_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, [1, "two", 3])
     async with emitting(spout(kafka, topic)) as hand:
@@ -214,7 +214,7 @@ async def test_a_record_that_cannot_be_read_ends_the_run_or_is_dropped(kafka: st
         assert "Its key is None, its value b'two'. The record is dropped" in hand.reported[0]
 
 
-async def test_an_error_of_the_translator_whose_text_raises_is_told_too(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_translator_error_whose_text_raises_is_reported(kafka: str, new_topic: NewTopic) -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
@@ -230,7 +230,7 @@ async def test_an_error_of_the_translator_whose_text_raises_is_told_too(kafka: s
 
 
 @pytest.mark.parametrize("start", ["latest", "timestamp"])
-async def test_the_first_transaction_begins_where_the_settings_say(kafka: str, new_topic: NewTopic, start: str) -> None:
+async def test_the_first_transaction_begins_at_the_configured_start(kafka: str, new_topic: NewTopic, start: str) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(3))
     options = {"start_timestamp_ms": 4_000_000_000_000} if start == "timestamp" else {}
@@ -241,7 +241,7 @@ async def test_the_first_transaction_begins_where_the_settings_say(kafka: str, n
         assert await hand.until(2, f"{topic}-0", 2) == [3, 4]
 
 
-async def test_partitions_that_come_later_are_found_and_read_from_their_beginning(kafka: str, new_topic: NewTopic) -> None:
+async def test_added_partitions_are_found_and_read_from_the_beginning(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     source = spout(kafka, topic, start="latest", refresh_ms=50.0)
     async with coordinating(source) as coordinator, emitting(source) as hand:
@@ -259,7 +259,7 @@ async def test_partitions_that_come_later_are_found_and_read_from_their_beginnin
         assert await hand.until(3, f"{topic}-0", 2) == [5, 6]
 
 
-async def test_a_group_follows_what_is_committed(kafka: str, new_topic: NewTopic) -> None:
+async def test_the_group_gets_the_ends_of_committed_batches(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(8))
     await commit(kafka, f"{topic}-group", topic, 5)
