@@ -6,6 +6,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "_native",
         "engine.backoff",
+        "engine.lazy_names",
         "engine.names",
         "engine.errors",
         "engine.clock",
@@ -70,6 +71,7 @@ KERNEL = "engine.kernel"
 # Modules that decide: plain synchronous objects that are given the time and the randomness.
 DECIDING = (
     "engine.backoff",
+        "engine.lazy_names",
     "engine.topology.validate",
     "engine.runtime.plan",
     "engine.runtime.restart_policy",
