@@ -71,7 +71,6 @@ KERNEL = "engine.kernel"
 # Modules that decide: plain synchronous objects that are given the time and the randomness.
 DECIDING = (
     "engine.backoff",
-        "engine.lazy_names",
     "engine.topology.validate",
     "engine.runtime.plan",
     "engine.runtime.restart_policy",
