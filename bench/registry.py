@@ -67,8 +67,6 @@ MICRO: Final = (
         put="put, a changed key",
         get="get, a changed key",
         get_committed="get, an unchanged key",
-        checkpoint_memory="checkpoint, memory, per key",
-        checkpoint_sqlite="checkpoint, SQLite, per key",
     ),
     _micro(
         "grouping",
@@ -129,9 +127,6 @@ MACRO: Final = (
             first_tuple_ms="process start to first tuple",
             import_ms="import engine",
             import_asyncio_ms="import asyncio, which is part of it",
-            importtime_ms="import engine, by -X importtime",
-            process_with_import_ms="python -c 'import engine'",
-            bare_process_ms="python -c pass",
         ),
     ),
 )
