@@ -99,7 +99,7 @@ class TaskWindow:
         """Return the seconds until the task would begin with a pack that is sent now."""
 
     def has_room(self, now: float) -> bool:
-        """True if the window has a free slot, and the task does not pause."""
+        """True if the window has room, and the task does not pause."""
 
     def records_in(self, secs: float) -> int:
         """Return the number of records that the task processes in this time, at least 1."""
@@ -114,20 +114,11 @@ class TaskWindow:
         """Count the task's own ack. False if the delivery was no longer in flight."""
 
     def note_failure(self, delivery: PackDelivery, now: float) -> bool:
-        """Count a failure or timeout: the task is BUSY and loses a slot. False if the delivery was no longer in flight."""
+        """Count a failure or timeout: the task is BUSY and its window shrinks. False if the delivery was no longer in flight."""
 
-    def note_repeated_failure(self, delivery: PackDelivery, now: float) -> bool:
-        """Count a failure of a single record that has failed before. State and window stay, because the record may be bad.
-
-        False if the delivery was no longer in flight.
-        """
-
-    def revoke_failure(self, streak: int, slots: int) -> None:
-        """Undo a failure of this streak that a bad record caused, and give back the slots that it cost."""
-
-    def note_stall(self, now: float) -> None:
-        """Make the task BUSY because it has acked nothing for too long."""
-
+    def note_repeated_failure(self, delivery: PackDelivery, now: float) -> bool: ...
+    def revoke_failure(self, streak: int, slots: int) -> None: ...
+    def note_stall(self, now: float) -> None: ...
     def call_back(self, delivery: PackDelivery, now: float) -> bool:
         """Stop counting a delivery at a stalled task, so that another task can get the pack. False if it was no longer in flight."""
 
@@ -246,7 +237,7 @@ class FlowFeed:
         """Send a pack to a task, and return the delivery."""
 
     def note_task_ack(self, delivery: PackDelivery, now: float) -> None:
-        """Free the slot of a pack that the task itself has acked. Its tree may still be open downstream."""
+        """Make room in the window for a pack that the task itself has acked. Its tree may still be open downstream."""
 
     def note_tree_ack(self, delivery: PackDelivery, now: float) -> bool:
         """Mark a pack as done, because its whole tree is acked. True if the done prefix has grown."""

@@ -106,7 +106,7 @@ cdef class TaskCore:
     cdef BoltBacklog backlog
     # the time of a turn, in seconds
     cdef double turn_start, lap_start, usual_call
-    cdef double suspect, suspect_mean    # the last lap had a long time: of its slow call, if there was one; of each call, if not
+    cdef double suspect, suspect_mean    # of the last lap, if one of its calls may have been slow: secs of that call, mean of all
     cdef Py_ssize_t stride
     cdef readonly double slow_call_secs
     cdef readonly double slowest_call    # the longest call over slow_call_secs since the executor last looked

@@ -16,10 +16,10 @@ from engine.topology.factory import FactoryFault
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
 from engine.transactional.batch_runner import ATTEMPT_FIELD
-from engine.transactional.feature import BATCHED, COMMITTER
+from engine.transactional.feature import BATCHED, COMMITTER, coordinator_id
 from engine.transactional.spout_adapters import new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout
-from engine.transactional.transactions import Transactions, coordinator_id, late_components
+from engine.transactional.transactions import Transactions, late_components
 
 SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaquePartitionedTransactionalSpout)
 

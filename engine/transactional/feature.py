@@ -13,6 +13,11 @@ COMMITTER: Final = "is_committer"
 """Class attribute of batch bolts that finish in the commit phase (TX-2)."""
 
 
+def coordinator_id(spout_id: str) -> str:
+    """Return the component id of the coordinator of a spout."""
+    return f"{spout_id}/coordinator"
+
+
 class TransactionalFeature(Feature):
     """Transactions in a topology without batches: refuses batch bolts. TransactionalTopologyBuilder replaces it by `Transactions`."""
 

@@ -19,15 +19,10 @@ from engine.transactional.batch_bolt_runner import BatchBoltRunner
 from engine.transactional.batch_runner import REPORT_FIELDS, BoltWiring
 from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, Coordinator
 from engine.transactional.emitter_runner import EmitterRunner
-from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature
+from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature, coordinator_id
 from engine.transactional.spout_adapters import coordinator_adapter, has_partitions, new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactional_state import TransactionalState
-
-
-def coordinator_id(spout_id: str) -> str:
-    """Return the component id of the coordinator of a spout."""
-    return f"{spout_id}/coordinator"
 
 
 def late_components(topology: Topology) -> frozenset[str]:

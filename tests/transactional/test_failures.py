@@ -11,7 +11,7 @@ from engine.errors import ComponentError, UsageError
 from engine.testing import DropTuple, KillTask, RaiseError
 from engine.transactional import FailedBatch, TransactionAttempt
 from engine.transactional.coordinator import FIRST_PAUSE_SECS
-from engine.transactional.transactions import coordinator_id
+from engine.transactional.feature import coordinator_id
 from tests.transactional.play import Batches, Store, Stores, Sums, run_batches, summing
 
 FIVE = [[1], [2], [3], [4], [5]]

@@ -11,9 +11,9 @@ from engine import BasicBolt, Run, Tuple
 from engine.testing import DropTuple
 from engine.transactional import BatchCollector, FailedBatch, PartitionedEmitter, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.attempt import first_attempt_id
+from engine.transactional.feature import coordinator_id
 from engine.transactional.open_batches import EmitRequest, OpenBatches, PartitionOutput, Record
 from engine.transactional.spout_adapters import PartitionedEmitterAdapter
-from engine.transactional.transactions import coordinator_id
 from tests.transactional.play import (
     Batches,
     Partitions,
