@@ -176,7 +176,7 @@ def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | No
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
-        fix = "Let it make one; what needs the world (files, sockets) belongs in the open() of what it makes."
+        fix = "It must return one without an error. Open files and sockets in the open() of the returned object."
         return None, f"{where}{type(spout).__name__}.{part}() raised {raised_text(error)}. {fix}"
 
 
