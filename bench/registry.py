@@ -93,7 +93,6 @@ MACRO: Final = (
     _rate("const-id-null", "const spout -> id bolt -> null bolt, acked"),
     _rate("un-acked", "const spout -> null bolt, no ackers, no message ids"),
     _rate("word-count", "fixed sentence, 2 splitters, 4 counters, acked; per word"),
-    _rate("word-count-text", "the main job's text, 2 splitters, 4 counters, acked; per word"),
     _rate("fan-out", "const spout -> 10 tasks by all grouping, acked; per delivery"),
     Work(
         "macro",
