@@ -293,8 +293,8 @@ def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) ->
     """Warn of bolts without stored state, if stored state has no bolt: one may have been renamed."""
     if (new := sorted(running - stored)) and (left := sorted(stored - running)):
         LOGGER.warning(
-            "topology %r: no state is stored for %s, so it begins empty. State is stored for %s, and this run has no such bolt. "
-            "If you renamed a bolt, give it its old id. To see the stored state: python -m engine state list",
+            "topology %r: nothing is stored of %s, which begins with an empty state, and no bolt of this run takes up what is stored "
+            "of %s. A bolt finds its state by its id: give it its old one back if it was renamed. To look: python -m engine state list",
             topology_name, ", ".join(map(repr, new)), ", ".join(map(repr, left)),
         )  # fmt: skip
 
@@ -305,19 +305,14 @@ def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: s
         return
     where = f"topology {topology_name!r}: bolt {place.component_id!r}"
     if stored.keyed != place.keyed:
-        change = (
-            "only fields groupings fed it, and it has another grouping now"
-            if stored.keyed
-            else "it had another grouping, and only fields groupings feed it now"
-        )
-        text = f"{where}: its state was stored when {change}"
+        was, now = ("fields groupings alone", "another grouping") if stored.keyed else ("another grouping", "fields groupings alone")
+        text = f"{where}: its state was stored while {was} fed it, and now {now} does"
         raise StateError(text, hint="Keep the groupings, or give the bolt another id.")
     if place.keyed and stored.key_groups != place.key_groups:
         text = f"{where}: its state was stored in {stored.key_groups} key groups, and this run has {place.key_groups}"
         raise StateError(text, hint=f"Run it with Config(key_groups={stored.key_groups}).")
     if not place.keyed and stored.tasks != place.tasks:
         text = (
-            f"{where}: its state was stored by {stored.tasks} tasks, and it has {place.tasks} now. Without fields groupings the engine "
-            "cannot tell which task owns a key"
+            f"{where}: its state was stored by {stored.tasks} tasks; it has {place.tasks} now, and no fields grouping says whose a key is"
         )
-        raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt only by fields groupings.")
+        raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt by fields groupings alone.")
