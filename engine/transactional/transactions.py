@@ -69,7 +69,7 @@ class Transactions(TransactionalFeature):
 
     def stored(self, topology: Topology) -> Iterator[str]:
         """Yield the record of the transactions."""
-        yield "how far its transactions are"
+        yield "the position of its transactions"
 
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
         """Return the transactions of a new run."""
@@ -176,7 +176,7 @@ def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | No
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
-        fix = "It must return one without an error. Open files and sockets in the open() of the returned object."
+        fix = "Return a new object. Open files and sockets in its open()."
         return None, f"{where}{type(spout).__name__}.{part}() raised {raised_text(error)}. {fix}"
 
 
