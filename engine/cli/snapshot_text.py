@@ -30,18 +30,7 @@ from engine.runtime.snapshot import ComponentSnapshot, Snapshot, capacity, rate,
 
 COORDINATOR: Final = "/coordinator"
 """Suffix of the component id of a transaction coordinator."""
-COMPONENT_COLUMNS: Final = (
-    "component",
-    "tasks",
-    "emitted",
-    "transferred",
-    "acked",
-    "failed",
-    "execute ms",
-    "process ms",
-    "capacity",
-    "queue",
-)
+COMPONENT_COLUMNS: Final = ("component", "tasks", "emitted", "transferred", "acked", "failed", "execute ms", "process ms", "capacity", "queue")
 SPOUT_COLUMNS: Final = ("spout", "complete p50 ms", "p99 ms", "pending", "status")
 FLOW_COLUMNS: Final = ("task", "state", "window", "in flight", "pack records", "service ms", "p99 ms", "records", "resends")
 STATE_STYLES: Final[Mapping[str, str]] = {"SLOW": "yellow", "BUSY": "red"}
