@@ -1,7 +1,6 @@
 """A snapshot of a run as text: table rows, single lines, and sums over the components. The live table and the plain lines use it.
 
-The tables: components, spouts, each spout task with flow control (FC-7), and user metrics with labels, such as those of each
-partition.
+The tables: components, spouts, each spout task with flow control (FC-7), and user metrics with labels.
 """
 
 import math
@@ -30,7 +29,18 @@ from engine.runtime.snapshot import ComponentSnapshot, Snapshot, capacity, rate,
 
 COORDINATOR: Final = "/coordinator"
 """Suffix of the component id of a transaction coordinator."""
-COMPONENT_COLUMNS: Final = ("component", "tasks", "emitted", "transferred", "acked", "failed", "execute ms", "process ms", "capacity", "queue")
+COMPONENT_COLUMNS: Final = (
+    "component",
+    "tasks",
+    "emitted",
+    "transferred",
+    "acked",
+    "failed",
+    "execute ms",
+    "process ms",
+    "capacity",
+    "queue",
+)
 SPOUT_COLUMNS: Final = ("spout", "complete p50 ms", "p99 ms", "pending", "status")
 FLOW_COLUMNS: Final = ("task", "state", "window", "in flight", "pack records", "service ms", "p99 ms", "records", "resends")
 STATE_STYLES: Final[Mapping[str, str]] = {"SLOW": "yellow", "BUSY": "red"}
@@ -135,8 +145,7 @@ def headline(before: Snapshot | None, now: Snapshot) -> str:
 
 def state_texts(before: Snapshot | None, now: Snapshot) -> list[str]:
     """Return the lines about checkpoints, transactions and failures that apply to the run."""
-    texts = (checkpoint_text(now), transactions_text(before, now), failures_text(now))
-    return [text for text in texts if text is not None]
+    return [text for text in (checkpoint_text(now), transactions_text(before, now), failures_text(now)) if text is not None]
 
 
 def checkpoint_text(now: Snapshot) -> str | None:
