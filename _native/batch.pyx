@@ -166,7 +166,7 @@ cdef class BatchFeed:
                 self.call_many(batch)
                 if batch.dead:
                     return self.core.ack_tuple(tup)
-                if batch.waiting is not None:      # the call is awaited, or this tuple has waited: it is next
+                if batch.waiting is not None:      # an awaited call runs, or this tuple has waited: it goes first
                     batch.waiting.appendleft(tup)
                     return 0
             batch.row_fields = tup.origin.fields

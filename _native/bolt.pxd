@@ -11,7 +11,7 @@ from _native.tuples cimport Roots, TakenTuples, Tuple
 cdef enum BoltOutcome:
     EMPTY = 0       # nothing waits: park
     MORE = 1        # the turn is over, more waits: yield
-    STOPPED = 2     # a full mailbox stops the task: wait for its doorbell
+    STOPPED = 2     # a full mailbox stops the task: wait for the wake-up event
     RETURNED = 3    # a call returned something that is not None: `current`, `returned`
     CONTROL = 4     # `current` is a barrier or a batch report
 
@@ -36,7 +36,7 @@ cdef class BoltCore(TaskCore):
     cdef uint64_t acked_before       # inputs acked by then
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
-    cdef PyObject* sample            # the last tuple whose process latency is measured, only compared
+    cdef PyObject* sample            # the last tuple whose process latency is measured; only compared, it may be gone
     cdef double sample_start
     cdef readonly LatencyHistogram process_latency
 

@@ -7,7 +7,7 @@ from _native.tuples cimport Tuple
 
 cdef class Backpressure:
     cdef readonly Py_ssize_t stopped_by   # full mailboxes and holds that stop this task
-    cdef object on_resume                 # rings the task's doorbell
+    cdef object on_resume                 # sets the wake-up event of the task
 
     cdef int stop(self) except -1
     cdef int resume(self) except -1

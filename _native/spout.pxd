@@ -33,7 +33,7 @@ cdef class SpoutCore(TaskCore):
     cdef public bint polling
     cdef public Py_ssize_t max_pending        # 0: no bound
     cdef Py_ssize_t turns_given
-    cdef Py_ssize_t other_stride              # of polls during the calls of verdicts, and vice versa
+    cdef Py_ssize_t other_stride              # polls and verdicts take different times: the values of the other kind
     cdef double other_usual_call
     cdef uint64_t emits_seen
     cdef bint awaits_poll                     # a poll gave `returned`

@@ -26,7 +26,7 @@ class RotatingMap(Generic[K, V]):
         """Number of rotations after its last put in which an entry expires."""
 
     def put(self, key: K, value: V) -> None:
-        """Write an entry as new, whatever its age was."""
+        """Write an entry. Its age begins again at 0."""
 
     @overload
     def get(self, key: K, default: None = None) -> V | None:

@@ -89,7 +89,7 @@ cdef class RotatingMap:
         return len(self.generations)
 
     cpdef put(self, key, value):
-        """Write an entry as new, whatever its age was."""
+        """Write an entry. Its age begins again at 0."""
         cdef Py_ssize_t age
         cdef dict older
         for age in range(1, len(self.generations)):

@@ -106,7 +106,7 @@ cdef class TaskCore:
     cdef BoltBacklog backlog
     # the time of a turn, in seconds
     cdef double turn_start, lap_start, usual_call
-    cdef double suspect, suspect_mean    # a call, in a lap of several, that may have been slow; the mean of that lap
+    cdef double suspect, suspect_mean    # of the last lap, if one of its calls may have been slow: secs of that call, mean of all
     cdef Py_ssize_t stride
     cdef readonly double slow_call_secs
     cdef readonly double slowest_call    # the longest call over slow_call_secs since the executor last looked
@@ -116,7 +116,7 @@ cdef class TaskCore:
     # counts since the task began
     cdef readonly uint64_t executed, emitted, transferred, acked, failed
     cdef Py_ssize_t targets              # of all outlets together
-    cdef SentCounts counting             # the counts of now: since the mark, or of a batch (COUNTS_SENT)
+    cdef SentCounts counting             # the counts in use: since the mark, or of a batch (COUNTS_SENT)
     cdef object trace                    # (event, roots, task id) -> None (TRACES)
 
     cdef OutStream stream_of(self, object stream)

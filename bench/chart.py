@@ -7,11 +7,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 
 from bench.environments import PROJECT
 from bench.results import Results
+from engine.svg import svg_document, svg_element, svg_text
 
 FOLDER = PROJECT / "docs" / "images"
 FIGURES = "speed.json"
@@ -134,20 +134,18 @@ def speed_svg(figures: SpeedFigures) -> str:
             groups += _group(title, bars, top, pixels_of_one)
             top += HEADING_HEIGHT + ROW_HEIGHT * (1 + len(bars))
     height, one = top + FOOT, BARS_LEFT + pixels_of_one
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="title desc">',
-            '<title id="title">Measured speed beside Stormcell</title>',
-            f'<desc id="desc">{escape(_description(figures))}</desc>',
-            f"<style>\n{STYLE}\n</style>",
-            f'<rect class="paper" width="{WIDTH}" height="{height}" rx="8"/>',
-            _text(MARGIN, 26, "Measured speed, Stormcell = 1", "title"),
-            _text(MARGIN, 48, "Longer is faster. Each peer ran in turn with Stormcell, pair by pair.", "muted"),
-            f'<path class="one" d="M {one:.1f} {HEAD + 4} V {top + 4}"/>',
-            *groups,
-            _text(MARGIN, height - 18, f"Medians. {figures.measured}.", "muted"),
-            "</svg>\n",
-        ]
+    return svg_document(
+        WIDTH,
+        height,
+        "Measured speed beside Stormcell",
+        STYLE,
+        svg_element("desc", svg_text(_description(figures))),
+        svg_element("rect", class_="paper", width=WIDTH, height=height, rx=8),
+        _text(MARGIN, 26, "Measured speed, Stormcell = 1", "title"),
+        _text(MARGIN, 48, "Longer is faster. Each peer ran in turn with Stormcell, pair by pair.", "muted"),
+        svg_element("path", class_="one", d=f"M {one:.1f} {HEAD + 4} V {top + 4}"),
+        *groups,
+        _text(MARGIN, height - 18, f"Medians. {figures.measured}.", "muted"),
     )
 
 
@@ -162,9 +160,9 @@ def _group(title: str, bars: list[Bar], top: float, pixels_of_one: float) -> lis
         y = top + HEADING_HEIGHT + ROW_HEIGHT * number
         middle, length = y + BAR_HEIGHT / 2, speed * pixels_of_one
         parts.append(_text(BARS_LEFT - 8, middle, name, "name"))
-        parts.append(f'<rect class="{kind}" x="{BARS_LEFT}" y="{y}" width="{length:.1f}" height="{BAR_HEIGHT}" rx="2"/>')
-        value = f'{speed:.2f} × <tspan class="muted" dx="4">{escape(time)}</tspan>'
-        parts.append(f'<text x="{BARS_LEFT + length + 7:.1f}" y="{middle}" class="value">{value}</text>')
+        parts.append(svg_element("rect", class_=kind, x=BARS_LEFT, y=y, width=length, height=BAR_HEIGHT, rx=2))
+        time_text = svg_element("tspan", svg_text(time), class_="muted", dx=4)
+        parts.append(svg_element("text", f"{speed:.2f} × {time_text}", x=BARS_LEFT + length + 7, y=middle, class_="value"))
     return parts
 
 
@@ -178,7 +176,7 @@ def _description(figures: SpeedFigures) -> str:
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text x="{x}" y="{y}" class="{kind}">{escape(text)}</text>'
+    return svg_element("text", svg_text(text), x=x, y=y, class_=kind)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 
 from bench import environments
@@ -16,28 +17,10 @@ def missing_need(names: Iterable[str]) -> str | None:
     return next((reason for reason in reasons if reason), None)
 
 
-def _kafka() -> str | None:
-    from tests.servers.kafka_broker import why_not
-
-    return _package("aiokafka", "kafka") or (None if os.environ.get(BROKER) else why_not())
-
-
-def _redis() -> str | None:
-    from tests.servers.redis_server import why_not
-
-    return why_not()
-
-
-def _postgres() -> str | None:
-    from tests.servers.postgres_server import why_not
-
-    return _package("asyncpg", "postgres") or why_not()
-
-
-def _zookeeper() -> str | None:
-    from tests.servers.zookeeper_server import why_not
-
-    return why_not()
+def _server(module: str) -> str | None:
+    """Return why a server of the tests cannot be started here, or None. Its module imports the server's client."""
+    reason: str | None = import_module(f"tests.servers.{module}").why_not()
+    return reason
 
 
 def _java() -> str | None:
@@ -58,10 +41,10 @@ def _package(package: str, extra: str) -> str | None:
 
 
 NEEDS: Mapping[str, Callable[[], str | None]] = {
-    "kafka": _kafka,
-    "redis": _redis,
-    "postgres": _postgres,
-    "zookeeper": _zookeeper,
+    "kafka": lambda: _package("aiokafka", "kafka") or (None if os.environ.get(BROKER) else _server("kafka_broker")),
+    "redis": lambda: _server("redis_server"),
+    "postgres": lambda: _package("asyncpg", "postgres") or _server("postgres_server"),
+    "zookeeper": lambda: _server("zookeeper_server"),
     "java": _java,
     "floor": _floor,
     "spark": _spark,

@@ -67,8 +67,6 @@ MICRO: Final = (
         put="put, a changed key",
         get="get, a changed key",
         get_committed="get, an unchanged key",
-        checkpoint_memory="checkpoint, memory, per key",
-        checkpoint_sqlite="checkpoint, SQLite, per key",
     ),
     _micro(
         "grouping",
@@ -95,7 +93,6 @@ MACRO: Final = (
     _rate("const-id-null", "const spout -> id bolt -> null bolt, acked"),
     _rate("un-acked", "const spout -> null bolt, no ackers, no message ids"),
     _rate("word-count", "fixed sentence, 2 splitters, 4 counters, acked; per word"),
-    _rate("word-count-text", "the main job's text, 2 splitters, 4 counters, acked; per word"),
     _rate("fan-out", "const spout -> 10 tasks by all grouping, acked; per delivery"),
     Work(
         "macro",
@@ -129,9 +126,6 @@ MACRO: Final = (
             first_tuple_ms="process start to first tuple",
             import_ms="import engine",
             import_asyncio_ms="import asyncio, which is part of it",
-            importtime_ms="import engine, by -X importtime",
-            process_with_import_ms="python -c 'import engine'",
-            bare_process_ms="python -c pass",
         ),
     ),
 )

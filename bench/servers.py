@@ -42,12 +42,8 @@ def store_url(store: str) -> Iterator[str]:
         elif store == "redis":
             from tests.servers.redis_server import RedisServer
 
-            server = RedisServer(folder)
-            server.start()
-            try:
+            with RedisServer(folder) as server:
                 yield f"redis://127.0.0.1:{server.port}/0"
-            finally:
-                server.kill()
         elif store == "postgres":
             from tests.servers.postgres_server import PostgresServer
 

@@ -41,14 +41,15 @@ from engine.errors import (
     TupleFailed,
     UsageError,
 )
+from engine.lazy_names import lazy_names
 from engine.topology import Topology, TopologyBuilder
 from engine.topology.features import supply_features
 from engine.topology.spec import TopologyFeature
 from engine.version import __version__
 
 if TYPE_CHECKING:
-    from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
-    from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, FlowSnapshot
+    from engine.checkpoint import CheckpointEntry, CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
+    from engine.flow import FlowControlBolt, FlowControlSpout, FlowEntry, FlowProducer, FlowSettings, FlowSnapshot
     from engine.runtime.run import Run, run
     from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.state import KeyValueState, StateProvider
@@ -63,6 +64,21 @@ if TYPE_CHECKING:
         TransactionAttempt,
     )
     from engine.transactional.values import OpaqueValue, TransactionalValue
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "engine.checkpoint": "CheckpointEntry CheckpointSnapshot StatefulBasicBolt StatefulBolt stateful_bolt",
+            "engine.flow": "FlowControlBolt FlowControlSpout FlowEntry FlowProducer FlowSettings FlowSnapshot",
+            "engine.runtime.run": "Run run",
+            "engine.runtime.snapshot": "ComponentSnapshot Snapshot TaskSnapshot",
+            "engine.state": "KeyValueState StateProvider",
+            "engine.transactional": "BatchBolt Committer FailedBatch OpaquePartitionedTransactionalSpout "
+            "PartitionedTransactionalSpout TransactionalSpout TransactionalTopologyBuilder TransactionAttempt",
+            "engine.transactional.values": "OpaqueValue TransactionalValue",
+        },
+        submodules=("cli", "flow", "metrics", "runtime", "testing", "transactional"),  # as in `engine.metrics.CONTENT_TYPE`
+    )
 
 __all__ = [
     "BasicBolt",
@@ -70,6 +86,7 @@ __all__ = [
     "BatchBolt",
     "Bolt",
     "BoltCollector",
+    "CheckpointEntry",
     "CheckpointSnapshot",
     "Committer",
     "ComponentError",
@@ -86,6 +103,7 @@ __all__ = [
     "Fields",
     "FlowControlBolt",
     "FlowControlSpout",
+    "FlowEntry",
     "FlowProducer",
     "FlowSettings",
     "FlowSnapshot",
@@ -127,39 +145,6 @@ __all__ = [
     "stateful_bolt",
 ]
 
-_LAZY_NAMES = {
-    "BatchBolt": "engine.transactional",
-    "CheckpointSnapshot": "engine.checkpoint",
-    "Committer": "engine.transactional",
-    "ComponentSnapshot": "engine.runtime.snapshot",
-    "FailedBatch": "engine.transactional",
-    "FlowControlBolt": "engine.flow",
-    "FlowControlSpout": "engine.flow",
-    "FlowProducer": "engine.flow",
-    "FlowSettings": "engine.flow",
-    "FlowSnapshot": "engine.flow",
-    "KeyValueState": "engine.state",
-    "OpaquePartitionedTransactionalSpout": "engine.transactional",
-    "OpaqueValue": "engine.transactional.values",
-    "PartitionedTransactionalSpout": "engine.transactional",
-    "Run": "engine.runtime.run",
-    "Snapshot": "engine.runtime.snapshot",
-    "StateProvider": "engine.state",
-    "StatefulBasicBolt": "engine.checkpoint",
-    "StatefulBolt": "engine.checkpoint",
-    "TaskSnapshot": "engine.runtime.snapshot",
-    "TransactionAttempt": "engine.transactional",
-    "TransactionalSpout": "engine.transactional",
-    "TransactionalTopologyBuilder": "engine.transactional",
-    "TransactionalValue": "engine.transactional.values",
-    "run": "engine.runtime.run",
-    "stateful_bolt": "engine.checkpoint",
-}
-
-
-_PACKAGES = ("cli", "flow", "metrics", "runtime", "testing", "transactional")
-"""Packages that are available after `import engine`, as in `engine.metrics.CONTENT_TYPE`."""
-
 
 def _load_features() -> tuple[TopologyFeature, ...]:
     from engine.features import FEATURES
@@ -168,21 +153,3 @@ def _load_features() -> tuple[TopologyFeature, ...]:
 
 
 supply_features(_load_features)
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name or a package on first use."""
-    from importlib import import_module
-
-    if name in _PACKAGES:
-        return import_module(f"{__name__}.{name}")
-    module = _LAZY_NAMES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(module), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    """List all public names."""
-    return sorted({*globals(), *__all__, *_PACKAGES})

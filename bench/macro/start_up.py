@@ -22,9 +22,6 @@ def measure() -> dict[str, float]:
             "first_tuple_ms": _first_tuple_ms(),
             "import_ms": _import_ms("engine"),
             "import_asyncio_ms": _import_ms("asyncio"),
-            "importtime_ms": _importtime_ms(),
-            "process_with_import_ms": _process_ms("import engine"),
-            "bare_process_ms": _process_ms("pass"),
         }
     return reading
 
@@ -41,21 +38,5 @@ def _first_tuple_ms() -> float:
 def _import_ms(module: str) -> float:
     """Return the time of an import in a fresh interpreter, by its own clock."""
     script = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
-    return float(_python("-c", script).stdout) * 1000
-
-
-def _importtime_ms() -> float:
-    """Return the engine's cumulative time by `-X importtime`. The option itself costs time."""
-    lines = _python("-X", "importtime", "-c", "import engine").stderr.splitlines()
-    own = next(line for line in lines if line.split("|")[-1].strip() == "engine")
-    return int(own.split("|")[1]) / 1000
-
-
-def _process_ms(script: str) -> float:
-    start = time.perf_counter()
-    _python("-c", script)
-    return (time.perf_counter() - start) * 1000
-
-
-def _python(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, *arguments], env=AS_INSTALLED, check=True, capture_output=True, text=True, timeout=TIMEOUT_SECS)
+    command = [sys.executable, "-c", script]
+    return float(subprocess.run(command, env=AS_INSTALLED, check=True, capture_output=True, timeout=TIMEOUT_SECS).stdout) * 1000

@@ -5,13 +5,12 @@ loop. `max_spout_pending` is that of the bare loop too: more open trees only cos
 """
 
 import asyncio
-import itertools
 from collections.abc import Callable
 
 import engine
-from bench.macro.components import ConstSpout, Count, Identity, LineSpout, Null, Split, UntrackedSpout
+from bench.macro.components import ConstSpout, Count, Identity, Null, Split, UntrackedSpout
 from bench.measuring import count_for, rate_figures
-from bench.texts import SENTENCE, WORDS_PER_SENTENCE, standard_library_lines
+from bench.texts import SENTENCE, WORDS_PER_SENTENCE
 from engine import Config, TopologyBuilder
 
 MAX_SPOUT_PENDING = 1000
@@ -67,19 +66,6 @@ def _word_count(builder: TopologyBuilder) -> Callable[[], int]:
     return lambda: spout.acked * WORDS_PER_SENTENCE
 
 
-def _word_count_text(builder: TopologyBuilder) -> Callable[[], int]:
-    """Count the words of a text again and again. Lines differ in length, so the counters count."""
-    counters: list[Count] = []
-
-    def counter() -> Count:
-        counters.append(Count())
-        return counters[-1]
-
-    _add_spout(builder, LineSpout(itertools.cycle(standard_library_lines())))
-    add_word_count(builder, "spout", counter)
-    return lambda: sum(each.counts.total() for each in counters)
-
-
 def _add_spout(builder: TopologyBuilder, spout: ConstSpout) -> ConstSpout:
     builder.set_spout("spout", lambda: spout)
     return spout
@@ -91,6 +77,5 @@ WORKS = {
     "un-acked": _un_acked,
     "fan-out": _fan_out,
     "word-count": _word_count,
-    "word-count-text": _word_count_text,
 }
 """Each adds the components of its topology, and returns the function that counts units."""

@@ -1,12 +1,29 @@
 """State that survives: aligned barriers through the topology, and what every task does at one (docs/decisions/0002)."""
 
-from engine.checkpoint.checkpoint_spout import CheckpointSpout
-from engine.checkpoint.checkpoints import Checkpoints
-from engine.checkpoint.function_bolt import StatefulBoltFunction, stateful_bolt
-from engine.checkpoint.stateful_bolt import KeepsState, StatefulBasicBolt, StatefulBolt
-from engine.checkpoint.status import CheckpointSnapshot
+from typing import TYPE_CHECKING
+
+from engine.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from engine.checkpoint.bolts import KeepsState, StatefulBasicBolt, StatefulBolt, StatefulBoltFunction, stateful_bolt
+    from engine.checkpoint.checkpoint_spout import CheckpointSpout
+    from engine.checkpoint.checkpoints import Checkpoints
+    from engine.checkpoint.feature import CheckpointEntry
+    from engine.checkpoint.status import CheckpointSnapshot
+else:  # the first `build()` of each program loads the feature, and only the feature
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "engine.checkpoint.bolts": "KeepsState StatefulBasicBolt StatefulBolt StatefulBoltFunction stateful_bolt",
+            "engine.checkpoint.checkpoint_spout": "CheckpointSpout",
+            "engine.checkpoint.checkpoints": "Checkpoints",
+            "engine.checkpoint.feature": "CheckpointEntry",
+            "engine.checkpoint.status": "CheckpointSnapshot",
+        },
+    )
 
 __all__ = [
+    "CheckpointEntry",
     "CheckpointSnapshot",
     "CheckpointSpout",
     "Checkpoints",

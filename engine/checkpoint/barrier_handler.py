@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from engine.api import TaskContext, Tuple
 from engine.checkpoint.alignment import Alignment, Barrier
+from engine.checkpoint.bolts import KeepsState
 from engine.checkpoint.checkpoints import Checkpoints
-from engine.checkpoint.stateful_bolt import KeepsState
 from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import own_text, raised_text

@@ -1,30 +1,25 @@
 """Adds the checkpoint spout, and the streams of its barriers, to a topology with state (CP-1)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from engine.api import All, FieldsGrouping, TaskContext
 from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
-from engine.config import Config
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.task_port import BoltPort
 
-KEEPS_STATE: Final = "keeps_state"
-"""Class attribute of stateful bolts."""
 
-
-def state_places(topology: Topology, config: Config) -> tuple[StatePlace, ...]:
-    """Return the places of all stateful tasks."""
+def state_places(stateful: Iterable[ComponentSpec], key_groups: int) -> tuple[StatePlace, ...]:
+    """Return the places of all tasks of stateful bolts."""
     return tuple(
-        StatePlace(spec.component_id, index, spec.parallelism, is_keyed(spec), config.key_groups)
-        for spec in topology.bolts
-        if KEEPS_STATE in spec.marks
+        StatePlace(spec.component_id, index, spec.parallelism, is_keyed(spec), key_groups)
+        for spec in stateful
         for index in range(spec.parallelism)
     )
 
@@ -34,15 +29,16 @@ def is_keyed(spec: ComponentSpec) -> bool:
     return bool(spec.subscriptions) and all(isinstance(each.grouping, FieldsGrouping) for each in spec.subscriptions)
 
 
-def with_checkpoints(topology: Topology, checkpoints: Checkpoints, config: Config) -> Topology:
-    """Return the topology with a checkpoint spout behind the user's components; every bolt sends its barriers on.
+def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Iterable[StatePlace]) -> Topology:
+    """Return the topology with a checkpoint spout behind the user's components. Every bolt forwards its barriers.
 
-    A bolt takes barriers from every task of each bolt that feeds it, and from the checkpoint spout where a spout feeds it. All of
-    them hear of a new round from the checkpoint spout at once (docs/decisions/0002).
+    A bolt receives barriers from every task of each bolt that feeds it, and from the checkpoint spout if a spout feeds it. The
+    checkpoint spout also tells all bolts of a new round at once (docs/decisions/0002).
     """
     components = dict(topology.components)
+    place_of = {place.component_id: place for place in places}
     for spec in topology.bolts:
-        components[spec.component_id] = _bolt(spec, topology, checkpoints, config)
+        components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
     components[CHECKPOINT_COMPONENT] = ComponentSpec(
         CHECKPOINT_COMPONENT,
         "spout",
@@ -56,19 +52,18 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, config: Confi
     return replace(topology, components=MappingProxyType(components))
 
 
-def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, config: Config) -> ComponentSpec:
+def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, place: StatePlace | None) -> ComponentSpec:
     sources = dict.fromkeys(subscription.source for subscription in spec.subscriptions)
     bolts = [source for source in sources if topology.components[source].kind == "bolt"]
     by_spout = len(bolts) < len(sources)
     barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in (CHECKPOINT_COMPONENT, *bolts))
-    keeps_state = KEEPS_STATE in spec.marks
     return replace(
         spec,
-        defers_acks=keeps_state,
-        progress="a committed checkpoint" if keeps_state else spec.progress,
+        defers_acks=place is not None,
+        progress=spec.progress if place is None else "a committed checkpoint",
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),
-        control_handler=_HandlerFactory(spec, checkpoints, config, frozenset([*bolts, *([CHECKPOINT_COMPONENT] if by_spout else [])])),
+        control_handler=_HandlerFactory(checkpoints, frozenset([*bolts, *([CHECKPOINT_COMPONENT] if by_spout else [])]), place),
     )
 
 
@@ -84,14 +79,14 @@ class _SpoutFactory:
 class _HandlerFactory:
     """Makes the barrier handler of each instance of one bolt."""
 
-    spec: ComponentSpec
     checkpoints: Checkpoints
-    config: Config
     barriers_from: frozenset[str]
+    place: StatePlace | None
+    """Place of one of the tasks. None: the bolt is stateless."""
 
     def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BarrierHandler:
         sources = frozenset(task for component in self.barriers_from for task in task_ids[component])
-        if KEEPS_STATE not in self.spec.marks:
+        if self.place is None:
             return BarrierHandler(self.checkpoints, context, port, sources)
-        place = StatePlace(self.spec.component_id, context.task_index, self.spec.parallelism, is_keyed(self.spec), self.config.key_groups)
+        place = replace(self.place, task_index=context.task_index)
         return StatefulBarrierHandler(self.checkpoints, bolt, context, port, sources, place)

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import Any, ClassVar, Final, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
-from engine.checkpoint.barrier_wiring import KEEPS_STATE, state_places, with_checkpoints
-from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
 from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.validate import arrows, path_between
+
+if TYPE_CHECKING:
+    from engine.checkpoint.checkpoints import Checkpoints
+
+KEEPS_STATE: Final = "keeps_state"
+"""Class attribute of stateful bolts."""
 
 
 def _stateful_bolts(topology: Topology) -> list[ComponentSpec]:
@@ -74,13 +78,17 @@ class CheckpointRun(FeatureRun):
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Read the record, and return the topology with the checkpoint spout and the barrier handlers."""
-        places = state_places(topology, self._config)
-        if not places:
+        stateful = _stateful_bolts(topology)
+        if not stateful:
             return topology
+        from engine.checkpoint.barrier_wiring import state_places, with_checkpoints  # here: a run without state must not load them
+        from engine.checkpoint.checkpoints import Checkpoints
+
         assert start.provider is not None
+        places = state_places(stateful, self._config.key_groups)
         self._checkpoints = Checkpoints(topology.name, start.provider, self._config, start.clock, places)
         await self._checkpoints.open()
-        return with_checkpoints(topology, self._checkpoints, self._config)
+        return with_checkpoints(topology, self._checkpoints, places)
 
     def join(self, handle: RunHandle) -> None:
         """Hold the spouts until every state is loaded."""
@@ -108,9 +116,10 @@ class CheckpointRun(FeatureRun):
 
 
 class CheckpointEntry(SnapshotEntry):
-    """The checkpoints in a snapshot. The value is None in a run without state."""
+    """Checkpoints in a snapshot. `snapshot.entry(CheckpointEntry).value` is None in a run without state."""
 
     name = "checkpoint"
+    value: CheckpointSnapshot | None
 
     def __init__(self, value: CheckpointSnapshot | None) -> None:
         self.value = value

@@ -1,7 +1,6 @@
 """A snapshot of a run as text: table rows, single lines, and sums over the components. The live table and the plain lines use it.
 
-The tables: components, spouts, each spout task with flow control (FC-7), and user metrics with labels, such as those of each
-partition.
+The tables: components, spouts, each spout task with flow control (FC-7), and user metrics with labels.
 """
 
 import math
@@ -10,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast, get_args
 
+from engine.checkpoint import CheckpointEntry
 from engine.cli.console.formatting import (
     NONE,
     amount_text,
@@ -22,6 +22,7 @@ from engine.cli.console.formatting import (
     percent_text,
     rate_text,
 )
+from engine.flow import FlowEntry
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 from engine.metrics import Distribution, UserMetric
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, capacity, rate, weighted_mean
@@ -144,13 +145,12 @@ def headline(before: Snapshot | None, now: Snapshot) -> str:
 
 def state_texts(before: Snapshot | None, now: Snapshot) -> list[str]:
     """Return the lines about checkpoints, transactions and failures that apply to the run."""
-    texts = (checkpoint_text(now), transactions_text(before, now), failures_text(now))
-    return [text for text in texts if text is not None]
+    return [text for text in (checkpoint_text(now), transactions_text(before, now), failures_text(now)) if text is not None]
 
 
 def checkpoint_text(now: Snapshot) -> str | None:
     """Return the progress of the checkpoints, with the tasks that the current one waits for. None in a run without state."""
-    found = now.checkpoint
+    found = now.entry(CheckpointEntry).value
     if found is None:
         return None
     parts = [f"txid {found.txid}" if found.txid >= 0 else "none yet"]
@@ -305,19 +305,20 @@ def flow_tables(now: Snapshot, *, compact: bool = False, lines: int | None = Non
     lines: space for all tables together, None for unlimited space. If not all bolt tasks fit, those that are not NORMAL
     come first, and the last row sums up the others.
     """
-    most_rows = None if lines is None or not now.flow else max(lines // len(now.flow) - FRAME_LINES, LEAST_ROWS)
-    names = Counter(flow.component_id for flow in now.flow)
+    flows = now.entry(FlowEntry).value
+    most_rows = None if lines is None or not flows else max(lines // len(flows) - FRAME_LINES, LEAST_ROWS)
+    names = Counter(flow.component_id for flow in flows)
     return [
         TextTable(
             flow_headline(flow, alone=names[flow.component_id] == 1), FLOW_COLUMNS, 2, _flow_rows(flow.tasks, most_rows, compact=compact)
         )
-        for flow in now.flow
+        for flow in flows
     ]
 
 
 def least_flow_lines(now: Snapshot) -> int:
     """Return the minimum number of lines of the tables of flow control."""
-    return sum(FRAME_LINES + min(LEAST_ROWS, len(flow.tasks)) for flow in now.flow)
+    return sum(FRAME_LINES + min(LEAST_ROWS, len(flow.tasks)) for flow in now.entry(FlowEntry).value)
 
 
 def flow_headline(flow: FlowSnapshot, *, alone: bool = True) -> str:
@@ -337,7 +338,7 @@ def flow_headline(flow: FlowSnapshot, *, alone: bool = True) -> str:
 def flow_summaries(now: Snapshot) -> list[str]:
     """Return a short text for each spout: states and windows of its bolt tasks, records that a crash would repeat."""
     spouts: dict[str, list[FlowSnapshot]] = {}
-    for flow in now.flow:
+    for flow in now.entry(FlowEntry).value:
         spouts.setdefault(flow.component_id, []).append(flow)
     return [_flow_summary(component_id, flows) for component_id, flows in spouts.items()]
 

@@ -4,15 +4,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError
 from engine.metrics import Family
-from engine.state import StateProvider
 from engine.topology import Topology, TopologyFeature
 from engine.topology.task_port import RunPort
+
+if TYPE_CHECKING:
+    from engine.state import StateProvider  # a run that stores nothing does not load the package
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class RunStart:
     """The parts of a run that exist before its tasks are planned."""
 
     clock: Clock
-    provider: StateProvider | None
+    provider: "StateProvider | None"
     """The state provider, opened for this topology. None if no feature stores anything."""
 
 

@@ -1,19 +1,41 @@
 """Adaptive flow control: a send window per bolt task, as in TCP, and a durable position of the source (FC-1 to FC-9)."""
 
-from engine.flow.bolt import FlowControlBolt
-from engine.flow.controller import FlowController
-from engine.flow.producer import FlowProducer
-from engine.flow.records import Records
-from engine.flow.settings import FlowSettings
-from engine.flow.spout import FlowControlSpout
-from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
-from engine.kernel import DonePrefix, TaskWindow
+from typing import TYPE_CHECKING
+
+from engine.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from engine.flow.bolt import FlowControlBolt
+    from engine.flow.controller import FlowController
+    from engine.flow.feature import FlowEntry
+    from engine.flow.producer import FlowProducer
+    from engine.flow.records import Records
+    from engine.flow.settings import FlowSettings
+    from engine.flow.spout import FlowControlSpout
+    from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
+    from engine.kernel import DonePrefix, TaskWindow
+else:  # the first `build()` of each program loads the feature, and only the feature
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "engine.flow.bolt": "FlowControlBolt",
+            "engine.flow.controller": "FlowController",
+            "engine.flow.feature": "FlowEntry",
+            "engine.flow.producer": "FlowProducer",
+            "engine.flow.records": "Records",
+            "engine.flow.settings": "FlowSettings",
+            "engine.flow.spout": "FlowControlSpout",
+            "engine.flow.status": "FlowSnapshot FlowTaskSnapshot",
+            "engine.kernel": "DonePrefix TaskWindow",
+        },
+    )
 
 __all__ = [
     "DonePrefix",
     "FlowControlBolt",
     "FlowControlSpout",
     "FlowController",
+    "FlowEntry",
     "FlowProducer",
     "FlowSettings",
     "FlowSnapshot",

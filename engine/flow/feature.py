@@ -87,9 +87,10 @@ class FlowRun(FeatureRun):
 
 
 class FlowEntry(SnapshotEntry):
-    """The flow-control spout tasks in a snapshot."""
+    """Flow control in a snapshot. `snapshot.entry(FlowEntry).value` has one FlowSnapshot for each task of a flow-control spout."""
 
     name = ENTRY
+    value: tuple[FlowSnapshot, ...]
 
     def __init__(self, value: tuple[FlowSnapshot, ...]) -> None:
         self.value = value

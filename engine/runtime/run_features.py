@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 from engine.clock import Clock
 from engine.config import Config
 from engine.control import Feature, RunHandle, RunStart, SnapshotEntry
-from engine.state import Ledger, StateProvider, open_provider, provider_of
 from engine.topology import Topology
+
+if TYPE_CHECKING:
+    from engine.state import Ledger, StateProvider
 
 
 class RunFeatures:
@@ -26,6 +29,8 @@ class RunFeatures:
         Raises StateError if another process has the topology's state.
         """
         if self._topology.stored:
+            from engine.state import open_provider, provider_of  # here: a run that stores nothing must not load them
+
             provider = provider_of(self._config.state_provider)
             await open_provider(provider, self._topology.name, standby=self._config.standby)
             self._provider = provider
@@ -35,7 +40,7 @@ class RunFeatures:
         return running
 
     @property
-    def ledger_of(self) -> Callable[[str], Ledger] | None:
+    def ledger_of(self) -> "Callable[[str], Ledger] | None":
         """The ledgers of the provider, by name. None if the run has no provider."""
         return None if self._provider is None else self._provider.ledger
 

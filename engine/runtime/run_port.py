@@ -1,18 +1,20 @@
 """The working `RunPort`: requests of tasks and features to the whole run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineBug
 from engine.runtime.spout_executor import SpoutExecutor
-from engine.state import Ledger
 from engine.topology.task_port import SpoutStatus
+
+if TYPE_CHECKING:
+    from engine.state import Ledger
 
 
 class ClusterRunPort:
     """The run's port. The user's spouts are set once they are made."""
 
-    def __init__(self, ledger_of: Callable[[str], Ledger] | None = None) -> None:
+    def __init__(self, ledger_of: "Callable[[str], Ledger] | None" = None) -> None:
         self._ledger_of = ledger_of
         self.spouts: Sequence[SpoutExecutor] = ()
         self._shown: dict[str, dict[int, Callable[[], Any]]] = {}
@@ -35,7 +37,7 @@ class ClusterRunPort:
     def shown(self, entry: str) -> tuple[Any, ...]:
         return tuple(read() for _, read in sorted(self._shown.get(entry, {}).items()))
 
-    def ledger(self, name: str) -> Ledger:
+    def ledger(self, name: str) -> "Ledger":
         if self._ledger_of is None:
             raise EngineBug("a ledger was asked for in a run that has no store", name=name)
         return self._ledger_of(name)

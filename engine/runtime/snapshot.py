@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from engine.control import SnapshotEntry, json_number
+from engine.errors import UsageError
 from engine.metrics import Distribution, UserMetric
 from engine.names import is_reserved
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from engine.runtime.error_report import ErrorReport
 
 ComponentKind: TypeAlias = Literal["spout", "bolt", "acker"]
+_Entry = TypeVar("_Entry", bound=SnapshotEntry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ class Snapshot:
     user_metrics: tuple[UserMetric, ...] = field(default=())
     entries: tuple[SnapshotEntry, ...] = ()
     """Entries of the features. Their values are attributes: `snapshot.checkpoint` is a CheckpointSnapshot, or None without state.
-    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout."""
+    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout. Type checkers take both for Any."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a feature's entry."""
@@ -209,6 +211,17 @@ class Snapshot:
                 return entry.value
         names = ", ".join(entry.name for entry in self.entries) or "none"
         raise AttributeError(f"a snapshot has no attribute {name!r}; its entries are: {names}")
+
+    def entry(self, kind: type[_Entry]) -> _Entry:
+        """Return the entry of a feature by its class, for type checkers: `snapshot.entry(FlowEntry).value` is `snapshot.flow`, and typed.
+
+        Raises UsageError if the topology does not have the feature.
+        """
+        for entry in self.entries:
+            if isinstance(entry, kind):
+                return entry
+        names = ", ".join(type(entry).__name__ for entry in self.entries) or "none"
+        raise UsageError(f"the snapshot of {self.topology_name!r} has no {kind.__name__}", hint=f"Its entries are: {names}.")
 
     @property
     def spouts(self) -> tuple[ComponentSnapshot, ...]:

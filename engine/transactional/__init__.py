@@ -1,31 +1,51 @@
-"""Transactions: batches that commit in order, exactly once (seed 003, TX-1..10)."""
+"""Transactions: batches that commit in order, exactly once (TX-1 to TX-10)."""
 
-from engine.transactional.admission import Admission, Admitted, OpenAdmission
-from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_bolt import BatchBolt, BatchCollector, BurstBolt, Committer, FailedBatch, Resource, Resources
-from engine.transactional.builder import TransactionalTopologyBuilder
-from engine.transactional.files import (
-    FileCommitter,
-    FileOpaqueSpout,
-    FileTransactionalSpout,
-    as_json,
-    as_text,
-    committed_files,
-    committed_lines,
-)
-from engine.transactional.memory_spout import MemoryOpaqueSpout, MemoryTransactionalSpout
-from engine.transactional.spouts import (
-    OpaqueEmitter,
-    OpaquePartitionedTransactionalSpout,
-    Partition,
-    PartitionedCoordinator,
-    PartitionedEmitter,
-    PartitionedTransactionalSpout,
-    Positions,
-    SpoutCoordinator,
-    SpoutEmitter,
-    TransactionalSpout,
-)
+from typing import TYPE_CHECKING
+
+from engine.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from engine.transactional.admission import Admission, Admitted, OpenAdmission
+    from engine.transactional.attempt import TransactionAttempt
+    from engine.transactional.batch_bolt import BatchBolt, BatchCollector, BurstBolt, Committer, FailedBatch, Resource, Resources
+    from engine.transactional.builder import TransactionalTopologyBuilder
+    from engine.transactional.files import (
+        FileCommitter,
+        FileOpaqueSpout,
+        FileTransactionalSpout,
+        as_json,
+        as_text,
+        committed_files,
+        committed_lines,
+    )
+    from engine.transactional.memory_spout import MemoryOpaqueSpout, MemoryTransactionalSpout
+    from engine.transactional.spouts import (
+        OpaqueEmitter,
+        OpaquePartitionedTransactionalSpout,
+        Partition,
+        PartitionedCoordinator,
+        PartitionedEmitter,
+        PartitionedTransactionalSpout,
+        Positions,
+        SpoutCoordinator,
+        SpoutEmitter,
+        TransactionalSpout,
+    )
+else:  # the first `build()` of each program loads the feature, and only the feature
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "engine.transactional.admission": "Admission Admitted OpenAdmission",
+            "engine.transactional.attempt": "TransactionAttempt",
+            "engine.transactional.batch_bolt": "BatchBolt BatchCollector BurstBolt Committer FailedBatch Resource Resources",
+            "engine.transactional.builder": "TransactionalTopologyBuilder",
+            "engine.transactional.files": "FileCommitter FileOpaqueSpout FileTransactionalSpout "
+            "as_json as_text committed_files committed_lines",
+            "engine.transactional.memory_spout": "MemoryOpaqueSpout MemoryTransactionalSpout",
+            "engine.transactional.spouts": "OpaqueEmitter OpaquePartitionedTransactionalSpout Partition PartitionedCoordinator "
+            "PartitionedEmitter PartitionedTransactionalSpout Positions SpoutCoordinator SpoutEmitter TransactionalSpout",
+        },
+    )
 
 __all__ = [
     "Admission",

@@ -16,9 +16,10 @@ from engine.topology.factory import FactoryFault
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
 from engine.transactional.batch_runner import ATTEMPT_FIELD
-from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature, TransactionalSource, coordinator_id, late_components
+from engine.transactional.feature import BATCHED, COMMITTER, coordinator_id
 from engine.transactional.spout_adapters import new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout
+from engine.transactional.transactions import Transactions, late_components
 
 SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaquePartitionedTransactionalSpout)
 
@@ -63,9 +64,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return faults
 
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
-        return _with_labels(super()._topology(components)).with_feature(
-            TransactionalFeature(TransactionalSource(self._spout, MappingProxyType(dict(self._admissions))))
-        )
+        transactions = Transactions(self._spout, MappingProxyType(dict(self._admissions)))
+        return _with_labels(super()._topology(components)).with_feature(transactions)
 
     def _judge(self, declaration: Declaration) -> Judged:
         judged = super()._judge(declaration)

@@ -6,6 +6,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "_native",
         "engine.backoff",
+        "engine.lazy_names",
         "engine.names",
         "engine.errors",
         "engine.clock",

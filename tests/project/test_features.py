@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from engine import ComponentError, Config, Fields, Spout, SpoutExhausted, Topology, TopologyBuilder, TopologyError
+from engine import (
+    ComponentError,
+    Config,
+    Fields,
+    FlowEntry,
+    Snapshot,
+    Spout,
+    SpoutExhausted,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    UsageError,
+)
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
 from engine.features import FEATURES
 from engine.metrics.openmetrics import Family, Measure
@@ -127,11 +139,17 @@ def test_a_feature_takes_part_in_a_run() -> None:
     assert finished.snapshot.components["__beacon"].kind == "spout"
     assert [spout.component_id for spout in finished.snapshot.spouts] == ["numbers"]
     tasks = 2 + 1 + 1
-    assert finished.snapshot.beacons == tasks
+    assert finished.snapshot.beacons == finished.snapshot.entry(BeaconEntry).value == tasks
     shown = json.loads(json.dumps(finished.snapshot.to_dict()))
     assert (shown["beacons"], shown["checkpoint"], shown["flow"]) == ({"tasks": tasks}, None, [])
     [sample] = next(family for family in families(finished.snapshot) if family.name == "stormcell_beacon_tasks").samples
     assert sample.value == tasks
+
+
+def test_an_entry_that_a_snapshot_does_not_have_is_named() -> None:
+    snapshot = Snapshot("plain", "running", 0.0, {}, entries=(FlowEntry(()),))
+    with pytest.raises(UsageError, match="the snapshot of 'plain' has no BeaconEntry\nFix: Its entries are: FlowEntry"):
+        snapshot.entry(BeaconEntry)
 
 
 def test_a_feature_is_closed_though_the_run_fails() -> None:

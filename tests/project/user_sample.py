@@ -6,17 +6,22 @@ Run by `python -m engine run user_sample.py:sample`; the topology is finite. Eve
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import assert_type
 
 import engine
 from engine import (
     BasicBolt,
     Bolt,
+    CheckpointEntry,
+    CheckpointSnapshot,
     ComponentError,
     Config,
     EngineError,
     FailTuple,
     Failure,
     Fields,
+    FlowEntry,
+    FlowSnapshot,
     Inlet,
     Spout,
     SpoutExhausted,
@@ -147,7 +152,9 @@ async def serve() -> int:
             print(failed.failure.reason)
         await run.deactivate()
         await run.activate()
-        print(run.snapshot())
+        print(snapshot := run.snapshot())
+        assert_type(snapshot.entry(CheckpointEntry).value, CheckpointSnapshot | None)
+        assert_type(snapshot.entry(FlowEntry).value, tuple[FlowSnapshot, ...])
         text: str = run.metrics_text()
         inlet.close()
         await run.completed()

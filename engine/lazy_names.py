@@ -1,0 +1,32 @@
+"""Public names of a package that are imported on first use (PEP 562), so that the package itself imports quickly."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+
+
+def lazy_names(
+    package: str, names: Mapping[str, str], submodules: Collection[str] = ()
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package.
+
+    Call it in the `else` of `if TYPE_CHECKING:`, which imports the same names. Type checkers then know these names, and no others.
+
+    names: the lazy names by the full name of their module, separated by spaces. A submodule of the package must not have such a name,
+    because its import would replace the lazy name. submodules: modules that are attributes of the package without an import of their own.
+    """
+    module_of = {name: module for module, listed in names.items() for name in listed.split()}
+
+    def import_name(name: str) -> object:
+        if name in submodules:
+            return import_module(f"{package}.{name}")
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(module_of[name]), name)
+        setattr(sys.modules[package], name, value)  # the next use does not come here
+        return value
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *module_of, *submodules})
+
+    return import_name, list_names
