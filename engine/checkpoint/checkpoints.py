@@ -59,7 +59,7 @@ class Checkpoints:
         self._handlers: dict[tuple[str, int], HasWork] = {}
         self._idle: list[asyncio.Future[None]] = []
         self._port: RunPort | None = None
-        self._give_up: Callable[[ComponentError], None] | None = None
+        self._end_run: Callable[[ComponentError], None] | None = None
         self._component_of: Mapping[int, str] = {}
         self._is_idle = False
         self.cause: str | None = None
@@ -97,7 +97,7 @@ class Checkpoints:
                 continue  # its layout is unchanged, so each task loads its own deltas
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
-                await self.patiently(partial(fold_committed, stores, codec, of_task, record.counts, settled.txid))
+                await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, settled.txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._places)}
         await self.patiently(lambda: ledger.write(written))
@@ -106,9 +106,9 @@ class Checkpoints:
         keyed = {place.component_id: place.keyed for place in places}
         return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self.committed_txid, bare=bare)
 
-    def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
+    def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
         """Take the run's port before its tasks begin. No spout is polled before every state is loaded."""
-        self._port, self._component_of, self._give_up = port, component_of, give_up
+        self._port, self._component_of, self._end_run = port, component_of, end_run
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
@@ -140,16 +140,16 @@ class Checkpoints:
             return await self._patience.call_with_retries(work)
         except StateError as error:
             if isinstance(error, ends_run):
-                self._end_run(error, error.message, error.hint)
+                self._fail_run(error, error.message, error.hint)
             raise
         except Exception as error:
             what = f"the state provider raised {raised_text(error)}"
-            self._end_run(error, what, "A provider raises StateUnavailable for what may pass, and StateError for what will not.")
+            self._fail_run(error, what, "A provider raises StateUnavailable for what may pass, and StateError for what will not.")
             raise
 
-    def _end_run(self, error: Exception, message: str, hint: str | None) -> None:
-        if self._give_up is not None:
-            self._give_up(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
+    def _fail_run(self, error: Exception, message: str, hint: str | None) -> None:
+        if self._end_run is not None:
+            self._end_run(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
 
     async def state_of(self, place: StatePlace, key_of: Callable[[Any], object] | None) -> LayeredState[Any, Any]:
         """Return the state of a task. The first call loads it."""
@@ -162,7 +162,7 @@ class Checkpoints:
                 )
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
-                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.counts), ends_run=ENGINE_WRITES)
+                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.is_committed), ends_run=ENGINE_WRITES)
                 await self.patiently(store.check, ends_run=ENGINE_WRITES)
                 self._states[name] = state
         return state

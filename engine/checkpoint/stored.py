@@ -132,7 +132,7 @@ class CommittedState:
 
     def _counting(self, deltas: list[TaskDelta]) -> list[TaskDelta]:
         """Return the committed deltas. The others were rolled back, or are in progress."""
-        return [each for each in deltas if each.delta.txid <= self.txid and self.record.counts(each.delta.txid, each.delta.round)]
+        return [each for each in deltas if each.delta.txid <= self.txid and self.record.is_committed(each.delta.txid, each.delta.round)]
 
     async def _above(self, component_id: str, deltas: list[TaskDelta]) -> dict[tuple[int, bytes], bytes | None]:
         """Return the committed values that are not folded, by slot and key. None: deleted."""
@@ -150,7 +150,7 @@ class CommittedState:
         for task_index in sorted({each.task_index for each in deltas}):
             place = replace(layout, task_index=task_index)
             staged = [each.delta for each in deltas if each.task_index == task_index]
-            async for rows in committed_rows(staged, self.codec, place, self.record.counts, self.txid):
+            async for rows in committed_rows(staged, self.codec, place, self.record.is_committed, self.txid):
                 above.update({row[:2]: row.value for row in rows})
         return above
 

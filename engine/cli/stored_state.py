@@ -20,7 +20,7 @@ from engine.cli.console.output import print_to_stderr, show_error, write_line
 from engine.cli.json_values import StoredPickle, json_form, text_form
 from engine.errors import StateError
 from engine.names import did_you_mean
-from engine.state import Row, StateInventory, StateProvider, codec_named, provider_of
+from engine.state import Row, StateInventory, StateProvider, codec_named, provider_of, slot_text
 from engine.transactional.transactional_state import ENTRY, LEDGER, read_record
 
 WRONG: Final = 2
@@ -206,8 +206,10 @@ def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, An
     try:
         return _KEY_CODEC.decode(row.key), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
     except (TypeError, ValueError) as error:
+        layout = state.layout(component_id)
         raise StateError(
-            f"a stored key or value of {component_id!r}, slot {row.slot}, cannot be read: {error}",
+            f"a stored row of {component_id!r}, {slot_text(row.slot, keyed=layout is None or layout.keyed)}, cannot be decoded "
+            f"(read as of txid {state.txid}): {error}",
             hint="The store is damaged. Restore it from a backup.",
         ) from None
 

@@ -62,7 +62,7 @@ class FlowControlBolt(BasicBolt):
             for record in left:
                 result = process(record)
                 if result is not None:
-                    yield from _rows(result)
+                    yield from self._rows(result)
         except BaseException:  # GeneratorExit too: then the row that was yielded last could not be emitted
             records.mark_failed(left)
             raise
@@ -83,6 +83,17 @@ class FlowControlBolt(BasicBolt):
                 self.collector.emit(values, stream)
             else:
                 self.collector.emit_direct(task, values, stream)
+
+    def _rows(self, result: object) -> Iterator[Values]:
+        if isinstance(result, tuple):
+            return iter((result,))
+        if isinstance(result, GeneratorType):
+            return result
+        found = f"{result!r}"[:200]
+        raise UsageError(
+            f"{type(self).__name__}.process() must return a tuple or None, not {found} ({type(result).__name__})",
+            hint="To emit several tuples for a record, yield them.",
+        )
 
     def _call_limit(self) -> CallLimit:
         if self._limit is None:
@@ -137,7 +148,7 @@ async def _await_each(self: FlowControlBolt, call: PackCall) -> None:
             if call.is_over:
                 raise asyncio.CancelledError
             if result is not None:
-                for row in _rows(result):
+                for row in self._rows(result):
                     self.collector.emit(row)
     except BaseException:
         call.mark_failed()
@@ -174,7 +185,7 @@ def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emit])
         for record in call.left:
             result = self.process(record)
             if result is not None:
-                for row in _rows(result):
+                for row in self._rows(result):
                     call.yielded += 1
                     emits.append((row, DEFAULT_STREAM, None))
             if call.is_over:
@@ -206,17 +217,6 @@ class _ThreadCollector:
 
     def report_error(self, error: BaseException) -> None:
         self._outer.report_error(error)
-
-
-def _rows(result: object) -> Iterator[Values]:
-    if isinstance(result, tuple):
-        return iter((result,))
-    if isinstance(result, GeneratorType):
-        return result
-    raise UsageError(
-        f"process() returned {result!r} ({type(result).__name__})"[:300],
-        hint="Return a tuple of values to emit, or None. A generator yields several.",
-    )
 
 
 _EXECUTES: Final[dict[CallKind, Callable[[FlowControlBolt, Tuple], Any]]] = {

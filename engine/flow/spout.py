@@ -94,10 +94,10 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def _take_producer(self) -> None:
         before: TaskContext | None = getattr(self.producer, "context", None)
         if before is not None and before.task_id != self.context.task_id:  # both tasks would read the same part of the source
+            kind = type(self.producer).__name__
             raise FatalError(
-                f"spout {self.context.component_id!r}: task {before.task_id} of {before.component_id!r} has the same "
-                f"{type(self.producer).__name__}",
-                hint="Each task needs a producer of its own, so make it in the factory: lambda: FlowControlSpout(LogLines()).",
+                f"spout {self.context.component_id!r}: tasks {before.task_id} and {self.context.task_id} share one {kind} object",
+                hint=f"Create a producer for each task, in the factory: lambda: FlowControlSpout({kind}(...)).",
             )
         self.producer.context = self.context
 

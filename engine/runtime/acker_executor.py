@@ -57,7 +57,7 @@ class AckerExecutor(Actor):
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = None if aio_task.cancelled() else aio_task.exception()
         if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):  # asyncio raises these two in the host
-            self.run_context.give_up(self._engine_failure(error))
+            self.run_context.end_run(self._engine_failure(error))
 
     async def _main(self) -> None:
         core = self.core

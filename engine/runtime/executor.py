@@ -177,16 +177,16 @@ class Executor(Actor):
                 except asyncio.CancelledError as raised:
                     self._note_cancellation(raised)
         except ComponentError as error:
-            self.run_context.give_up(error)
+            self.run_context.end_run(error)
         except (KeyboardInterrupt, SystemExit) as error:
-            self.run_context.give_up(self._program_end_error(error))
+            self.run_context.end_run(self._program_end_error(error))
         except Exception as error:  # noqa: BLE001 - raised again by the run
-            self.run_context.give_up(self._engine_failure(error))
+            self.run_context.end_run(self._engine_failure(error))
 
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = None if aio_task.cancelled() else aio_task.exception()
         if error is not None and not isinstance(error, KeyboardInterrupt):  # asyncio raises KeyboardInterrupt in the loop's host
-            self.run_context.give_up(self._program_end_error(error))
+            self.run_context.end_run(self._program_end_error(error))
 
     def _program_end_error(self, error: BaseException) -> ComponentError:
         """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, since it may be a Ctrl-C."""
@@ -263,7 +263,7 @@ class Executor(Actor):
         try:
             pause_secs = self._report_death(error, tup=tup, counts=progress <= 0)
         except ComponentError as end:
-            self.run_context.give_up(end)  # before the instance is closed, since that may take long (SV-4)
+            self.run_context.end_run(end)  # before the instance is closed, since that may take long (SV-4)
             raise
         finally:
             await self._end_instance(self._death_failure(error), call_close=not isinstance(error, TaskKilled))

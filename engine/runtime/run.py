@@ -96,14 +96,14 @@ class Run:
             metrics=self._metrics,
             port=port,
             publish=self._publish,
-            give_up=self._give_up,
+            end_run=self._end_run,
             note_idle=self._note_idle,
             is_abandoned=lambda: self._supervisor is not None and self._supervisor.is_abandoned,
         )
         self._assembly = assemble(plan, around)
         port.spouts = self._assembly.user_spouts
         self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._features)
-        self._features.join(RunHandle(port, plan.component_of, self._give_up, self.snapshot))
+        self._features.join(RunHandle(port, plan.component_of, self._end_run, self.snapshot))
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)
         for callback in self._on_end:
@@ -125,8 +125,8 @@ class Run:
             except Exception as error:
                 LOGGER.error("a listener of on_report raised", exc_info=error)
 
-    def _give_up(self, error: ComponentError) -> None:
-        self._supervised.give_up(error)
+    def _end_run(self, error: ComponentError) -> None:
+        self._supervised.end_run(error)
 
     def _note_idle(self) -> None:
         if self._supervisor is not None:

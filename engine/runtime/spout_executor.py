@@ -171,7 +171,7 @@ class SpoutExecutor(Executor):
 
     def note_row_error(self, error: BaseException) -> None:
         if not isinstance(error, (Exception, asyncio.CancelledError)):
-            self.run_context.give_up(self._program_end_error(error))
+            self.run_context.end_run(self._program_end_error(error))
         elif self.error_mode(error) != "fail":
             self._note_background_error(error)
         else:  # the same as for an error of the call itself

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from engine.errors import StateDamaged
-from engine.state.api import LookupStore, ResidentStore, Row, StagedDelta, TaskStore
+from engine.state.api import LookupStore, ResidentStore, Row, StagedDelta, TaskStore, slot_text
 
 MARK: Final = b"\xc1"
 """MessagePack never uses this byte, and a pickle begins with 0x80."""
@@ -71,7 +71,7 @@ class ComponentSeal:
     def __init__(self, topology_name: str, component_id: str, *, keyed: bool, txid: Callable[[], int], bare: bool) -> None:
         """txid: returns the last committed txid, for errors. bare: also read blocks without a checksum."""
         self._place = (topology_name, component_id)
-        self._slot_word = "key group" if keyed else "task"
+        self._keyed = keyed
         self._txid = txid
         self._bare = bare
         self._slot_sums = _SlotSums((topology_name, component_id))
@@ -97,7 +97,7 @@ class ComponentSeal:
         except DamagedBlock as error:
             topology, component = self._place
             raise StateDamaged(
-                f"topology {topology!r}: a stored row of {component!r}, {self._slot_word} {slot}, is damaged "
+                f"topology {topology!r}: a stored row of {component!r}, {slot_text(slot, keyed=self._keyed)}, is damaged "
                 f"(read as of txid {self._txid()}): {error}",
                 hint=HINT,
             ) from None

@@ -98,7 +98,7 @@ def provider_of(url: str) -> StateProvider:
         if isinstance(error, EngineError) or not user_places(error):
             raise  # it has its own text, or no code of the user is in its traceback
         text = f"state_provider={url.partition('?')[0]!r}: creating the provider raised {raised_text(error)}"
-        raise StateProviderError(text, hint="Fix it. Move file and network access to its open().") from error
+        raise StateProviderError(text, hint="Correct the function. Access files and network in open() of the provider.") from error
 
 
 def _made(url: str) -> StateProvider:
@@ -128,7 +128,7 @@ def _own(text: str) -> StateProvider:
         raise
     except Exception as error:  # so may the function
         what = f"state_provider={named!r}: creating the provider raised {raised_text(error)}"
-        raise StateError(what, hint="Fix it. Move file and network access to its open().") from error
+        raise StateError(what, hint="Correct the function. Access files and network in open() of the provider.") from error
     if not isinstance(provider, StateProvider):
         raise StateError(
             f"state_provider={text!r} returned {provider!r}, which is not a StateProvider", hint="Derive from engine.StateProvider."

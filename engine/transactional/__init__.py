@@ -1,4 +1,4 @@
-"""Transactions: batches that commit in order, exactly once (seed 003, TX-1..10)."""
+"""Transactions: batches that commit in order, exactly once (TX-1 to TX-10)."""
 
 from engine.transactional.admission import Admission, Admitted, OpenAdmission
 from engine.transactional.attempt import TransactionAttempt

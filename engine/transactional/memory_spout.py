@@ -55,7 +55,7 @@ class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
     def __init__(self, data: dict[Partition, Rows], fields: OutputFields, take: int) -> None:
         what = f"{type(self).__name__}(data)"
         if not isinstance(data, dict):
-            raise UsageError(f"{what}: it is a {type(data).__name__}", hint="Pass a dict: partition -> list of tuples.")
+            raise UsageError(f"{what} must be a dict, not {_described(data)}", hint="Pass {partition: [row, ...]}. A row is a tuple.")
         self.data: dict[Partition, Rows] = data
         _partitions_of(data, fields, what)
         self.output_fields = fields
@@ -154,7 +154,9 @@ def _end_of(metadata: Range | None) -> int:
 
 def _checked_take(take: object, what: str) -> int:
     if not isinstance(take, int) or isinstance(take, bool) or take < 1:
-        raise UsageError(f"{what} is {take!r}", hint="Say how many tuples of each partition a batch may have: 1 or more.")
+        raise UsageError(
+            f"{what} must be an int of at least 1, not {_described(take)}", hint="Set the largest number of rows of a partition in a batch."
+        )
     return take
 
 
@@ -162,17 +164,20 @@ def _partitions_of(data: object, fields: OutputFields, what: str) -> dict[Partit
     """Return the rows by partition. Raises UsageError for wrong data."""
     declared = declare_streams(fields).get(DEFAULT_STREAM)
     if declared is None:
-        raise UsageError(f"{what}: its fields are {fields!r}, without a stream {DEFAULT_STREAM!r}", hint='Name them: Fields("word").')
+        raise UsageError(
+            f"{what}: the fields {fields!r} declare no stream {DEFAULT_STREAM!r}", hint='Declare the fields of a row: Fields("word").'
+        )
     partitions = _named(data, what)
     for partition, rows in partitions.items():
         if not isinstance(partition, (int, str)) or isinstance(partition, bool) or partition == "":
-            raise UsageError(f"{what}: {partition!r} is no name of a partition", hint="Name it by an int or a str.")
+            raise UsageError(f"{what}: a partition must be an int or a str that is not empty, not {_described(partition)}", hint=_HINT)
         if not _is_sequence(rows):
-            raise UsageError(f"{what}: partition {partition!r} is {rows!r}, not a list of tuples", hint=_HINT)
+            raise UsageError(f"{what}: partition {partition!r} must be a list of rows, not {_described(rows)}", hint=_HINT)
         for number, row in enumerate(rows):
             if not isinstance(row, tuple) or len(row) != len(declared.names):
                 names = ", ".join(declared.names)
-                raise UsageError(f"{what}: row {number} of partition {partition!r} is {row!r}, and the fields are ({names})", hint=_HINT)
+                text = f"{what}: row {number} of partition {partition!r} must be a tuple of ({names}), not {_described(row)}"
+                raise UsageError(text, hint=_HINT)
     return partitions
 
 
@@ -180,13 +185,13 @@ def _named(data: object, what: str) -> dict[Any, Any]:
     if isinstance(data, Mapping):
         return dict(data)
     if not _is_sequence(data):
-        raise UsageError(f"{what}: it is {data!r} ({type(data).__name__})", hint=_HINT)
+        raise UsageError(f"{what} must be a list of rows, not {_described(data)}", hint=_HINT)
     assert isinstance(data, Sequence)
     if all(isinstance(each, tuple) for each in data):
         return {0: data}
     for number, rows in enumerate(data):
         if isinstance(rows, tuple):
-            raise UsageError(f"{what}: element {number} is the tuple {rows!r}, and others are lists", hint=_HINT)
+            raise UsageError(f"{what}: element {number} is the row {rows!r}, but other elements are partitions", hint=_HINT)
     return dict(enumerate(data))
 
 
@@ -194,4 +199,9 @@ def _is_sequence(rows: object) -> bool:
     return isinstance(rows, Sequence) and not isinstance(rows, (str, bytes, bytearray))
 
 
-_HINT = 'A row is a tuple with a value for each field, ("word",); a partition is a list of rows; several are a list, or a dict, of them.'
+def _described(value: object) -> str:
+    """Return a value and its type, for an error."""
+    return f"{value!r}"[:200] + f" ({type(value).__name__})"
+
+
+_HINT = 'A row is a tuple with a value for each field: ("word",). For several partitions pass {partition: [row, ...]}, or a list of lists.'

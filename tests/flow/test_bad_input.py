@@ -74,9 +74,9 @@ def test_a_producer_that_two_tasks_share_is_refused() -> None:
     builder = TopologyBuilder("shared")
     builder.set_spout("numbers", lambda: FlowControlSpout(shared), parallelism=2)
     builder.set_bolt("work", Nothing).direct_grouping("numbers")
-    with pytest.raises(ComponentError, match="task 1 of 'numbers' has the same Numbers") as raised:
+    with pytest.raises(ComponentError, match="spout 'numbers': tasks 1 and 2 share one Numbers object") as raised:
         run_topology(builder.build())
-    assert "make it in the factory" in str(raised.value.hint)
+    assert "in the factory: lambda: FlowControlSpout(Numbers(...))" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize("pending", [1, 3])
@@ -348,7 +348,7 @@ def test_process_that_returns_what_is_no_tuple_says_so() -> None:
             return [record]
 
     finished = run_flow(lambda: Numbers(1), Returns, config=Config(on_error="fail"), until=1.0)
-    assert "process() returned [1] (list)" in finished.errors[0].text
+    assert ".process() must return a tuple or None, not [1] (list)" in finished.errors[0].text
 
 
 def test_give_up_that_is_not_overridden_reports_the_record() -> None:
