@@ -181,15 +181,15 @@ class _Penalty:
 
     window: TaskWindow
     streak: int
-    slots: int
-    """Slots that the window lost."""
+    lost_size: int
+    """Packs by which the window shrank."""
     is_revoked: bool = False
 
     def revoke(self) -> None:
         """Undo the penalty, once, because a record of the pack proved to be bad."""
         if not self.is_revoked:
             self.is_revoked = True
-            self.window.revoke_failure(self.streak, self.slots)
+            self.window.revoke_failure(self.streak, self.lost_size)
 
 
 def _is_suspect(window: TaskWindow) -> bool:

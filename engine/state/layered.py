@@ -87,7 +87,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     # Calls of a bolt
 
-    def _get_rarely(self, key: Any, default: object) -> Any:
+    def _get_slow_path(self, key: Any, default: object) -> Any:
         try:
             value = self._changes.get(key, _MISSING)
         except TypeError as error:
@@ -99,7 +99,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         """Return a value of `_changes`: of a mutable type, a fresh copy."""
         return self._codec.decode(value) if type(value) is Encoded else value
 
-    def _put_rarely(self, key: Any, value: Any) -> None:
+    def _put_slow_path(self, key: Any, value: Any) -> None:
         try:
             known = key in self._changes
         except TypeError as error:
