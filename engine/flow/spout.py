@@ -1,7 +1,6 @@
 """`FlowControlSpout`: the shell of the controller; reads a producer, emits packs, keeps the position (FC-1 to FC-7)."""
 
 import asyncio
-import inspect
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from engine.flow.records import Records
 from engine.flow.settings import FlowSettings
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import PackDelivery, TaskWindow
+from engine.maybe_await import maybe_await
 from engine.state import StoreRetry
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
@@ -83,9 +83,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         patience = StoreRetry(config.state_timeout_secs, self._note_store_error)
         keeper = self._keeper = PositionKeeper(ledger, controller.prefix, context, settings.checkpoint_interval_ms / 1000, patience)
         after = await keeper.load_position()
-        opening = self.producer.open()
-        if inspect.isawaitable(opening):
-            await opening
+        await maybe_await(self.producer.open())
         self._reader = record_reader(self.producer, after, context, controller.offer_record)
         self.port.on_settled(self._on_task_ack)
         self.port.run.show_in_snapshot(ENTRY, context.task_id, partial(self._flow_snapshot, controller, keeper, self._reader))
@@ -116,9 +114,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         finally:
             if self._reader is not None:
                 await self._reader.close()
-            closing = self.producer.close()
-            if inspect.isawaitable(closing):
-                await closing
+            await maybe_await(self.producer.close())
 
     # Emitting
 

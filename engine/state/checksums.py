@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, Protocol
 from zlib import crc32
 
-from engine.errors import StateDamaged
+from engine.errors import StateDamaged, StateError
 from engine.state.api import LookupStore, ResidentStore, Row, StagedDelta, TaskStore, slot_text
 
 MARK: Final = b"\xc1"
@@ -57,6 +57,25 @@ def strip_checksum(stored: object, start: int, *, bare: bool = False) -> bytes:
 
 ROWS_PER_TURN: Final = 500
 HINT: Final = "Restore the store from a backup, or delete the state of this component: python -m engine state delete, with --component."
+
+
+BARE, MIXED, FORMAT = 1, 2, 3
+"""Formats of a topology on a server, stored beside it. BARE: no checksums. MIXED: only newer data has them. FORMAT: all data has them."""
+
+
+def parse_format(stored: bytes, where: str, *, hint: str) -> int:
+    """Return the stored format of a topology on a server. Raises StateError if it is newer, or if another program wrote it.
+
+    where: server and place, for errors. hint: for the data of another program.
+    """
+    if not stored.isdigit():
+        raise StateError(f"{where} was not written by the engine: {stored[:40]!r}", hint=hint)
+    if int(stored) > FORMAT:
+        raise StateError(
+            f"{where} was written by a newer version of the engine (format {int(stored)}; this one knows {FORMAT})",
+            hint="Install that version; nothing was changed.",
+        )
+    return int(stored)
 
 
 class StoreSource(Protocol):

@@ -11,13 +11,13 @@ from typing import Final, Literal, NamedTuple
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.backoff import Backoff
 from engine.errors import TIMEOUT, Failure, FatalError
+from engine.maybe_await import discard_awaitables
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.topology.task_port import SpoutPortUser
 from engine.transactional.admission import Admission, AdmissionGate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.batch_runner import call_timeout
 from engine.transactional.machine import Event, Instruction, Machine, Phase, Transaction
-from engine.transactional.maybe_await import discard_awaitables
 from engine.transactional.open_batches import BatchOutput, EmitRequest, OpenBatches
 from engine.transactional.spout_adapters import Answer, NoBatch, coordinator_adapter, has_partitions, replays_differ
 from engine.transactional.spouts import AnySpout

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from engine.api import OutputFields, SpoutExhausted, Values, declare_streams
+from engine.api.arguments import check_count
 from engine.errors import FatalError, UsageError
 from engine.names import DEFAULT_STREAM
 from engine.transactional.attempt import TransactionAttempt
@@ -36,7 +37,8 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
     def __init__(self, data: Mapping[Any, Rows] | Sequence[Rows] | Rows, fields: OutputFields, take: int) -> None:
         self.data = _partitions_of(data, fields, f"{type(self).__name__}(data)")
         self.output_fields = fields
-        self.take = _checked_take(take, f"{type(self).__name__}(take)")
+        check_count(f"{type(self).__name__}: take", take, minimum=1)
+        self.take = take
 
     def coordinator(self) -> PartitionedCoordinator:
         return _PlanningCoordinator(self.data, self.take)
@@ -59,7 +61,8 @@ class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
         self.data: dict[Partition, Rows] = data
         _partitions_of(data, fields, what)
         self.output_fields = fields
-        self.take = _checked_take(take, f"{type(self).__name__}(take)")
+        check_count(f"{type(self).__name__}: take", take, minimum=1)
+        self.take = take
 
     def coordinator(self) -> PartitionedCoordinator:
         return _LookingCoordinator(self.data)
@@ -150,14 +153,6 @@ class _OpaqueEmitter(OpaqueEmitter[int | None]):
 
 def _end_of(metadata: Range | None) -> int:
     return 0 if metadata is None else metadata[1]
-
-
-def _checked_take(take: object, what: str) -> int:
-    if not isinstance(take, int) or isinstance(take, bool) or take < 1:
-        raise UsageError(
-            f"{what} must be an int of at least 1, not {_described(take)}", hint="Set the largest number of rows of a partition in a batch."
-        )
-    return take
 
 
 def _partitions_of(data: object, fields: OutputFields, what: str) -> dict[Partition, Rows]:

@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.metrics",
         "engine.in_thread",
         "engine.kernel",
+        "engine.maybe_await",
         "engine.raised",
         "engine.svg",
     ),

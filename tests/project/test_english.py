@@ -51,6 +51,7 @@ REWRITTEN: Final = (
     "engine/kernel",
     "engine/kernel/codes.py",
     "engine/log.py",
+    "engine/maybe_await.py",
     "engine/metrics",
     "engine/names.py",
     "engine/raised.py",

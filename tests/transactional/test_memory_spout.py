@@ -109,9 +109,9 @@ def test_rows_are_tuples_and_partitions_are_lists_of_them(data: Any, partitions:
         (({"": []}, "word", 1), r"a partition must be an int or a str that is not empty, not '' \(str\)"),
         (([], None, 1), r"declare no stream 'default'"),
         (([], {"late": "word"}, 1), r"declare no stream 'default'"),
-        (([], "word", 0), r"MemoryTransactionalSpout\(take\) must be an int of at least 1, not 0 \(int\)"),
-        (([], "word", True), r"MemoryTransactionalSpout\(take\) must be an int of at least 1, not True \(bool\)"),
-        (([], "word", "5"), r"MemoryTransactionalSpout\(take\) must be an int of at least 1, not '5' \(str\)"),
+        (([], "word", 0), r"MemoryTransactionalSpout: take must be an integer of at least 1, not 0"),
+        (([], "word", True), r"MemoryTransactionalSpout: take must be an integer of at least 1, not True"),
+        (([], "word", "5"), r"MemoryTransactionalSpout: take must be an integer of at least 1, not '5'"),
     ],
 )
 def test_wrong_arguments_are_told(arguments: Any, text: str) -> None:
