@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from engine.cancellation import (
     CLOSE_TIMEOUT_SECS,
     absorb_last_cancel_request,
+    aio_task_error,
     await_or_cancel,
     cancel_and_wait,
     cancel_requests,
@@ -184,7 +185,7 @@ class Executor(Actor):
             self.run_context.end_run(self._engine_failure(error))
 
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
-        error = None if aio_task.cancelled() else aio_task.exception()
+        error = aio_task_error(aio_task)
         if error is not None and not isinstance(error, KeyboardInterrupt):  # asyncio raises KeyboardInterrupt in the loop's host
             self.run_context.end_run(self._program_end_error(error))
 

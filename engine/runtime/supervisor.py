@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
-from engine.cancellation import cancel_and_wait, was_cancelled
+from engine.cancellation import aio_task_error, cancel_and_wait, was_cancelled
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
 from engine.names import ACKER_COMPONENT
@@ -109,7 +109,7 @@ class Supervisor:
             ticker.start()
 
     def _note_tree_clock_end(self, aio_task: "asyncio.Task[None]") -> None:
-        error = None if aio_task.cancelled() else aio_task.exception()
+        error = aio_task_error(aio_task)
         if error is not None:
             self.end_run(ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {error!r}", hint=BUG_HINT))
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar, cast
 
+from engine.cancellation import aio_task_error
 from engine.errors import StateError
 from engine.kernel import Layers
 from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore, slot_text
@@ -306,7 +307,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     def _begin_fold(self) -> None:
         self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
-        self._fold.add_done_callback(_note_error)  # the next commit raises it; without one, the next start folds
+        self._fold.add_done_callback(aio_task_error)  # the next commit raises it; without one, the next start folds
 
     # Store
 
@@ -402,9 +403,3 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             if self._frozen is not None:
                 async with self._frozen.lock:  # a delta that is being written goes first, because acks wait for it
                     pass
-
-
-def _note_error(fold: asyncio.Task[None]) -> None:
-    """Retrieve the exception, because asyncio logs one that nobody retrieves."""
-    if not fold.cancelled():
-        fold.exception()

@@ -18,7 +18,7 @@ EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, zookeepe
 
 @contextmanager
 def client_import(package: str, needs: str, *, extra: str | None = None) -> Iterator[None]:
-    """Raise StateError if an import in the block fails because a client is not installed. extra: of the distribution, default the package."""
+    """Raise StateError if the block imports a client that is not installed. extra: of the distribution, by default the package."""
     try:
         yield
     except ModuleNotFoundError as error:
