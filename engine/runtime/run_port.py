@@ -9,7 +9,7 @@ from engine.state import Ledger
 from engine.topology.task_port import SpoutStatus
 
 
-class ClusterRunPort:
+class ExecutorRunPort:
     """The run's port. The user's spouts are set once they are made."""
 
     def __init__(self, ledger_of: Callable[[str], Ledger] | None = None) -> None:
