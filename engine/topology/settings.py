@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.api.arguments import CallKind, call_kind, is_count
+from engine.api.arguments import CallKind, call_kind, is_count, is_number
 from engine.api.bolt import BasicBolt, BoltBase
 from engine.names import did_you_mean
 from engine.topology.factory import FactoryFault, read_attribute
