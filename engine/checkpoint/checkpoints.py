@@ -123,7 +123,7 @@ class Checkpoints:
             try:
                 await state.close(fold=fold)
             except StateError as error:
-                LOGGER.warning("%s. Nothing is lost: what is committed is folded in at the next start.", error.message)
+                LOGGER.warning("%s. Nothing is lost. The next start folds the committed changes.", error.message)
 
     # Calls of the machine and the tasks
 
@@ -293,8 +293,8 @@ def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) ->
     """Warn of bolts without stored state, if stored state has no bolt: one may have been renamed."""
     if (new := sorted(running - stored)) and (left := sorted(stored - running)):
         LOGGER.warning(
-            "topology %r: nothing is stored of %s, which begins with an empty state, and no bolt of this run takes up what is stored "
-            "of %s. A bolt finds its state by its id: give it its old one back if it was renamed. To look: python -m engine state list",
+            "topology %r: nothing is stored for %s, which begins with an empty state. Something is stored for %s, which is no bolt of this "
+            "run. A bolt finds its state by its id. If you renamed a bolt, give it its old id. To see all: python -m engine state list",
             topology_name, ", ".join(map(repr, new)), ", ".join(map(repr, left)),
         )  # fmt: skip
 
@@ -305,14 +305,14 @@ def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: s
         return
     where = f"topology {topology_name!r}: bolt {place.component_id!r}"
     if stored.keyed != place.keyed:
-        was, now = ("fields groupings alone", "another grouping") if stored.keyed else ("another grouping", "fields groupings alone")
-        text = f"{where}: its state was stored while {was} fed it, and now {now} does"
+        was, now = ("with", "without") if place.keyed else ("without", "with")
+        text = f"{where}: its state was stored {was} another grouping than fields groupings, and the bolt is now {now} one"
         raise StateError(text, hint="Keep the groupings, or give the bolt another id.")
     if place.keyed and stored.key_groups != place.key_groups:
         text = f"{where}: its state was stored in {stored.key_groups} key groups, and this run has {place.key_groups}"
         raise StateError(text, hint=f"Run it with Config(key_groups={stored.key_groups}).")
     if not place.keyed and stored.tasks != place.tasks:
         text = (
-            f"{where}: its state was stored by {stored.tasks} tasks; it has {place.tasks} now, and no fields grouping says whose a key is"
+            f"{where}: its state was stored by {stored.tasks} tasks, and it has {place.tasks} now. Only fields groupings divide keys anew"
         )
         raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt by fields groupings alone.")

@@ -108,7 +108,7 @@ def _records(tup: Tuple) -> Records:
     if type(records) is not Records:
         found = "a tick" if tup.is_tick else f"a tuple of {tup.source_component!r}"
         raise UsageError(
-            f"a FlowControlBolt got {found}, which is no pack of records",
+            f"a FlowControlBolt got {found}, not a pack of records",
             hint="Subscribe it to a FlowControlSpout by direct_grouping(), and to nothing else. For other inputs derive from Bolt.",
         )
     return records

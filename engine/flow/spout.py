@@ -42,12 +42,12 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def __init__(self, producer: FlowProducer, settings: FlowSettings | None = None) -> None:
         if not isinstance(producer, FlowProducer):
             raise UsageError(
-                f"FlowControlSpout was given {producer!r}, which is no FlowProducer",
+                f"FlowControlSpout was given {producer!r}, which is not a FlowProducer",
                 hint="Derive from FlowProducer, and pass an instance: FlowControlSpout(LogLines()).",
             )
         if call_kind(producer.give_up).is_async:
             raise UsageError(
-                f"{type(producer).__name__}.give_up() is async, and nobody would wait for it",
+                f"{type(producer).__name__}.give_up() is async, but the engine does not await it",
                 hint="Make it a plain function. It may start background work by self.context.create_task(...).",
             )
         for fault in override_faults("FlowControlSpout(producer)", type(producer)):

@@ -115,7 +115,7 @@ class ExecutorContext:
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
         if not asyncio.iscoroutine(cast(object, coroutine)):
-            text = f"{self._where} called create_task({coroutine!r}), which is no coroutine"
+            text = f"{self._where} called create_task({coroutine!r}), which is not a coroutine"
             raise UsageError(text, hint="Call an async def: self.context.create_task(self.work()).")
         if self._background is None:
             coroutine.close()

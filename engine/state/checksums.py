@@ -73,7 +73,7 @@ def parse_format(stored: bytes, where: str, *, hint: str) -> int:
     if int(stored) > FORMAT:
         raise StateError(
             f"{where} was written by a newer version of the engine (format {int(stored)}; this one knows {FORMAT})",
-            hint="Install that version; nothing was changed.",
+            hint="Install that version. Nothing was changed.",
         )
     return int(stored)
 

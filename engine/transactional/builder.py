@@ -47,7 +47,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         """A transactional topology has one spout, that of the constructor."""
         raise UsageError(
             f"topology {self.name!r} has its spout already: the one that TransactionalTopologyBuilder was given",
-            hint="One spout feeds a transactional topology; give it several partitions.",
+            hint="A transactional topology has one spout. Give it several partitions.",
         )
 
     def set_committer(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
@@ -150,11 +150,12 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
     if "keeps_state" in spec.marks:
         yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology keep values by a Committer (TX-8)."
     elif BATCHED not in spec.marks and not issubclass(bolt_class, BasicBolt):
-        yield f"{where}: {_name(declared)} is a Bolt that acks by hand, and here nobody does. Derive it from BasicBolt or BatchBolt."
+        text = f"{where}: {_name(declared)} is a Bolt, which acks its inputs itself, but transactions ack whole batches."
+        yield f"{text} Derive it from BasicBolt or BatchBolt."
     if spec.settings.tick_tuple_freq_secs is not None:
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if BATCHED in spec.marks and spec.settings.concurrency != 1:
-        yield f"{where}: the calls of one batch never overlap; those of several do without a setting. Leave concurrency out."
+        yield f"{where}: the calls of one batch never overlap, and those of several batches do without a setting. Remove concurrency=."
     if BATCHED in spec.marks and not spec.subscriptions:
         yield f"{where}: takes nothing in, so a batch never ends there. Say where its tuples come from: .shuffle_grouping(SOURCE)."
     burst_rows: object = getattr(bolt_class, "burst_rows", 1)

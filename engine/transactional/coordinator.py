@@ -302,7 +302,7 @@ class Coordinator(Spout, SpoutPortUser):
             self._report_forgotten(error)
 
     def _report_forgotten(self, error: BaseException) -> None:
-        self.port.report(error, "the batch is committed all the same; forgotten() is asked again behind the next one")
+        self.port.report(error, "the batch stays committed, and forgotten() is called again after the next one")
 
     async def close(self) -> None:
         """Store the newest commit, so that the next run has nothing to replay."""

@@ -83,7 +83,7 @@ class EmitterRunner(Bolt, BoltPortUser):
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
-            self.port.report(error, f"the batch goes on; those before {txid} are committed, and cleanup_before() is called again later")
+            self.port.report(error, "the batch continues, and cleanup_before() is called again later")
 
     def _failure_by(self, error: BaseException, attempt: TransactionAttempt) -> Failure:
         if not isinstance(error, REFUSALS) or error.report:

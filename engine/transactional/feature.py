@@ -99,7 +99,7 @@ class TransactionalFeature(Feature):
     def stored(self, topology: Topology) -> Iterator[str]:
         """Yield the record of the transactions."""
         if self._source is not None:
-            yield "how far its transactions are"
+            yield "the position of its transactions"
 
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
         """Return the transactions of a new run."""
@@ -206,7 +206,7 @@ def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | No
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
-        fix = "Let it make one; what needs the world (files, sockets) belongs in the open() of what it makes."
+        fix = "Return a new object. Open files and sockets in its open()."
         return None, f"{where}{type(spout).__name__}.{part}() raised {raised_text(error)}. {fix}"
 
 

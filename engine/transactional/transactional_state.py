@@ -49,13 +49,13 @@ class TransactionalState:
         except StateFenced as error:
             raise FatalError(
                 f"topology {self._topology_name!r} has been taken over by another process, so this one ends: {error.message}",
-                hint="Nothing is lost: the other one goes on. Run one process for a topology id; -c standby=true lets a second one wait.",
+                hint="Nothing is lost, because the other process continues. With -c standby=true a second process waits.",
             ) from error
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
         except Exception as error:  # under on_error="fail" the transaction would wait for ever for a write that nobody repeats
             raise FatalError(
-                f"topology {self._topology_name!r}: its transactions cannot be kept: {type(error).__name__}: {error}",
+                f"topology {self._topology_name!r}: its transactions cannot be stored: {type(error).__name__}: {error}",
                 hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
             ) from error
 
@@ -84,8 +84,8 @@ def record_of(entries: Mapping[str, object], topology_name: str, *, partitioned:
     if stored.partitioned != partitioned:
         was, now = ("with", "without") if stored.partitioned else ("without", "with")
         raise StateError(
-            f"topology {topology_name!r}: its transactions were those of a spout {was} partitions, and the spout now is one {now}",
-            hint="Give the topology another id, or take the old kind of spout.",
+            f"topology {topology_name!r}: its stored transactions have a spout {was} partitions, and the spout is now one {now}",
+            hint="Give the topology another id, or use the old kind of spout.",
         )
     return stored.record
 
@@ -105,7 +105,7 @@ def read_record(entry: object, topology_name: str) -> StoredRecord:
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
         raise StateError(
             f"topology {topology_name!r}: the record of its transactions cannot be read: {error}",
-            hint="A newer version of the engine wrote it, or somebody else, or it is damaged.",
+            hint="It is damaged, or a newer version of the engine or another program wrote it.",
         ) from None
 
 
@@ -119,7 +119,7 @@ def checked_metadata(metadata: object, what: str) -> Any:
         return _CODEC.decode(_CODEC.encode(metadata))
     except Unencodable as error:
         raise FatalError(
-            f"{what} gave metadata that cannot be kept: {error}",
+            f"{what} returned metadata that cannot be stored: {error}",
             hint="Metadata is None, bool, int, float, str, bytes, or lists and dicts of these.",
         ) from None
 

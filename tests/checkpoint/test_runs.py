@@ -115,9 +115,9 @@ def test_parallelism_may_change_and_every_key_is_there_once(tmp_path: Path) -> N
 @pytest.mark.guarantee("CP-9")
 def test_what_would_not_find_its_rows_is_refused(tmp_path: Path) -> None:
     count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled")
-    with pytest.raises(StateError, match=r"stored by 2 tasks; it has 3 now.*\nFix: Keep parallelism=2"):
+    with pytest.raises(StateError, match=r"stored by 2 tasks, and it has 3 now.*\nFix: Keep parallelism=2"):
         count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled", tasks=3)
-    with pytest.raises(StateError, match="stored while another grouping fed it, and now fields groupings alone does"):
+    with pytest.raises(StateError, match="stored with another grouping than fields groupings, and the bolt is now without one"):
         count_words(WORDS, url_of(tmp_path), grouping="fields", bolt=Remembers, name="shuffled")
 
     count_words(WORDS, url_of(tmp_path))

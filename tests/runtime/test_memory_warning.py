@@ -61,7 +61,7 @@ def flowing() -> Topology:
 
 KEEPING: dict[str, tuple[Callable[[], Topology], str]] = {
     "state": (stateful, "keeps the state of 'counts' in memory://"),
-    "transactions": (transactional, "keeps how far its transactions are in memory://"),
+    "transactions": (transactional, "keeps the position of its transactions in memory://"),
     "a position": (flowing, "keeps the position of 'numbers' in memory://"),
 }
 

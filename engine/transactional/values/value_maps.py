@@ -83,7 +83,7 @@ class SqliteValues(ValueMap):
     def __post_init__(self) -> None:
         super().__post_init__()
         if "\0" in str(self.path):
-            raise UsageError(f"{str(self.path)!r} is no path of a file", hint="Take a path without zeros.")
+            raise UsageError(f"{str(self.path)!r} is not a file path", hint="Remove the NUL characters.")
 
     async def store(self, *, make: bool) -> ValueStore:
         from engine.state.sqlite.values import check_there, sqlite_store  # imports the database client on first use
@@ -151,7 +151,7 @@ def values_at(url: str, name: str) -> ValueMap:
     if scheme in ("postgresql", "postgres"):
         return PostgresValues(url, name)
     close = did_you_mean(scheme, ["memory", "sqlite", "redis", "rediss", "postgresql"])
-    raise StateError(f"values cannot be kept at {scheme}://", hint=f"{close} They can at {EXAMPLES}.".strip())
+    raise StateError(f"there is no map of values at {scheme}:// URLs", hint=f"{close} Use {EXAMPLES}.".strip())
 
 
 def check_name(name: object) -> None:
@@ -161,8 +161,8 @@ def check_name(name: object) -> None:
         if plain.isalnum() and not name.lower().startswith(("sqlite", "stormcell", "pg_")):
             return
     raise UsageError(
-        f"{short_repr(name)} is no name of a map of values",
-        hint=f"Take up to {LONGEST_NAME} letters, digits, _ and -, the first a letter; not sqlite…, stormcell… or pg_….",
+        f"{short_repr(name)} is not a valid name of a map of values",
+        hint=f"Use up to {LONGEST_NAME} letters, digits, _ and -. Begin with a letter, but not with sqlite, stormcell or pg_.",
     )
 
 

@@ -114,7 +114,7 @@ def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_
     with pytest.raises(ComponentError, match="of a later start of the topology, has") as caught:
         run(5)
 
-    assert "was set back" in str(caught.value)
+    assert "was restored from an older copy" in str(caught.value)
     assert "newest state back" in str(caught.value.hint)
 
 
