@@ -20,7 +20,7 @@ class OpenResources:
         opening = self._opened.get(resource)
         if opening is None:
             opening = self._opened[resource] = asyncio.get_running_loop().create_task(self._open(resource))
-            opening.add_done_callback(aio_task_error)  # those who await it get the error
+            opening.add_done_callback(aio_task_error)  # its waiters get the error
         # An aio_task of its own, shielded: if the attempt that asked first is cancelled, later attempts still get the resource.
         return await asyncio.shield(opening)
 

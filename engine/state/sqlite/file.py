@@ -321,7 +321,7 @@ class FileLock:
         return taken
 
     def release(self) -> None:
-        """Give it back; without effect where it was not taken."""
+        """Release the lock. No effect if it is not taken."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
