@@ -103,7 +103,7 @@ class _SpoutFactory:
             names = ", ".join(kind.__name__ for kind in SPOUT_KINDS)
             raise FactoryFault(f"was given {self.spout!r}, which is not a transactional spout. Derive it from {names}.")
         if self.spout.output_fields is None:
-            raise FactoryFault(f"{type(self.spout).__name__} declares no output_fields. Declare the fields of its tuples, without the attempt.")
+            raise FactoryFault(f"{type(self.spout).__name__} declares no output_fields. Declare them, without the attempt.")
         return self.spout
 
     def create(self) -> Any:
