@@ -20,6 +20,7 @@ from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
 from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StateProvider, StoreRetry, codec_named, fold_committed
 from engine.topology.task_port import RunPort
+from engine.waiters import Waiters
 
 THE_STORES: Final = (StateUnavailable, StateFenced)
 """Errors of the store, which end the run. Any other StateError may come from a value of the user, and ends only the instance."""
@@ -57,7 +58,7 @@ class Checkpoints:
         self.begun = False
         """True once the machine has begun. A fresh checkpoint spout continues with it."""
         self._handlers: dict[tuple[str, int], HasWork] = {}
-        self._idle: list[asyncio.Future[None]] = []
+        self._idle = Waiters()
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
         self._component_of: Mapping[int, str] = {}
@@ -195,10 +196,8 @@ class Checkpoints:
         """Request checkpoints until nothing is left to commit."""
         assert self._port is not None
         while not self.is_settled:
-            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(idle)
             self._port.request_commit()
-            await idle
+            await self._idle.wait()
 
     def note_lost_task(self) -> None:
         """Note that a stateful task has died."""
@@ -222,10 +221,7 @@ class Checkpoints:
         self._is_idle = step is Step.IDLE
         if self._is_idle:
             self.cause = None
-            waiting, self._idle = self._idle, []
-            for idle in waiting:
-                if not idle.done():
-                    idle.set_result(None)
+            self._idle.wake_all()
 
     def note_committed(self) -> None:
         """Note a complete checkpoint."""

@@ -27,6 +27,7 @@ from engine.runtime.restart_policy import FailureStreak, RestartPolicy
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import BackgroundTasks, ExecutorContext
 from engine.topology import ComponentSpec
+from engine.waiters import Waiters
 
 SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
 
@@ -112,7 +113,7 @@ class Executor(Actor):
         self._background: BackgroundTasks | None = None
         self._collector: RetirableCollector | None = None
         self._progress_at_death = 0
-        self._ready_waiters: list[asyncio.Future[None]] = []
+        self._ready_waiters = Waiters()
 
     # Life
 
@@ -419,17 +420,12 @@ class Executor(Actor):
     def note_resumed(self) -> None:
         """Wake the coroutine and the waiters of `ready`, since no full mailbox stops the task any more."""
         self.wake()
-        waiters, self._ready_waiters = self._ready_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._ready_waiters.wake_all()
 
     async def ready(self) -> None:
         """Wait until the task may emit."""
         while self.core.backpressure.stopped_by:
-            waiter: asyncio.Future[None] = self.run_context.loop.create_future()
-            self._ready_waiters.append(waiter)
-            await waiter
+            await self._ready_waiters.wait()
 
     def report_from_component(self, error: BaseException) -> None:
         """Report an error for `collector.report_error`."""

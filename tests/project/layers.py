@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.maybe_await",
         "engine.raised",
         "engine.svg",
+        "engine.waiters",
     ),
     ("engine.api",),
     ("engine.topology", "engine.state"),
