@@ -61,7 +61,7 @@ class FlowControlBolt(BasicBolt):
             for record in left:
                 result = process(record)
                 if result is not None:
-                    yield from self._rows(result)
+                    yield from _rows(self, result)
         except BaseException:  # GeneratorExit too: then the row that was yielded last could not be emitted
             records.mark_failed(left)
             raise
@@ -78,17 +78,6 @@ class FlowControlBolt(BasicBolt):
         working = asyncio.get_running_loop().run_in_executor(self._threads, work, _process_in_thread, self, call, emits)
         await limit.wait_for_thread(call, working)
         emit_recorded(emits, self.collector.emit, self.collector.emit_direct)
-
-    def _rows(self, result: object) -> Iterator[Values]:
-        if isinstance(result, tuple):
-            return iter((result,))
-        if isinstance(result, GeneratorType):
-            return result
-        found = f"{result!r}"[:200]
-        raise UsageError(
-            f"{type(self).__name__}.process() must return a tuple or None, not {found} ({type(result).__name__})",
-            hint="To emit several tuples for a record, yield them.",
-        )
 
     def _call_limit(self) -> CallLimit:
         if self._limit is None:
@@ -143,7 +132,7 @@ async def _await_each(self: FlowControlBolt, call: PackCall) -> None:
             if call.is_over:
                 raise asyncio.CancelledError
             if result is not None:
-                for row in self._rows(result):
+                for row in _rows(self, result):
                     self.collector.emit(row)
     except BaseException:
         call.mark_failed()
@@ -180,7 +169,7 @@ def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emissi
         for record in call.left:
             result = self.process(record)
             if result is not None:
-                for row in self._rows(result):
+                for row in _rows(self, result):
                     call.yielded += 1
                     emits.append((row, DEFAULT_STREAM, None))
             if call.is_over:
@@ -212,6 +201,18 @@ class _ThreadCollector:
 
     def report_error(self, error: BaseException) -> None:
         self._outer.report_error(error)
+
+
+def _rows(bolt: FlowControlBolt, result: object) -> Iterator[Values]:
+    if isinstance(result, tuple):
+        return iter((result,))
+    if isinstance(result, GeneratorType):
+        return result
+    found = f"{result!r}"[:200]
+    raise UsageError(
+        f"{type(bolt).__name__}.process() must return a tuple or None, not {found} ({type(result).__name__})",
+        hint="To emit several tuples for a record, yield them.",
+    )
 
 
 _EXECUTES: Final[dict[CallKind, Callable[[FlowControlBolt, Tuple], Any]]] = {
