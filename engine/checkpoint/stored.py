@@ -84,6 +84,11 @@ class CommittedState:
         """Return the layout of a component, as the place of its first task."""
         return self._entries.layouts.get(component_id)
 
+    def is_keyed(self, component_id: str) -> bool:
+        """Tell whether the slots of a component are key groups, not tasks. True if its layout is unknown."""
+        layout = self.layout(component_id)
+        return layout is None or layout.keyed
+
     async def sizes(self, component_id: str) -> StoredSizes:
         """Return the stored sizes of a component."""
         rows, row_bytes = await self._stored.row_sizes(component_id)
@@ -121,11 +126,10 @@ class CommittedState:
         return [TaskDelta(index, seal.open_delta(delta, index)) for index, delta in await self._stored.deltas(component_id)]
 
     def _seal(self, component_id: str) -> ComponentSeal:
-        layout = self.layout(component_id)
         return ComponentSeal(
             self._topology_name,
             component_id,
-            keyed=layout is None or layout.keyed,
+            keyed=self.is_keyed(component_id),
             txid=lambda: self.txid,
             bare=self._entries.has_bare_blocks,
         )

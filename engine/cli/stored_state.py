@@ -206,10 +206,9 @@ def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, An
     try:
         return _KEY_CODEC.decode(row.key), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
     except (TypeError, ValueError) as error:
-        layout = state.layout(component_id)
+        slot = slot_text(row.slot, keyed=state.is_keyed(component_id))
         raise StateError(
-            f"a stored row of {component_id!r}, {slot_text(row.slot, keyed=layout is None or layout.keyed)}, cannot be decoded "
-            f"(read as of txid {state.txid}): {error}",
+            f"a stored row of {component_id!r}, {slot}, cannot be decoded (read as of txid {state.txid}): {error}",
             hint="The store is damaged. Restore it from a backup.",
         ) from None
 
@@ -244,8 +243,7 @@ async def export_state(
 
 async def _export_lines(state: CommittedState, topology_name: str, component_ids: Sequence[str]) -> AsyncIterator[list[str]]:
     for component_id in component_ids:
-        layout = state.layout(component_id)
-        is_keyed = layout is None or layout.keyed
+        is_keyed = state.is_keyed(component_id)
         async for rows in state.rows(component_id):
             lines = []
             for row in rows:
