@@ -1,8 +1,10 @@
 """Runs with state, one after the other on the same store: what goes on, what is refused, and how it is told (CP-4, CP-8, CP-9, GRP-5)."""
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from engine import (
     ComponentError,
     Config,
     Fields,
+    Run,
     StateError,
     StatefulBasicBolt,
     StatefulBolt,
@@ -173,13 +176,13 @@ def test_a_hook_that_raises_once_costs_an_instance_and_no_count(hook: str) -> No
     assert all(told[word] >= count for word, count in Counter(word for (word,) in WORDS).items())
 
 
-def replay_words(bolt: Any, *, until: float | None = None, **settings: Any) -> Finished:
+def replay_words(bolt: Any, *, until: float | None = None, during: Any = None, **settings: Any) -> Finished:
     """Run a bolt behind a source that emits again what failed."""
     source = Source("s", [f"s:{number}" for number in range(10)])
     builder = TopologyBuilder("replayed")
     builder.set_spout("source", lambda: ReplayingSpout(source))
     builder.set_bolt("count", bolt).fields_grouping("source", "message")
-    return run_topology(builder.build(), Config(**settings), until=until)
+    return run_topology(builder.build(), Config(**settings), until=until, during=during)
 
 
 @pytest.mark.guarantee("CP-4", "ACK-12")
@@ -193,6 +196,26 @@ def test_under_restart_a_hook_that_always_raises_ends_the_run_with_its_error() -
 
     with pytest.raises(ComponentError, match="no room"):
         replay_words(Breaks, on_error="restart")
+
+
+@pytest.mark.guarantee("CP-4")
+def test_the_pause_before_another_recovery_doubles_up_to_five_seconds() -> None:
+    recoveries: list[float] = []
+
+    class Hangs(Count):
+        async def execute(self, tup: Tuple) -> Any:
+            await asyncio.sleep(100)
+
+    async def watch(run: Run) -> None:
+        while len(recoveries) < 10:
+            checkpoint = run.snapshot().checkpoint
+            recoveries.extend([asyncio.get_running_loop().time()] * (checkpoint.recoveries - len(recoveries)))
+            await asyncio.sleep(0.001)
+        await run.stop()
+
+    replay_words(Hangs, during=watch)
+    rounds = [after - before for before, after in pairwise(recoveries)]
+    assert [after - before for before, after in pairwise(rounds)] == pytest.approx([], abs=0.01)
 
 
 @pytest.mark.guarantee("CP-4", "SV-3")

@@ -181,8 +181,8 @@ def test_an_async_producer_that_has_nothing_and_never_waits_holds_nothing_up() -
     finished = run_flow(Polls, lambda: Work(done))
     assert (finished.state, records(done)) == ("complete", [1, 2])
     pauses = [after - before for before, after in pairwise(asked)]
-    assert pauses[:8] == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.064])
-    assert max(pauses) == pytest.approx(0.064)
+    assert pauses[:8] == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.064], abs=0.0005)
+    assert max(pauses) < 0.065
 
 
 @pytest.mark.parametrize("found", [None, 5, "async generator"])
