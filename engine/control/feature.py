@@ -63,7 +63,7 @@ class FeatureRun:
     """A feature in one run. Subclasses override the methods that they need."""
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
-        """Get ready before the tasks are planned, and return the topology that runs, perhaps with components of the feature.
+        """Open the feature before the tasks are planned. Return the topology to run: the given one, or one with further components.
 
         If this raises, `close` is called.
         """

@@ -277,13 +277,12 @@ class BoltExecutor(Executor):
                 await self.wait_for_work(left)
                 core.mailbox.unpark()
                 await asyncio.sleep(min(left, PAUSED_PERIOD_SECS))
-        self._fail_open_controls(
-            failure
-        )  # the next instance knows none of these barriers, so their round fails and another recovery begins
+        # The next instance knows none of these barriers. So their round fails, and the recovery begins anew.
+        self._fail_open_controls(failure)
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
         """Handle a control tuple while the task has no instance. If its handler needs an instance, the tuple fails."""
-        handle = self._handle_control
+        handle = self._handle_control  # of a bolt without deferred acks: it forwards barriers, and needs no instance
         if self.spec.control_handler is None or self.spec.defers_acks or handle is None:
             self.core.settle_control(tup, failure)
             return
