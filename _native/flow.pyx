@@ -173,7 +173,7 @@ cdef class TaskWindow:
         return True
 
     def revoke_failure(self, Py_ssize_t streak, Py_ssize_t lost_size):
-        """Undo a failure of this streak that a bad record caused, and give back the packs by which the window shrank.
+        """Undo a failure of this streak that a bad record caused. The window grows by `lost_size` again.
 
         The task is NORMAL again if the current streak has no other failure.
         """

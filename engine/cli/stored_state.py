@@ -20,7 +20,8 @@ from engine.cli.console.output import print_to_stderr, show_error, write_line
 from engine.cli.json_values import StoredPickle, json_form, text_form
 from engine.errors import StateError
 from engine.names import did_you_mean
-from engine.state import Row, StateInventory, StateProvider, codec_named, provider_of, slot_text
+from engine.state import Row, StateInventory, StateProvider, codec_named, provider_of
+from engine.state.api import slot_text
 from engine.transactional.transactional_state import ENTRY, LEDGER, read_record
 
 WRONG: Final = 2

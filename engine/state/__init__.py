@@ -13,7 +13,6 @@ from engine.state.api import (
     StoredTopology,
     TaskDelta,
     TaskStore,
-    slot_text,
 )
 from engine.state.checksums import ComponentSeal, SealedStores
 from engine.state.codec import Codec, CodecName, codec_named
@@ -49,5 +48,4 @@ __all__ = [
     "fold_committed",
     "open_provider",
     "provider_of",
-    "slot_text",
 ]

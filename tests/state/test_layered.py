@@ -173,7 +173,7 @@ async def test_a_row_that_cannot_be_read_names_the_component(store: AnySlowStore
         await state.load(3)
         state.get("a")
 
-    with pytest.raises(StateError, match=r"a stored row of 'count', key group 0, cannot be decoded \(read as of txid 3\)"):
+    with pytest.raises(StateError, match=r"a stored row of 'count', task 0, cannot be decoded \(read as of txid 3\)"):
         await read()
 
 
