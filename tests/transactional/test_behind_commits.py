@@ -75,7 +75,7 @@ def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fau
     assert store.txids == [1, 2, 3]
     assert {attempt.epoch for attempt, _ in store.commits} == {1}
     assert finished.errors
-    assert all("the batch is committed all the same" in report.next_step for report in finished.errors)
+    assert all("the batch stays committed" in report.next_step for report in finished.errors)
 
 
 def test_a_forgotten_that_never_returns_holds_nothing_up() -> None:

@@ -85,7 +85,7 @@ def test_a_line_that_is_too_long_is_told_with_its_place(tmp_path: Path, tail: by
 def test_a_file_that_is_cut_off_while_it_is_read_is_told(tmp_path: Path) -> None:
     with opened(tmp_path, b"to\nbe\n" * 1_000) as file:
         (tmp_path / "file").write_bytes(b"to\n")
-        with pytest.raises(FatalError, match=r"file 'file' ends at offset 3, and had 6,000 bytes a moment ago"):
+        with pytest.raises(FatalError, match=r"file 'file' ends at offset 3, but had 6,000 bytes before"):
             read(file)
         with pytest.raises(FatalError, match="ends at offset 3"):
             list(same_lines(file, 0, 6_000))
