@@ -78,7 +78,7 @@ def test_a_batch_bolt_without_batches_is_refused() -> None:
 
 
 def test_what_is_no_transactional_spout_is_refused() -> None:
-    assert "no transactional spout" in faults_of(builder_with(Basic, spout=object()))[0]
+    assert "not a transactional spout" in faults_of(builder_with(Basic, spout=object()))[0]
     assert "Pass an instance: Batches(...)" in faults_of(builder_with(Basic, spout=Batches))[0]
 
     class Silent(Batches):

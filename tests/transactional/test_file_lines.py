@@ -131,7 +131,7 @@ def test_what_is_text_is_decoded_alike_in_one_piece_and_line_by_line(encoding: s
 @pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
 def test_what_is_no_text_is_told_with_its_place(encoding: str) -> None:
     data = b"to\nb\xff\n"
-    with pytest.raises(FatalError, match=rf"file 'log': the byte 0xff at offset 104 is no {encoding}"):
+    with pytest.raises(FatalError, match=rf"file 'log': the byte 0xff at offset 104 is not valid {encoding}"):
         LineFormat(("line",), encoding, "strict").rows(data, 100, "log")
     assert LineFormat(("line",), encoding, "replace").rows(data, 0, "log") == [("to",), ("b\ufffd",)]
     assert LineFormat(("line",), None, "strict").rows(data, 0, "log") == [(b"to",), (b"b\xff",)]
