@@ -36,7 +36,7 @@ cdef class TaskWindow:
     cdef double fixed_threshold, pack_secs
     cdef double record_secs, pack_service   # smoothed service times; 0 before the first ack
     cdef double last_ack
-    cdef Py_ssize_t growth_acks         # acks that count towards one more slot of the window
+    cdef Py_ssize_t growth_acks         # acks that count towards growing the window by one
     cdef readonly Py_ssize_t streak     # number of the current failure streak; an ack or a stall ends a streak
     cdef int streak_failures            # failures of the current streak, revoked penalties excluded
     cdef Py_ssize_t index               # among the windows of the chooser

@@ -90,7 +90,7 @@ cdef class TaskWindow:
         return self.in_flight_records * self.record_secs + (overdue if overdue > 0 else 0.0)
 
     cpdef bint has_room(self, double now) noexcept:
-        """True if the window has a free slot, and the task does not pause."""
+        """True if the window has room, and the task does not pause."""
         return self.in_flight < self.size and (self.code != BUSY or now >= self.paused_until)
 
     # Events
@@ -148,7 +148,7 @@ cdef class TaskWindow:
         return True
 
     def note_failure(self, PackDelivery delivery not None, double now):
-        """Count a failure or timeout at the task: it is BUSY and loses a slot. False if the delivery was no longer in flight."""
+        """Count a failure or timeout at the task: it is BUSY and its window shrinks. False if the delivery was no longer in flight."""
         if not self.take_back(delivery, now):
             return False
         self.resends += 1
@@ -172,12 +172,12 @@ cdef class TaskWindow:
             self.paused_until = max(self.paused_until, now + pause_after(self.streak_failures))
         return True
 
-    def revoke_failure(self, Py_ssize_t streak, Py_ssize_t slots):
-        """Undo a failure of this streak that a bad record caused, and give back the slots that it cost.
+    def revoke_failure(self, Py_ssize_t streak, Py_ssize_t lost_size):
+        """Undo a failure of this streak that a bad record caused. The window grows by `lost_size` again.
 
         The task is NORMAL again if the current streak has no other failure.
         """
-        self.size = min(self.size + slots, self.max_size)
+        self.size = min(self.size + lost_size, self.max_size)
         if streak != self.streak or self.streak_failures == 0:
             return
         self.streak_failures -= 1
@@ -500,7 +500,7 @@ cdef class FlowFeed:
         return window.open_delivery(pack, len(pack.entries), now)
 
     def note_task_ack(self, PackDelivery delivery not None, double now):
-        """Free the slot of a pack that the task itself has acked. Its tree may still be open downstream."""
+        """Make room in the window for a pack that the task itself has acked. Its tree may still be open downstream."""
         delivery.window.take_ack(delivery, now)
 
     def note_tree_ack(self, PackDelivery delivery not None, double now):

@@ -27,7 +27,7 @@ class Layers:
         """Note only changes of code in whose context call_var is this call. Other code may run while the call is awaited."""
 
     def _note_change(self, key: Any) -> None:
-        """Note the value of a canonical key before a change. For `_put_rarely`."""
+        """Note the value of a canonical key before a change. For `_put_slow_path`."""
 
     @property
     def guarding(self) -> bool: ...

@@ -16,8 +16,8 @@ cdef enum:
 cdef class Layers:
     """A dict of changes over older dicts, all with canonical keys. Reads and writes are as fast as those of a dict.
 
-    Base of `LayeredState`, whose `_get_rarely` and `_put_rarely` handle the rare cases: keys that are not str, int or bytes, values that
-    can be changed in place, and keys in no layer. `deleted` is the value of a deleted key.
+    Base of `LayeredState`, whose `_get_slow_path` and `_put_slow_path` handle the rare cases: keys that are not str, int or bytes, mutable
+    values, and keys in no layer. `deleted` is the value of a deleted key.
 
     During a call (`guarding`), each change notes the value before it, so that a call that raises can be undone (SV-2). The notes are a
     C array, two pointers for each put. They are dropped when the call returns.
@@ -37,12 +37,12 @@ cdef class Layers:
         """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
         cdef PyObject* found
         if not is_plain(key):
-            return self._get_rarely(key, default)
+            return self._get_slow_path(key, default)
         found = PyDict_GetItemWithError(self._changes, key)
         if found == NULL:
             found = self.in_older(key)
         if found == NULL or not (is_atom(<object>found) or <object>found is self._deleted):
-            return self._get_rarely(key, default)
+            return self._get_slow_path(key, default)
         return default if <object>found is self._deleted else <object>found
 
     def put(self, key, value):
@@ -55,7 +55,7 @@ cdef class Layers:
                     self.note_value(key, before)
                 PyDict_SetItem(self._changes, key, value)
                 return
-        self._put_rarely(key, value)
+        self._put_slow_path(key, value)
 
     def guard_call(self):
         """Note changes from now on, because a call begins."""
@@ -92,7 +92,7 @@ cdef class Layers:
         self.drop_notes()
 
     def _note_change(self, key):
-        """Note the value of a canonical key before a change. For `_put_rarely`."""
+        """Note the value of a canonical key before a change. For `_put_slow_path`."""
         if self.guarding:
             self.note_value(key, PyDict_GetItemWithError(self._changes, key))
 

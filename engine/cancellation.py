@@ -45,6 +45,14 @@ async def absorb_last_cancel_request() -> None:
         aio_task.uncancel()
 
 
+def aio_task_error(aio_task: "asyncio.Task[Any]") -> BaseException | None:
+    """Return the error of an asyncio task that has ended, None if it has none or was cancelled.
+
+    As a callback of the task it stops asyncio from logging an error that the caller handles elsewhere.
+    """
+    return None if aio_task.cancelled() else aio_task.exception()
+
+
 async def cancel_and_wait(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseException], int]:
     """Cancel asyncio tasks and wait for their end. Return their errors, and how many still run after CLOSE_TIMEOUT_SECS.
 
@@ -57,7 +65,7 @@ async def cancel_and_wait(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[lis
             aio_task.cancel()
         if running:
             ended, running = await asyncio.wait(running, timeout=timeout_secs)
-            errors += [error for each in ended if not each.cancelled() and (error := each.exception()) is not None]
+            errors += [error for each in ended if (error := aio_task_error(each)) is not None]
     return errors, len(running)
 
 
@@ -77,6 +85,6 @@ async def await_or_cancel(coroutine: Coroutine[Any, Any, None], timeout_secs: fl
     await asyncio.wait([aio_task], timeout=_SECOND_CANCEL_SECS)
     if not aio_task.done():
         return False
-    if not aio_task.cancelled() and (error := aio_task.exception()) is not None:
+    if (error := aio_task_error(aio_task)) is not None:
         raise error
     raise TimeoutError

@@ -74,6 +74,11 @@ def function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
+def is_number(value: object) -> bool:
+    """Tell whether a value is an int or a float. A bool is not a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def is_count(value: object, minimum: int) -> bool:
     """Tell whether a value is an integer of at least `minimum`. A bool is not a count."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= minimum

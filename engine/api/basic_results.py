@@ -45,6 +45,17 @@ async def emit_result(result: object, emit: Callable[..., object] | None, argume
         raise wrong_result(result)
 
 
+def emit_recorded(
+    recorded: Iterable[Emission], emit: Callable[[Values, str], object], emit_direct: Callable[[int, Values, str], object]
+) -> None:
+    """Emit the recorded values of a call in a thread. Called on the loop's thread."""
+    for values, stream, task in recorded:
+        if task is None:
+            emit(values, stream)
+        else:
+            emit_direct(task, values, stream)
+
+
 def record_result(result: object, recorded: list[Emission], wrong_result: WrongResult) -> None:
     """Append the values of a result to `recorded`. Called in a thread, so the loop's thread emits them later."""
     if isinstance(result, tuple):

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
+from engine.backoff import Backoff
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.machine import Event, Step
 from engine.names import CHECKPOINT_STREAM
@@ -12,8 +13,8 @@ from engine.topology.task_port import SpoutPortUser
 
 BARRIER_FIELDS: Final = Fields("round", "txid", "action")
 LEAST_INTERVAL_SECS: Final = 0.1
-LONGEST_PAUSE_SECS: Final = 5.0
-"""Longest pause before another try of a recovery that fails repeatedly. The first try is immediate."""
+BACKOFF: Final = Backoff(0.1, 5.0)
+"""Pauses between the tries of a recovery. The first try is immediate."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
 
 
@@ -64,18 +65,14 @@ class CheckpointSpout(Spout, SpoutPortUser):
             failures = failures + 1 if event is Event.FAILED else 0
             if event is Event.FAILED:
                 checkpoints.note_recovery()
-                await self._pause(failures)
+                if failures > 1:
+                    await asyncio.sleep(BACKOFF.pause_secs(failures - 1))
             checkpoints.hold_spouts()
             await checkpoints.save()
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()
             checkpoints.note_step()
             event = await (self._wait_until_due() if machine.step is Step.IDLE else self._send())
-
-    async def _pause(self, failures: int) -> None:
-        """Wait before another recovery: not at all before the first one, then twice as long each time."""
-        if failures > 1:
-            await asyncio.sleep(min(LEAST_INTERVAL_SECS * 2 ** (failures - 2), LONGEST_PAUSE_SECS))
 
     async def _send(self) -> Event:
         """Send the barrier of the step, and wait until its tree is settled or a task dies."""

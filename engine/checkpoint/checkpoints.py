@@ -20,6 +20,7 @@ from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
 from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StateProvider, StoreRetry, codec_named, fold_committed
 from engine.topology.task_port import RunPort
+from engine.waiters import Waiters
 
 THE_STORES: Final = (StateUnavailable, StateFenced)
 """Errors of the store, which end the run. Any other StateError may come from a value of the user, and ends only the instance."""
@@ -57,9 +58,9 @@ class Checkpoints:
         self.begun = False
         """True once the machine has begun. A fresh checkpoint spout continues with it."""
         self._handlers: dict[tuple[str, int], HasWork] = {}
-        self._idle: list[asyncio.Future[None]] = []
+        self._idle = Waiters()
         self._port: RunPort | None = None
-        self._give_up: Callable[[ComponentError], None] | None = None
+        self._end_run: Callable[[ComponentError], None] | None = None
         self._component_of: Mapping[int, str] = {}
         self._is_idle = False
         self.cause: str | None = None
@@ -97,7 +98,7 @@ class Checkpoints:
                 continue  # its layout is unchanged, so each task loads its own deltas
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
-                await self.patiently(partial(fold_committed, stores, codec, of_task, record.counts, settled.txid))
+                await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, settled.txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._places)}
         await self.patiently(lambda: ledger.write(written))
@@ -106,9 +107,9 @@ class Checkpoints:
         keyed = {place.component_id: place.keyed for place in places}
         return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self.committed_txid, bare=bare)
 
-    def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
+    def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
         """Take the run's port before its tasks begin. No spout is polled before every state is loaded."""
-        self._port, self._component_of, self._give_up = port, component_of, give_up
+        self._port, self._component_of, self._end_run = port, component_of, end_run
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
@@ -123,7 +124,7 @@ class Checkpoints:
             try:
                 await state.close(fold=fold)
             except StateError as error:
-                LOGGER.warning("%s. Nothing is lost: what is committed is folded in at the next start.", error.message)
+                LOGGER.warning("%s. Nothing is lost. The next start folds the committed changes.", error.message)
 
     # Calls of the machine and the tasks
 
@@ -140,16 +141,16 @@ class Checkpoints:
             return await self._patience.call_with_retries(work)
         except StateError as error:
             if isinstance(error, ends_run):
-                self._end_run(error, error.message, error.hint)
+                self._fail_run(error, error.message, error.hint)
             raise
         except Exception as error:
             what = f"the state provider raised {raised_text(error)}"
-            self._end_run(error, what, "A provider raises StateUnavailable for what may pass, and StateError for what will not.")
+            self._fail_run(error, what, "A provider raises StateUnavailable for what may pass, and StateError for what will not.")
             raise
 
-    def _end_run(self, error: Exception, message: str, hint: str | None) -> None:
-        if self._give_up is not None:
-            self._give_up(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
+    def _fail_run(self, error: Exception, message: str, hint: str | None) -> None:
+        if self._end_run is not None:
+            self._end_run(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
 
     async def state_of(self, place: StatePlace, key_of: Callable[[Any], object] | None) -> LayeredState[Any, Any]:
         """Return the state of a task. The first call loads it."""
@@ -162,7 +163,7 @@ class Checkpoints:
                 )
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
-                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.counts), ends_run=ENGINE_WRITES)
+                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.is_committed), ends_run=ENGINE_WRITES)
                 await self.patiently(store.check, ends_run=ENGINE_WRITES)
                 self._states[name] = state
         return state
@@ -195,10 +196,8 @@ class Checkpoints:
         """Request checkpoints until nothing is left to commit."""
         assert self._port is not None
         while not self.is_settled:
-            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(idle)
             self._port.request_commit()
-            await idle
+            await self._idle.wait()
 
     def note_lost_task(self) -> None:
         """Note that a stateful task has died."""
@@ -222,10 +221,7 @@ class Checkpoints:
         self._is_idle = step is Step.IDLE
         if self._is_idle:
             self.cause = None
-            waiting, self._idle = self._idle, []
-            for idle in waiting:
-                if not idle.done():
-                    idle.set_result(None)
+            self._idle.wake_all()
 
     def note_committed(self) -> None:
         """Note a complete checkpoint."""
@@ -293,8 +289,8 @@ def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) ->
     """Warn of bolts without stored state, if stored state has no bolt: one may have been renamed."""
     if (new := sorted(running - stored)) and (left := sorted(stored - running)):
         LOGGER.warning(
-            "topology %r: nothing is stored of %s, which begins with an empty state, and no bolt of this run takes up what is stored "
-            "of %s. A bolt finds its state by its id: give it its old one back if it was renamed. To look: python -m engine state list",
+            "topology %r: nothing is stored for %s, which begins with an empty state. Something is stored for %s, which is no bolt of this "
+            "run. A bolt finds its state by its id. If you renamed a bolt, give it its old id. To see all: python -m engine state list",
             topology_name, ", ".join(map(repr, new)), ", ".join(map(repr, left)),
         )  # fmt: skip
 
@@ -305,14 +301,14 @@ def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: s
         return
     where = f"topology {topology_name!r}: bolt {place.component_id!r}"
     if stored.keyed != place.keyed:
-        was, now = ("fields groupings alone", "another grouping") if stored.keyed else ("another grouping", "fields groupings alone")
-        text = f"{where}: its state was stored while {was} fed it, and now {now} does"
+        was, now = ("with", "without") if place.keyed else ("without", "with")
+        text = f"{where}: its state was stored {was} another grouping than fields groupings, and the bolt is now {now} one"
         raise StateError(text, hint="Keep the groupings, or give the bolt another id.")
     if place.keyed and stored.key_groups != place.key_groups:
         text = f"{where}: its state was stored in {stored.key_groups} key groups, and this run has {place.key_groups}"
         raise StateError(text, hint=f"Run it with Config(key_groups={stored.key_groups}).")
     if not place.keyed and stored.tasks != place.tasks:
         text = (
-            f"{where}: its state was stored by {stored.tasks} tasks; it has {place.tasks} now, and no fields grouping says whose a key is"
+            f"{where}: its state was stored by {stored.tasks} tasks, and it has {place.tasks} now. Only fields groupings divide keys anew"
         )
         raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt by fields groupings alone.")

@@ -93,7 +93,7 @@ class CheckpointRun(FeatureRun):
     def join(self, handle: RunHandle) -> None:
         """Hold the spouts until every state is loaded."""
         if self._checkpoints is not None:
-            self._checkpoints.join(handle.port, handle.component_of, handle.give_up)
+            self._checkpoints.join(handle.port, handle.component_of, handle.end_run)
 
     @property
     def has_work(self) -> bool:

@@ -83,7 +83,7 @@ class Record:
     counted: tuple[tuple[int, int], ...] = ()
     """(txid, round) of the latest committed deltas, oldest first."""
 
-    def counts(self, txid: int, round_: int) -> bool:
+    def is_committed(self, txid: int, round_: int) -> bool:
         """Tell whether the deltas of this txid and round are committed."""
         return (txid, round_) in self.counted
 

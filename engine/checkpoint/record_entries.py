@@ -136,7 +136,7 @@ class StoredEntries:
         if format_ > codec.format:
             raise StateError(
                 f"the state of topology {self._topology_name!r} was written by a newer version of the engine",
-                hint="Install that version; nothing was changed.",
+                hint="Install that version. Nothing was changed.",
             )
 
     def check_whole(self) -> None:

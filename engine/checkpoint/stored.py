@@ -84,6 +84,11 @@ class CommittedState:
         """Return the layout of a component, as the place of its first task."""
         return self._entries.layouts.get(component_id)
 
+    def is_keyed(self, component_id: str) -> bool:
+        """Tell whether the slots of a component are key groups, not tasks. True if its layout is unknown."""
+        layout = self.layout(component_id)
+        return layout is None or layout.keyed
+
     async def sizes(self, component_id: str) -> StoredSizes:
         """Return the stored sizes of a component."""
         rows, row_bytes = await self._stored.row_sizes(component_id)
@@ -121,18 +126,17 @@ class CommittedState:
         return [TaskDelta(index, seal.open_delta(delta, index)) for index, delta in await self._stored.deltas(component_id)]
 
     def _seal(self, component_id: str) -> ComponentSeal:
-        layout = self.layout(component_id)
         return ComponentSeal(
             self._topology_name,
             component_id,
-            keyed=layout is None or layout.keyed,
+            keyed=self.is_keyed(component_id),
             txid=lambda: self.txid,
             bare=self._entries.has_bare_blocks,
         )
 
     def _counting(self, deltas: list[TaskDelta]) -> list[TaskDelta]:
         """Return the committed deltas. The others were rolled back, or are in progress."""
-        return [each for each in deltas if each.delta.txid <= self.txid and self.record.counts(each.delta.txid, each.delta.round)]
+        return [each for each in deltas if each.delta.txid <= self.txid and self.record.is_committed(each.delta.txid, each.delta.round)]
 
     async def _above(self, component_id: str, deltas: list[TaskDelta]) -> dict[tuple[int, bytes], bytes | None]:
         """Return the committed values that are not folded, by slot and key. None: deleted."""
@@ -150,7 +154,7 @@ class CommittedState:
         for task_index in sorted({each.task_index for each in deltas}):
             place = replace(layout, task_index=task_index)
             staged = [each.delta for each in deltas if each.task_index == task_index]
-            async for rows in committed_rows(staged, self.codec, place, self.record.counts, self.txid):
+            async for rows in committed_rows(staged, self.codec, place, self.record.is_committed, self.txid):
                 above.update({row[:2]: row.value for row in rows})
         return above
 

@@ -18,7 +18,9 @@ WRONG: Final = 2
 
 @click.command("flow-report", short_help="Draw the windows and states of flow control over time.")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.svg", help="Default: FILE, ending in .svg.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE.svg", help="File for the picture. Default: FILE with the ending .svg."
+)
 @click.option("--spout", metavar="NAME", help="Only this spout.")
 def command(path: Path, output: Path | None, spout: str | None) -> int:
     """Draw the windows and states of all bolt tasks over time. FILE is the output of `run --json`; `-` is standard input.

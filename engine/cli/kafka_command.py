@@ -152,7 +152,7 @@ _only_option = click.option(
     "conditions",
     metavar="NAME=TEXT",
     multiple=True,
-    help="Filter by topic, topology, component, reason, error (part of the text) or letter. May be repeated.",
+    help="Filter: topic, topology, component, reason or letter is TEXT, or error contains TEXT. May be repeated.",
 )
 
 
@@ -296,7 +296,7 @@ def dead_letters_command(brokers: str, security: Path | None, topic: str, condit
 @_dead_letter_topic_option
 @_only_option
 @click.option("--to", metavar="TOPIC", help="Send all to this topic instead of their own ones.")
-@click.option("--group", metavar="NAME", help="The group whose commits remember the sent letters. Default: the topic's name and .replay")
+@click.option("--group", metavar="NAME", help="Consumer group that records which letters are sent. Default: TOPIC.replay.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Send at most N letters.")
 @click.option("--dry-run", "is_dry", is_flag=True, help="Only show what would be sent.")
 @json_option("Write the result as one JSON object, for programs.")

@@ -21,6 +21,7 @@ from engine.cli.json_values import StoredPickle, json_form, text_form
 from engine.errors import StateError
 from engine.names import did_you_mean
 from engine.state import Row, StateInventory, StateProvider, codec_named, provider_of
+from engine.state.api import slot_text
 from engine.transactional.transactional_state import ENTRY, LEDGER, read_record
 
 WRONG: Final = 2
@@ -206,8 +207,9 @@ def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, An
     try:
         return _KEY_CODEC.decode(row.key), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
     except (TypeError, ValueError) as error:
+        slot = slot_text(row.slot, keyed=state.is_keyed(component_id))
         raise StateError(
-            f"a stored key or value of {component_id!r}, slot {row.slot}, cannot be read: {error}",
+            f"a stored row of {component_id!r}, {slot}, cannot be decoded (read as of txid {state.txid}): {error}",
             hint="The store is damaged. Restore it from a backup.",
         ) from None
 
@@ -242,8 +244,7 @@ async def export_state(
 
 async def _export_lines(state: CommittedState, topology_name: str, component_ids: Sequence[str]) -> AsyncIterator[list[str]]:
     for component_id in component_ids:
-        layout = state.layout(component_id)
-        is_keyed = layout is None or layout.keyed
+        is_keyed = state.is_keyed(component_id)
         async for rows in state.rows(component_id):
             lines = []
             for row in rows:

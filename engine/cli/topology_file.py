@@ -15,7 +15,7 @@ Problems with the file raise `TopologyFileError`. A faulty topology or config ra
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +25,7 @@ from engine.cli.console.output import restore_streams
 from engine.cli.console.user_file import UserFile, split_spec
 from engine.config import Config
 from engine.errors import ConfigError, TopologyError, TopologyFileError
+from engine.maybe_await import maybe_await
 from engine.names import nearest
 from engine.topology import ComponentSpec, Topology, TopologyBuilder
 
@@ -129,11 +130,7 @@ def _sound(topology: Topology, place: str) -> Topology:
 def _called(function: Any) -> object:
     """Call a function and return its result. An awaitable result is awaited in a new event loop."""
     value = function()
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
-
-
-async def _awaited(value: Awaitable[object]) -> object:
-    return await value
+    return asyncio.run(maybe_await(value)) if inspect.isawaitable(value) else value
 
 
 def _kind_of(value: object) -> str:

@@ -33,7 +33,7 @@ class RunHandle:
     port: RunPort
     component_of: Mapping[int, str]
     """Component ids by task id."""
-    give_up: Callable[[ComponentError], None]
+    end_run: Callable[[ComponentError], None]
     """Ends the run with this error."""
     snapshot: Callable[[], Any]
     """Takes a snapshot of the run (`engine.Snapshot`)."""
@@ -62,37 +62,37 @@ def json_number(value: Any) -> Any:
 
 
 class FeatureRun:
-    """A feature in one run. A feature overrides the methods that it needs."""
+    """A feature in one run. Subclasses override the methods that they need."""
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
-        """Get ready before the tasks are planned, and return the topology that runs, perhaps with components of the feature.
+        """Open the feature before the tasks are planned. Return the topology to run: the given one, or one with further components.
 
         If this raises, `close` is called.
         """
         return topology
 
     def join(self, handle: RunHandle) -> None:
-        """Take the run's handle, before its tasks begin."""
+        """Store the handle of the run. Called after `open`, before the tasks start."""
 
     @property
     def has_work(self) -> bool:
-        """True while `finish` has something to do."""
+        """True while uncommitted work is left for `finish`."""
         return False
 
     async def finish(self) -> None:
-        """Commit the work that is left. Called at a drain, and before the run is complete; no tree is open then."""
+        """Commit the remaining work. Called at a drain, and before the run is complete, when no tree is open."""
 
     async def close(self, *, clean: bool) -> None:
-        """Release everything, after all tasks are closed. Called once. clean: the run is complete or drained."""
+        """Release all resources. Called once, after all tasks are closed. clean: the run is complete or drained."""
 
     def snapshot_entries(self) -> Iterable[SnapshotEntry]:
-        """Return the entries of a snapshot. Called at any time, also before `open` and after `close`."""
+        """Return the entries for a snapshot of the run. May be called before `open` and after `close`."""
         return ()
 
 
 class Feature(TopologyFeature, ABC):
-    """A feature that takes part in runs."""
+    """A feature that also takes part in runs. `TopologyFeature` judges and rewrites topologies."""
 
     @abstractmethod
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
-        """Return the part of a new run. Nothing is opened here."""
+        """Return the feature's object for a new run. Must not open anything; `FeatureRun.open` does."""

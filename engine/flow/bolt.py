@@ -6,9 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from types import GeneratorType
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from engine.api import BasicBolt, CallKind, Tuple, call_kind
+from engine.api.arguments import is_number
+from engine.api.basic_results import Emission, emit_recorded
 from engine.api.bolt import BasicResult
 from engine.api.collector import BasicCollector
 from engine.api.fields import Values
@@ -17,9 +19,6 @@ from engine.errors import UsageError
 from engine.flow.call_limit import CallLimit, DaemonThreads
 from engine.flow.records import PackCall, Records
 from engine.names import DEFAULT_STREAM, POOL_NAME
-
-Emit: TypeAlias = tuple[Values, str, int | None]
-"""One recorded emit: values, stream, and the task of a direct emit."""
 
 
 class FlowControlBolt(BasicBolt):
@@ -62,7 +61,7 @@ class FlowControlBolt(BasicBolt):
             for record in left:
                 result = process(record)
                 if result is not None:
-                    yield from _rows(result)
+                    yield from _rows(self, result)
         except BaseException:  # GeneratorExit too: then the row that was yielded last could not be emitted
             records.mark_failed(left)
             raise
@@ -74,15 +73,11 @@ class FlowControlBolt(BasicBolt):
         if self._threads is None:
             self._threads = DaemonThreads(f"{POOL_NAME} {self.context.component_id}")
             self.collector = cast(BasicCollector, _ThreadCollector(self.collector))
-        emits: list[Emit] = []
+        emits: list[Emission] = []
         work = contextvars.copy_context().run
         working = asyncio.get_running_loop().run_in_executor(self._threads, work, _process_in_thread, self, call, emits)
         await limit.wait_for_thread(call, working)
-        for values, stream, task in emits:
-            if task is None:
-                self.collector.emit(values, stream)
-            else:
-                self.collector.emit_direct(task, values, stream)
+        emit_recorded(emits, self.collector.emit, self.collector.emit_direct)
 
     def _call_limit(self) -> CallLimit:
         if self._limit is None:
@@ -91,8 +86,8 @@ class FlowControlBolt(BasicBolt):
         return self._limit
 
 
-def _check_secs(name: str, secs: object) -> None:
-    if secs is None or (isinstance(secs, (int, float)) and not isinstance(secs, bool) and secs > 0):
+def _check_secs(name: str, secs: Any) -> None:
+    if secs is None or (is_number(secs) and secs > 0):
         return
     raise UsageError(f"{name} is {secs!r}", hint="Set a number of seconds above 0, math.inf for no limit, or None for the config's.")
 
@@ -102,7 +97,7 @@ def _records(tup: Tuple) -> Records:
     if type(records) is not Records:
         found = "a tick" if tup.is_tick else f"a tuple of {tup.source_component!r}"
         raise UsageError(
-            f"a FlowControlBolt got {found}, which is no pack of records",
+            f"a FlowControlBolt got {found}, not a pack of records",
             hint="Subscribe it to a FlowControlSpout by direct_grouping(), and to nothing else. For other inputs derive from Bolt.",
         )
     return records
@@ -137,7 +132,7 @@ async def _await_each(self: FlowControlBolt, call: PackCall) -> None:
             if call.is_over:
                 raise asyncio.CancelledError
             if result is not None:
-                for row in _rows(result):
+                for row in _rows(self, result):
                     self.collector.emit(row)
     except BaseException:
         call.mark_failed()
@@ -164,17 +159,17 @@ async def _iterate_each(self: FlowControlBolt, call: PackCall) -> None:
         raise
 
 
-_EMITS: contextvars.ContextVar[list[Emit] | None] = contextvars.ContextVar("emits", default=None)
+_EMITS: contextvars.ContextVar[list[Emission] | None] = contextvars.ContextVar("emits", default=None)
 """Emits of the call that runs in this thread. The loop repeats them when the call has returned; None on the loop's thread."""
 
 
-def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emit]) -> None:
+def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emission]) -> None:
     _EMITS.set(emits)
     try:
         for record in call.left:
             result = self.process(record)
             if result is not None:
-                for row in _rows(result):
+                for row in _rows(self, result):
                     call.yielded += 1
                     emits.append((row, DEFAULT_STREAM, None))
             if call.is_over:
@@ -208,14 +203,15 @@ class _ThreadCollector:
         self._outer.report_error(error)
 
 
-def _rows(result: object) -> Iterator[Values]:
+def _rows(bolt: FlowControlBolt, result: object) -> Iterator[Values]:
     if isinstance(result, tuple):
         return iter((result,))
     if isinstance(result, GeneratorType):
         return result
+    found = f"{result!r}"[:200]
     raise UsageError(
-        f"process() returned {result!r} ({type(result).__name__})"[:300],
-        hint="Return a tuple of values to emit, or None. A generator yields several.",
+        f"{type(bolt).__name__}.process() must return a tuple or None, not {found} ({type(result).__name__})",
+        hint="To emit several tuples for a record, yield them.",
     )
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from engine.backoff import Backoff
 from engine.errors import ERROR, FAILED, ROLLBACK, TASK_DIED, TIMEOUT, Failure
 from engine.flow.producer import record_bytes
 from engine.flow.settings import FlowSettings
 from engine.kernel import FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
 
-FIRST_RETRY_SECS: Final = 0.1
-LONGEST_RETRY_SECS: Final = 5.0
+BACKOFF: Final = Backoff(0.1, 5.0)
+"""Pauses before the retries of a pack. The first retry is immediate."""
 SUSPECT_FAILURES: Final = 4
 """A task with this many failures since its last ack is suspect: later failures there are the task's, not the record's."""
 STALL_CHECKS: Final = 8
@@ -162,7 +163,7 @@ class FlowController(FlowFeed):
             failed = pack.split_into_singles()
         if is_known and is_over:
             return self._give_up(failed[0])
-        due = now if pack.tries == 1 else now + min(FIRST_RETRY_SECS * 2.0 ** min(pack.tries - 2, 20), LONGEST_RETRY_SECS)
+        due = now + BACKOFF.pause_secs(pack.tries - 1)
         for part in failed:
             part.penalty = pack.penalty
             self._queue_resend(part, window, due)
@@ -180,15 +181,15 @@ class _Penalty:
 
     window: TaskWindow
     streak: int
-    slots: int
-    """Slots that the window lost."""
+    lost_size: int
+    """Packs by which the window shrank."""
     is_revoked: bool = False
 
     def revoke(self) -> None:
         """Undo the penalty, once, because a record of the pack proved to be bad."""
         if not self.is_revoked:
             self.is_revoked = True
-            self.window.revoke_failure(self.streak, self.slots)
+            self.window.revoke_failure(self.streak, self.lost_size)
 
 
 def _is_suspect(window: TaskWindow) -> bool:

@@ -61,13 +61,13 @@ def _other_inputs(topology: Topology, spec: ComponentSpec) -> Iterator[str]:
         source = topology.components.get(subscription.source) if is_named else None
         if source is not None and not source.chooses_tasks:
             yield (
-                f"{spec.where}: takes the packs of a FlowControlSpout and nothing else, and subscribes to {source.kind} "
-                f"{source.component_id!r}. Derive it from Bolt or BasicBolt, or give it a bolt of its own."
+                f"{spec.where}: takes only packs of a FlowControlSpout, but subscribes to {source.kind} {source.component_id!r}. "
+                "Derive it from Bolt or BasicBolt, or use another bolt for this input."
             )
     if spec.settings.tick_tuple_freq_secs is not None:
         yield (
-            f"{spec.where}: takes the packs of a FlowControlSpout and no ticks, and has tick_tuple_freq_secs. "
-            "Leave it out, and let self.context.create_task(...) do what is to be done by time; or derive it from Bolt."
+            f"{spec.where}: a FlowControlBolt gets no ticks, but tick_tuple_freq_secs is set. "
+            "Remove it, and do periodic work in self.context.create_task(...). Or derive the bolt from Bolt."
         )
 
 

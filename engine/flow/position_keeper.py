@@ -134,8 +134,8 @@ def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> St
         ) from None
     if of_tasks != tasks:
         raise StateError(
-            f"{where}: its position was stored by a spout of {of_tasks} tasks, and it has {tasks} now. "
-            "The engine cannot divide a position among another number of tasks",
-            hint=f"Keep parallelism={of_tasks}. To start from the beginning, give the spout another id.",
+            f"{where}: its position was stored with parallelism={of_tasks}; the parallelism is now {tasks}, "
+            "and a position cannot be divided anew",
+            hint=f"Set parallelism={of_tasks}. To start from the beginning, give the spout another id.",
         )
     return StoredPosition(position, records)

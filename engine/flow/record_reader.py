@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from engine.api import CallKind, SpoutExhausted, TaskContext, call_kind
+from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import UsageError
 from engine.flow.producer import FlowProducer, Yielded, own_position
@@ -17,8 +18,8 @@ BUFFER_BYTES: Final = 1 << 24
 """Bytes of records above which an async generator is not asked for more."""
 PULL_SECS: Final = 0.005
 """Time that a generator is pulled at once; up to twice as long. A slow generator must leave time to the rest of the run."""
-FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.0005, 0.064
-"""Pause after a None of an async generator, doubled with each. One that never awaits would stop the whole run."""
+BACKOFF: Final = Backoff(0.001, 0.064)
+"""Pauses after the Nones of an async generator. One that never awaits would stop the whole run."""
 
 Offer = Callable[[Any, Any, float], bool]
 """Takes a position, its record, and the time when it was yielded. True if no more is wanted at the moment."""
@@ -147,14 +148,15 @@ class AsyncGeneratorReader(RecordReader):
         return len(self._buffer)
 
     async def _fill(self, after: Any) -> None:
-        pause = FIRST_PAUSE_SECS
+        nones = 0
         records = aiter(self._producer.records(own_position(after)))  # type: ignore[arg-type]
         try:
             async for item in records:
                 if item is None:
-                    await asyncio.sleep(pause := min(2 * pause, LONGEST_PAUSE_SECS))
+                    nones += 1
+                    await asyncio.sleep(BACKOFF.pause_secs(nones))
                     continue
-                pause = FIRST_PAUSE_SECS
+                nones = 0
                 position, record = self._checked(item)
                 size = self._producer.size_of(record)
                 self._buffer.append((position, record, self._context.clock.now(), size))

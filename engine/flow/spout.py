@@ -1,7 +1,6 @@
 """`FlowControlSpout`: the shell of the controller; reads a producer, emits packs, keeps the position (FC-1 to FC-7)."""
 
 import asyncio
-import inspect
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from engine.flow.records import Records
 from engine.flow.settings import FlowSettings
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import PackDelivery, TaskWindow
+from engine.maybe_await import maybe_await
 from engine.state import StoreRetry
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
@@ -42,12 +42,12 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def __init__(self, producer: FlowProducer, settings: FlowSettings | None = None) -> None:
         if not isinstance(producer, FlowProducer):
             raise UsageError(
-                f"FlowControlSpout was given {producer!r}, which is no FlowProducer",
+                f"FlowControlSpout was given {producer!r}, which is not a FlowProducer",
                 hint="Derive from FlowProducer, and pass an instance: FlowControlSpout(LogLines()).",
             )
         if call_kind(producer.give_up).is_async:
             raise UsageError(
-                f"{type(producer).__name__}.give_up() is async, and nobody would wait for it",
+                f"{type(producer).__name__}.give_up() is async, but the engine does not await it",
                 hint="Make it a plain function. It may start background work by self.context.create_task(...).",
             )
         for fault in override_faults("FlowControlSpout(producer)", type(producer)):
@@ -83,9 +83,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         patience = StoreRetry(config.state_timeout_secs, self._note_store_error)
         keeper = self._keeper = PositionKeeper(ledger, controller.prefix, context, settings.checkpoint_interval_ms / 1000, patience)
         after = await keeper.load_position()
-        opening = self.producer.open()
-        if inspect.isawaitable(opening):
-            await opening
+        await maybe_await(self.producer.open())
         self._reader = record_reader(self.producer, after, context, controller.offer_record)
         self.port.on_settled(self._on_task_ack)
         self.port.run.show_in_snapshot(ENTRY, context.task_id, partial(self._flow_snapshot, controller, keeper, self._reader))
@@ -94,10 +92,10 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def _take_producer(self) -> None:
         before: TaskContext | None = getattr(self.producer, "context", None)
         if before is not None and before.task_id != self.context.task_id:  # both tasks would read the same part of the source
+            kind = type(self.producer).__name__
             raise FatalError(
-                f"spout {self.context.component_id!r}: task {before.task_id} of {before.component_id!r} has the same "
-                f"{type(self.producer).__name__}",
-                hint="Each task needs a producer of its own, so make it in the factory: lambda: FlowControlSpout(LogLines()).",
+                f"spout {self.context.component_id!r}: tasks {before.task_id} and {self.context.task_id} share one {kind} object",
+                hint=f"Create a producer for each task, in the factory: lambda: FlowControlSpout({kind}(...)).",
             )
         self.producer.context = self.context
 
@@ -116,9 +114,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         finally:
             if self._reader is not None:
                 await self._reader.close()
-            closing = self.producer.close()
-            if inspect.isawaitable(closing):
-                await closing
+            await maybe_await(self.producer.close())
 
     # Emitting
 

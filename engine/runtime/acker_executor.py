@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
-from engine.cancellation import cancel_and_wait
+from engine.cancellation import aio_task_error, cancel_and_wait
 from engine.errors import TASK_DIED, Failure
 from engine.kernel import AckerCore, Signal, SignalRing
 from engine.runtime.actor import Actor
@@ -55,9 +55,9 @@ class AckerExecutor(Actor):
         self.reporter.warn(f"acker {self.info.task_index} died; its open trees fail (reason {TASK_DIED})")
 
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
-        error = None if aio_task.cancelled() else aio_task.exception()
+        error = aio_task_error(aio_task)
         if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):  # asyncio raises these two in the host
-            self.run_context.give_up(self._engine_failure(error))
+            self.run_context.end_run(self._engine_failure(error))
 
     async def _main(self) -> None:
         core = self.core

@@ -39,45 +39,46 @@ class Assembly:
         return (*self.spouts, *self.bolts)
 
     def set_trace(self, trace: TreeTrace | None) -> None:
-        """Trace the ways of tuples, or stop it."""
+        """Start to record the paths of trees, or stop it."""
         self.explainer.trace = trace
         for task in self.tasks:
             task.core.set_trace(trace)
 
 
-def assemble(plan: Plan, around: RunContext) -> Assembly:
-    """Make and wire the actors that a plan asks for."""
-    acker_places = plan.tasks[ACKER_COMPONENT]
-    inboxes = [SignalRing() for _ in acker_places]
-    spouts = tuple(spout for spec in around.topology.spouts for spout in _spouts(spec, plan, around, inboxes))
-    bolts = tuple(BoltExecutor(place, spec, around, inboxes) for spec in around.topology.bolts for place in plan.tasks[spec.component_id])
+def assemble(plan: Plan, run_context: RunContext) -> Assembly:
+    """Create and wire the actors of a plan."""
+    acker_infos = plan.tasks[ACKER_COMPONENT]
+    inboxes = [SignalRing() for _ in acker_infos]
+    topology = run_context.topology
+    spouts = tuple(spout for spec in topology.spouts for spout in _spouts(spec, plan, run_context, inboxes))
+    bolts = tuple(BoltExecutor(info, spec, run_context, inboxes) for spec in topology.bolts for info in plan.tasks[spec.component_id])
     explainer = TimeoutExplainer(bolts)
-    ackers = tuple(AckerExecutor(place, around, inbox, explainer) for place, inbox in zip(acker_places, inboxes, strict=True))
+    ackers = tuple(AckerExecutor(info, run_context, inbox, explainer) for info, inbox in zip(acker_infos, inboxes, strict=True))
     mailboxes = {bolt.info.task_id: bolt.core.mailbox for bolt in bolts}
     for task in chain(spouts, bolts):
-        wire_task(task.core, task.info, task.spec, around, mailboxes)
-    _connect(spouts, bolts, ackers, around)
+        wire_task(task.core, task.info, task.spec, run_context, mailboxes)
+    _connect(spouts, bolts, ackers, run_context)
     return Assembly(spouts, bolts, ackers, _tickers(bolts), explainer, plan)
 
 
-def _spouts(spec: ComponentSpec, plan: Plan, around: RunContext, inboxes: list[SignalRing]) -> list[SpoutExecutor]:
-    """Make the tasks of one spout; with max_spout_pending="auto" they share a window."""
-    places = plan.tasks[spec.component_id]
-    adapts = spec.pending_bound(around.config) == "auto" and not is_reserved(spec.component_id)
-    window = SpoutWindow(len(places)) if adapts else None
-    return [SpoutExecutor(place, spec, around, inboxes, window) for place in places]
+def _spouts(spec: ComponentSpec, plan: Plan, run_context: RunContext, inboxes: list[SignalRing]) -> list[SpoutExecutor]:
+    """Create the executors of one spout. With max_spout_pending="auto" they share a window."""
+    infos = plan.tasks[spec.component_id]
+    adapts = spec.pending_bound(run_context.config) == "auto" and not is_reserved(spec.component_id)
+    window = SpoutWindow(len(infos)) if adapts else None
+    return [SpoutExecutor(info, spec, run_context, inboxes, window) for info in infos]
 
 
 def _connect(
-    spouts: tuple[SpoutExecutor, ...], bolts: tuple[BoltExecutor, ...], ackers: tuple[AckerExecutor, ...], around: RunContext
+    spouts: tuple[SpoutExecutor, ...], bolts: tuple[BoltExecutor, ...], ackers: tuple[AckerExecutor, ...], run_context: RunContext
 ) -> None:
-    """Name to every actor the others that it tells something."""
+    """Connect each acker with the spouts, and each bolt with its sources."""
     rings = {spout.info.task_id: spout.verdicts for spout in spouts}
     for acker in ackers:
         acker.connect(rings)
     cores = {task.info.task_id: task.core for task in (*spouts, *bolts)}
     for bolt in bolts:
-        sources = around.sources_of(bolt.spec)
+        sources = run_context.sources_of(bolt.spec)
         bolt.core.connect({task: cores[task] for task in sources}, {task: rings[task] for task in sources if task in rings})
 
 

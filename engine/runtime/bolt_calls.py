@@ -20,6 +20,7 @@ from engine.runtime.collectors import CURRENT_CALL, Call
 from engine.runtime.error_report import ErrorReporter
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec
+from engine.waiters import Waiters
 
 YIELD_AFTER_SECS: Final = 0.001
 
@@ -57,7 +58,7 @@ class BoltCalls:
         self._timed = StepTimer(run_context.clock.now, core.slow_call_secs, on_slow_step)
         self._holders = 0
         """Coroutines in `wait_until_returned`. No call begins meanwhile."""
-        self._return_waiters: list[asyncio.Future[None]] = []
+        self._return_waiters = Waiters()
         self._loop_thread = threading.get_ident()
         self._turn_began = 0.0
         self._calls_of_turn = 0
@@ -132,7 +133,7 @@ class BoltCalls:
         finally:
             CURRENT_CALL.reset(token)
             self._awaited -= 1
-            self._wake_return_waiters()
+            self._return_waiters.wake_all()
         try:
             return raised
         finally:
@@ -180,7 +181,7 @@ class BoltCalls:
         error = asyncio.CancelledError(own) if aio_task.cancelled() else aio_task.exception()
         if error is not None:
             self._failures.append((error, tup))
-        self._wake_return_waiters()
+        self._return_waiters.wake_all()
         self._wake()
 
     def take_failure(self) -> tuple[BaseException, Tuple] | None:
@@ -194,18 +195,10 @@ class BoltCalls:
         self._holders += 1
         try:
             while self._concurrent or self._awaited:
-                waiter = self._run_context.loop.create_future()
-                self._return_waiters.append(waiter)
-                await waiter
+                await self._return_waiters.wait()
         finally:
             self._holders -= 1
             self._wake()
-
-    def _wake_return_waiters(self) -> None:
-        waiters, self._return_waiters = self._return_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     async def cancel_all(self) -> tuple[list[BaseException], int]:
         """Cancel all calls and wait for them, as `cancel_and_wait`. A call in a thread runs on, and its emits are dropped."""
@@ -219,7 +212,7 @@ class BoltCalls:
         try:
             return await cancel_and_wait(running)
         finally:
-            self._wake_return_waiters()
+            self._return_waiters.wake_all()
             if self._pool is not None:
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = None

@@ -22,7 +22,7 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 
 PAUSED_PERIOD_SECS: Final = 0.05
-"""Shortest time between two wake-ups of a task without an instance. A source that replays at once must not spin."""
+"""Shortest time between two turns of a task without an instance. Else a spout that replays at once would keep the loop busy."""
 
 
 class BoltExecutor(Executor):
@@ -257,7 +257,7 @@ class BoltExecutor(Executor):
             self.core.fail(tup, failure)
 
     async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
-        """Wait before the next instance begins. Meanwhile every input fails with this failure (SV-3)."""
+        """Wait until the next instance may begin. All inputs that come meanwhile fail with this failure (SV-3)."""
         core, now = self.core, self.run_context.clock.now
         until = now() + secs
         while (left := until - now()) > 0 and self._is_serving:
@@ -277,11 +277,12 @@ class BoltExecutor(Executor):
                 await self.wait_for_work(left)
                 core.mailbox.unpark()
                 await asyncio.sleep(min(left, PAUSED_PERIOD_SECS))
-        self._fail_open_controls(failure)  # the next instance would not know these barriers: their round fails, and recovery continues
+        # The next instance knows none of these barriers. So their round fails, and the recovery begins anew.
+        self._fail_open_controls(failure)
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
-        """Handle a control tuple without an instance. A handler that defers no acks needs none. For any other one the tuple fails."""
-        handle = self._handle_control
+        """Handle a control tuple while the task has no instance. If its handler needs an instance, the tuple fails."""
+        handle = self._handle_control  # of a bolt without deferred acks: it forwards barriers, and needs no instance
         if self.spec.control_handler is None or self.spec.defers_acks or handle is None:
             self.core.settle_control(tup, failure)
             return
@@ -334,7 +335,7 @@ class BoltExecutor(Executor):
 
     @property
     def is_empty(self) -> bool:
-        """True while nothing is in the mailbox, aside, or in a call."""
+        """True while no tuple is in the mailbox, held back, or in a call."""
         return self.is_idle and not len(self.core.mailbox) and not len(self.core.held_tuples) and self.calls.in_flight == 0
 
 

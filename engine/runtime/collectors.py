@@ -15,6 +15,7 @@ from engine.api.collector import Anchors
 from engine.errors import UsageError
 from engine.kernel import BoltCore, BoltEmitter, SpoutCore, SpoutEmitter, Tuple
 from engine.names import DEFAULT_STREAM
+from engine.waiters import Waiters
 
 ReportError: TypeAlias = Callable[[BaseException], None]
 
@@ -128,7 +129,7 @@ class PendingRows:
         self._thread = threading.get_ident()
         self._calls: deque[tuple[Callable[..., None], Iterator[tuple[Any, ...]]]] = deque()
         self._next_slice: asyncio.Handle | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
 
     def __bool__(self) -> bool:
         return bool(self._calls)
@@ -162,9 +163,7 @@ class PendingRows:
     async def wait_until_empty(self) -> None:
         """Wait until no row is pending."""
         while self._calls:
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._waiters.wait()
 
     def _emit_slice(self) -> None:
         self._next_slice = None
@@ -195,10 +194,7 @@ class PendingRows:
         return emitted
 
     def _note_empty(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake_all()
         self._owner.note_rows_changed()
 
 

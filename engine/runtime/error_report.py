@@ -90,7 +90,7 @@ class ErrorReporter:
     def report(self, error: BaseException, *, tup: object = None, next_step: str) -> None:
         """Log and publish an error, or only count it if a limit is reached."""
         if not isinstance(cast(object, error), BaseException):
-            text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {error!r}, which is no exception"
+            text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {error!r}, which is not an exception"
             raise UsageError(text, hint='Write report_error(ValueError("...")).')
         self.errors += 1
         kind = _kind_of(error, next_step)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from engine.cancellation import (
     CLOSE_TIMEOUT_SECS,
     absorb_last_cancel_request,
+    aio_task_error,
     await_or_cancel,
     cancel_and_wait,
     cancel_requests,
@@ -26,6 +27,7 @@ from engine.runtime.restart_policy import FailureStreak, RestartPolicy
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import BackgroundTasks, ExecutorContext
 from engine.topology import ComponentSpec
+from engine.waiters import Waiters
 
 SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
 
@@ -111,7 +113,7 @@ class Executor(Actor):
         self._background: BackgroundTasks | None = None
         self._collector: RetirableCollector | None = None
         self._progress_at_death = 0
-        self._ready_waiters: list[asyncio.Future[None]] = []
+        self._ready_waiters = Waiters()
 
     # Life
 
@@ -177,16 +179,16 @@ class Executor(Actor):
                 except asyncio.CancelledError as raised:
                     self._note_cancellation(raised)
         except ComponentError as error:
-            self.run_context.give_up(error)
+            self.run_context.end_run(error)
         except (KeyboardInterrupt, SystemExit) as error:
-            self.run_context.give_up(self._program_end_error(error))
+            self.run_context.end_run(self._program_end_error(error))
         except Exception as error:  # noqa: BLE001 - raised again by the run
-            self.run_context.give_up(self._engine_failure(error))
+            self.run_context.end_run(self._engine_failure(error))
 
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
-        error = None if aio_task.cancelled() else aio_task.exception()
+        error = aio_task_error(aio_task)
         if error is not None and not isinstance(error, KeyboardInterrupt):  # asyncio raises KeyboardInterrupt in the loop's host
-            self.run_context.give_up(self._program_end_error(error))
+            self.run_context.end_run(self._program_end_error(error))
 
     def _program_end_error(self, error: BaseException) -> ComponentError:
         """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, since it may be a Ctrl-C."""
@@ -263,7 +265,7 @@ class Executor(Actor):
         try:
             pause_secs = self._report_death(error, tup=tup, counts=progress <= 0)
         except ComponentError as end:
-            self.run_context.give_up(end)  # before the instance is closed, since that may take long (SV-4)
+            self.run_context.end_run(end)  # before the instance is closed, since that may take long (SV-4)
             raise
         finally:
             await self._end_instance(self._death_failure(error), call_close=not isinstance(error, TaskKilled))
@@ -418,17 +420,12 @@ class Executor(Actor):
     def note_resumed(self) -> None:
         """Wake the coroutine and the waiters of `ready`, since no full mailbox stops the task any more."""
         self.wake()
-        waiters, self._ready_waiters = self._ready_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._ready_waiters.wake_all()
 
     async def ready(self) -> None:
         """Wait until the task may emit."""
         while self.core.backpressure.stopped_by:
-            waiter: asyncio.Future[None] = self.run_context.loop.create_future()
-            self._ready_waiters.append(waiter)
-            await waiter
+            await self._ready_waiters.wait()
 
     def report_from_component(self, error: BaseException) -> None:
         """Report an error for `collector.report_error`."""

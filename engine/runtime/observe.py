@@ -1,8 +1,7 @@
 """Reads the counters of a run's actors into snapshots."""
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from engine.kernel import LatencyHistogram
 from engine.names import ACKER_COMPONENT
@@ -25,16 +24,14 @@ def observe(assembly: Assembly) -> dict[str, ComponentSnapshot]:
         if spouts:
             latency = _merged(spout.core.complete_latency for spout in spouts)
             p50, p99 = _ms(latency.percentile(50)), _ms(latency.percentile(99))
-            found[component_id] = ComponentSnapshot(component_id, "spout", _each(_spout, spouts), p50, p99)
+            found[component_id] = ComponentSnapshot(component_id, "spout", tuple(map(_spout, spouts)), p50, p99)
         elif bolts:
-            found[component_id] = ComponentSnapshot(component_id, "bolt", _each(_bolt, bolts))
+            found[component_id] = ComponentSnapshot(component_id, "bolt", tuple(map(_bolt, bolts)))
         elif assembly.ackers:
-            found[ACKER_COMPONENT] = ComponentSnapshot(ACKER_COMPONENT, "acker", _each(partial(_acker, closed=closed), assembly.ackers))
+            found[ACKER_COMPONENT] = ComponentSnapshot(
+                ACKER_COMPONENT, "acker", tuple(_acker(acker, closed=closed) for acker in assembly.ackers)
+            )
     return found
-
-
-def _each(read: Callable[[Any], TaskSnapshot], executors: Sequence[Any]) -> tuple[TaskSnapshot, ...]:
-    return tuple(read(executor) for executor in executors)
 
 
 def _spout(spout: SpoutExecutor) -> TaskSnapshot:

@@ -3,8 +3,9 @@
 from collections import deque
 from typing import Final
 
-FIRST_PAUSE_SECS: Final = 1.0
-LONGEST_PAUSE_SECS: Final = 30.0
+from engine.backoff import Backoff
+
+BACKOFF: Final = Backoff(1.0, 30.0)
 LIVED_SECS: Final = 10.0
 """Lifetime of an instance after which the next pause is 0 again."""
 
@@ -17,7 +18,8 @@ class RestartPolicy:
         self._window_secs = window_secs
         self._deaths: deque[float] = deque()
         self.restarts = 0
-        self._pause_secs = 0.0
+        self._short_lives = 0
+        """Number of instances in a row that lived less than LIVED_SECS."""
         self._began_at: float | None = None
         """Start of the newest instance, after its pause. None before the first death."""
 
@@ -40,12 +42,11 @@ class RestartPolicy:
 
         The pause doubles after each instance that lived less than LIVED_SECS, and is 0 after any other one.
         """
-        if self._began_at is None or now - self._began_at >= LIVED_SECS:
-            self._pause_secs = 0.0
-        else:
-            self._pause_secs = _doubled(self._pause_secs)
-        self._began_at = now + self._pause_secs
-        return self._pause_secs
+        lived_long = self._began_at is None or now - self._began_at >= LIVED_SECS
+        self._short_lives = 0 if lived_long else self._short_lives + 1
+        pause_secs = BACKOFF.pause_secs(self._short_lives)
+        self._began_at = now + pause_secs
+        return pause_secs
 
     def note_restart(self) -> None:
         """Count a replaced instance, without a limit."""
@@ -62,23 +63,19 @@ class FailureStreak:
         """limit: `renew_after_failures`."""
         self._limit = limit
         self._successes = 0
-        self._pause_secs = 0.0
+        self._renewals = 0
         self._not_before = 0.0
         self.length = 0
 
     def note_failure(self, now: float, successes: int) -> bool:
         """Note a call that raised. Return True if a renewal is due. successes: successful calls since the task began."""
         if successes != self._successes:
-            self._successes, self._pause_secs, self._not_before, self.length = successes, 0.0, now, 0
+            self._successes, self._renewals, self._not_before, self.length = successes, 0, now, 0
         self.length += 1
         return self.length >= self._limit and now >= self._not_before
 
     def note_renewal(self, now: float) -> None:
         """Note a renewal at `now`. The count starts at 0 again."""
         self.length = 0
-        self._pause_secs = _doubled(self._pause_secs)
-        self._not_before = now + self._pause_secs
-
-
-def _doubled(pause_secs: float) -> float:
-    return min(LONGEST_PAUSE_SECS, max(FIRST_PAUSE_SECS, 2 * pause_secs))
+        self._renewals += 1
+        self._not_before = now + BACKOFF.pause_secs(self._renewals)

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self, cast
 
 from engine.api import CallKind, InletHandle, call_kind, takes
+from engine.api.arguments import is_number
 from engine.clock import Clock
 from engine.config import Config
 from engine.control import RunHandle
@@ -24,7 +25,7 @@ from engine.runtime.observe import observe
 from engine.runtime.plan import plan_tasks
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_features import RunFeatures
-from engine.runtime.run_port import ClusterRunPort
+from engine.runtime.run_port import ExecutorRunPort
 from engine.runtime.snapshot import Snapshot
 from engine.runtime.supervisor import RunState, Supervisor
 from engine.runtime.tree_timeouts import TreeTrace
@@ -84,8 +85,8 @@ class Run:
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
-        port = ClusterRunPort(self._features.ledger_of)
-        around = RunContext(
+        port = ExecutorRunPort(self._features.ledger_of)
+        run_context = RunContext(
             topology=topology,
             config=self.config,
             clock=self._clock,
@@ -96,14 +97,14 @@ class Run:
             metrics=self._metrics,
             port=port,
             publish=self._publish,
-            give_up=self._give_up,
+            end_run=self._end_run,
             note_idle=self._note_idle,
             is_abandoned=lambda: self._supervisor is not None and self._supervisor.is_abandoned,
         )
-        self._assembly = assemble(plan, around)
+        self._assembly = assemble(plan, run_context)
         port.spouts = self._assembly.user_spouts
         self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._features)
-        self._features.join(RunHandle(port, plan.component_of, self._give_up, self.snapshot))
+        self._features.join(RunHandle(port, plan.component_of, self._end_run, self.snapshot))
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)
         for callback in self._on_end:
@@ -125,8 +126,8 @@ class Run:
             except Exception as error:
                 LOGGER.error("a listener of on_report raised", exc_info=error)
 
-    def _give_up(self, error: ComponentError) -> None:
-        self._supervised.give_up(error)
+    def _end_run(self, error: ComponentError) -> None:
+        self._supervised.end_run(error)
 
     def _note_idle(self) -> None:
         if self._supervisor is not None:
@@ -171,7 +172,7 @@ class Run:
 
         timeout_secs: default `drain_timeout_secs`. Raises the ComponentError that ended the run.
         """
-        if timeout_secs is not None and not (_is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
+        if timeout_secs is not None and not (is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
             hint = "Write drain(10), or drain() for drain_timeout_secs."
             raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
         await self._supervised.drain(timeout_secs)
@@ -199,7 +200,7 @@ class Run:
 
         rate: 0 to 1. 0 stops the recording.
         """
-        if not _is_number(rate) or not 0 <= rate <= 1:
+        if not is_number(rate) or not 0 <= rate <= 1:
             raise UsageError(f"trace() takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
         assembly = self._assembled
         assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, rate) if rate else None)
@@ -270,7 +271,3 @@ class Run:
         if self._assembly is None:
             raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
         return self._assembly
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

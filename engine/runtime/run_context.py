@@ -34,7 +34,7 @@ class RunContext:
     port: RunPort
     publish: Callable[[ErrorReport], None]
     """Sends an error report to the listeners of the run."""
-    give_up: Callable[[ComponentError], None]
+    end_run: Callable[[ComponentError], None]
     """Ends the run with this error, since a component cannot go on."""
     note_idle: Callable[[], None]
     """Makes the run check whether it is complete. Every executor calls it before it waits for work."""

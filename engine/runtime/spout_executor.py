@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from engine.api import GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
 from engine.kernel import EdgeIds, SignalRing, SpoutCore, SpoutOutcome, StepTimer
@@ -21,9 +22,8 @@ from engine.runtime.usage_errors import UsageErrors
 from engine.topology import ComponentSpec
 from engine.topology.task_port import SpoutPortUser, SpoutStatus
 
-FIRST_PAUSE_SECS: Final = 0.001
-LONGEST_PAUSE_SECS: Final = 0.064
-"""Bounds of the pause after a poll that emitted nothing. The pause doubles in between."""
+BACKOFF: Final = Backoff(0.001, 0.064)
+"""Pauses after polls that emitted nothing, and after calls that raised."""
 
 
 class PendingWindow(Protocol):
@@ -78,7 +78,8 @@ class SpoutExecutor(Executor):
         self._progress: int | None = None
         """Progress that the last instance reported at its death. None if verdicts are the progress."""
         self._window = window
-        self._pause_secs = FIRST_PAUSE_SECS
+        self._empty_polls = 0
+        """Polls in a row that emitted nothing and that nothing else interrupted."""
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
@@ -170,7 +171,7 @@ class SpoutExecutor(Executor):
 
     def note_row_error(self, error: BaseException) -> None:
         if not isinstance(error, (Exception, asyncio.CancelledError)):
-            self.run_context.give_up(self._program_end_error(error))
+            self.run_context.end_run(self._program_end_error(error))
         elif self.error_mode(error) != "fail":
             self._note_background_error(error)
         else:  # the same as for an error of the call itself
@@ -253,7 +254,7 @@ class SpoutExecutor(Executor):
         if core.slowest_call:
             self.slow_calls.check_core(core)
         if outcome in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
-            self._pause_secs = FIRST_PAUSE_SECS
+            self._empty_polls = 0
             await asyncio.sleep(0)
         elif outcome == SpoutOutcome.AWAITABLE:
             await self._await_call(core.returned)
@@ -295,8 +296,8 @@ class SpoutExecutor(Executor):
         if core.polled_in_vain():
             await self._pause()
         else:
-            self._pause_secs = FIRST_PAUSE_SECS
-            if now() - started < FIRST_PAUSE_SECS:
+            self._empty_polls = 0
+            if now() - started < BACKOFF.first_secs:
                 await asyncio.sleep(0)
 
     def _warn_of_wait(self) -> None:
@@ -313,9 +314,9 @@ class SpoutExecutor(Executor):
         if self.waits_for_wake:
             await self._park(None)
             return
-        pause, self._pause_secs = self._pause_secs, min(2 * self._pause_secs, LONGEST_PAUSE_SECS)
-        if await self._park(pause):
-            self._pause_secs = FIRST_PAUSE_SECS
+        self._empty_polls += 1
+        if await self._park(BACKOFF.pause_secs(self._empty_polls)):
+            self._empty_polls = 0
 
     async def _park(self, timeout_secs: float | None) -> bool:
         """Wait for a verdict, a wake, room to emit, or a switch. Return False if the timeout came first."""
@@ -348,7 +349,7 @@ class SpoutExecutor(Executor):
         if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
             await self._renew(error)
         else:  # not ended by a wake, since a spout that raises and wakes itself would spin
-            await asyncio.sleep(min(LONGEST_PAUSE_SECS, FIRST_PAUSE_SECS * 2 ** min(self.streak.length - 1, 10)))
+            await asyncio.sleep(BACKOFF.pause_secs(self.streak.length))
 
     async def _let_calls_return(self) -> None:
         """Return at once, since a spout has no running call between two turns."""

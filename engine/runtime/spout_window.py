@@ -13,6 +13,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from engine.backoff import Backoff
+
 WindowState: TypeAlias = Literal["NORMAL", "SLOW", "BUSY"]
 
 FIRST_WINDOW: Final = 4
@@ -29,8 +31,8 @@ USUAL_NOISE, LEAST_NOISE = 0.2, 0.05
 """Difference of two rounds with the same window: assumed while there are few pairs, and assumed at least."""
 CLEAR_ERRORS: Final = 2.0
 """Standard errors from which the result of a trial is clear."""
-FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.1, 12.8
-"""Pause after a lost trial, doubled with each further one."""
+BACKOFF: Final = Backoff(0.1, 12.8)
+"""Pauses after trials that were lost in a row."""
 PAUSE_ROUNDS: Final = 4
 """Rounds that a pause has at least."""
 CHANGED_RATE: Final = 1.6
@@ -128,7 +130,7 @@ class SpoutWindow:
         self._tasks = [_Task() for _ in range(tasks)]
         self._window = FIRST_WINDOW
         self._trial: _Trial | None = None
-        self._pause_secs = FIRST_PAUSE_SECS
+        self._lost_trials = 0
         self._pause_until = 0.0
         self._pause_rounds = 0
         self._pause_rate = 0.0
@@ -203,7 +205,7 @@ class SpoutWindow:
         self._pause_rounds -= 1
         self._pause_rate = self._pause_rate or rate
         if not 1 / CHANGED_RATE < rate / self._pause_rate < CHANGED_RATE:
-            self._pause_until, self._pause_secs = 0.0, FIRST_PAUSE_SECS
+            self._pause_until, self._lost_trials = 0.0, 0
 
     # Trials
 
@@ -219,17 +221,18 @@ class SpoutWindow:
     def _end_trial(self, trial: _Trial, now: float, *, won: bool) -> None:
         self._trial = None
         if won:
-            self._window, self._pause_secs = trial.other, FIRST_PAUSE_SECS
+            self._window, self._lost_trials = trial.other, 0
         else:
             self._reverse(now)
 
     def _reverse(self, now: float) -> None:
         """Try the other direction after a pause, because this one brought nothing; the next pause is longer."""
         self._pause(now, "SLOW" if self.state == "NORMAL" else "NORMAL")
-        self._pause_secs = min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
+        self._lost_trials += 1
 
     def _pause(self, now: float, state: WindowState) -> None:
-        self.state, self._pause_until, self._pause_rounds = state, now + self._pause_secs, PAUSE_ROUNDS
+        pause_secs = BACKOFF.pause_secs(self._lost_trials + 1)
+        self.state, self._pause_until, self._pause_rounds = state, now + pause_secs, PAUSE_ROUNDS
         self._pause_rate = 0.0
 
     # Failures

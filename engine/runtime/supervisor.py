@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
-from engine.cancellation import cancel_and_wait, was_cancelled
+from engine.cancellation import aio_task_error, cancel_and_wait, was_cancelled
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
 from engine.names import ACKER_COMPONENT
@@ -109,9 +109,9 @@ class Supervisor:
             ticker.start()
 
     def _note_tree_clock_end(self, aio_task: "asyncio.Task[None]") -> None:
-        error = None if aio_task.cancelled() else aio_task.exception()
+        error = aio_task_error(aio_task)
         if error is not None:
-            self.give_up(ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {error!r}", hint=BUG_HINT))
+            self.end_run(ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {error!r}", hint=BUG_HINT))
 
     # Completion
 
@@ -179,9 +179,9 @@ class Supervisor:
 
     async def _end_by_error(self, error: ComponentError) -> None:
         await self._settle_open_trees(self._config.drain_timeout_secs)
-        self.give_up(error)
+        self.end_run(error)
 
-    def give_up(self, error: ComponentError) -> None:
+    def end_run(self, error: ComponentError) -> None:
         """End the run with the error of a component. `completed` raises it at once, before everything is closed (SV-4)."""
         if self.error is None and not self._ended.done():
             self.error = error
@@ -255,7 +255,7 @@ class Supervisor:
             await self._settle_open_trees(self._config.drain_timeout_secs if timeout_secs is None else timeout_secs)
             error = self._generator_error()
             if error is not None:
-                self.give_up(error)
+                self.end_run(error)
         await self.close("drained")
         self.raise_error()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from engine.api.context import UserCounter, UserGauge, UserHistogram
-from engine.cancellation import cancel_and_wait
+from engine.cancellation import aio_task_error, cancel_and_wait
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
@@ -39,7 +39,7 @@ class BackgroundTasks:
         if aio_task not in self._tasks:  # its instance died in the same turn, and `end` has handled it
             return
         self._tasks.remove(aio_task)
-        error = None if aio_task.cancelled() else aio_task.exception()
+        error = aio_task_error(aio_task)
         if error is not None:
             self._on_error(error)
 
@@ -115,7 +115,7 @@ class ExecutorContext:
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
         if not asyncio.iscoroutine(cast(object, coroutine)):
-            text = f"{self._where} called create_task({coroutine!r}), which is no coroutine"
+            text = f"{self._where} called create_task({coroutine!r}), which is not a coroutine"
             raise UsageError(text, hint="Call an async def: self.context.create_task(self.work()).")
         if self._background is None:
             coroutine.close()

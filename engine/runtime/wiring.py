@@ -60,7 +60,7 @@ class _EmittingTask:
         if isinstance(grouping, (FieldsGrouping, PartialKey)):
             names = grouping.names
         elif isinstance(grouping, Custom):
-            chooser = self._chooser(grouping, stream, [task for task, _ in targets])
+            chooser = self._chooser(grouping, stream, subscriber_id, [task for task, _ in targets])
         random = self.run_context.random.stream("shuffle", self.info.task_id, stream, subscriber_id)
         return Outlet(
             CHOICES[type(grouping)],
@@ -73,7 +73,7 @@ class _EmittingTask:
             stops=stops,
         )
 
-    def _chooser(self, grouping: Custom, stream: str, task_ids: Sequence[int]) -> Any:
+    def _chooser(self, grouping: Custom, stream: str, subscriber_id: str, task_ids: Sequence[int]) -> Any:
         """Create this task's instance of a custom grouping. Return its choice of tasks as a function of the values."""
         context = ExecutorContext(self.info, self.spec, self.run_context, wake=lambda: None, background=None)
         try:
@@ -82,7 +82,10 @@ class _EmittingTask:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            message = f"its custom grouping of stream {stream!r} could not be prepared: {raised_text(error)}"
-            raise ComponentError(self.info.component_id, self.info.task_id, error, message=message, hint="Fix its prepare().") from error
+            message = (
+                f"the custom grouping by which bolt {subscriber_id!r} reads stream {stream!r} could not be prepared: {raised_text(error)}"
+            )
+            hint = "Correct the prepare() of the grouping."
+            raise ComponentError(self.info.component_id, self.info.task_id, error, message=message, hint=hint) from error
         choose, source_task = copy.choose_tasks, self.info.task_id
         return lambda values: choose(source_task, values)

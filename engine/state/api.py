@@ -106,6 +106,15 @@ class StatePlace:
         return f"{self.component_id!r} (task index {self.task_index})"
 
 
+def slot_text(slot: int, *, keyed: bool) -> str:
+    """Return the name of a slot for error texts.
+
+    >>> slot_text(7, keyed=True)
+    'key group 7'
+    """
+    return f"{'key group' if keyed else 'task'} {slot}"
+
+
 class Row(NamedTuple):
     """One stored key: its slot (key group or task index), and the encoded key and value. A value of None means deleted."""
 

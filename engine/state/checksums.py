@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Final, Protocol
 from zlib import crc32
 
-from engine.errors import StateDamaged
-from engine.state.api import LookupStore, ResidentStore, Row, StagedDelta, TaskStore
+from engine.errors import StateDamaged, StateError
+from engine.state.api import LookupStore, ResidentStore, Row, StagedDelta, TaskStore, slot_text
 
 MARK: Final = b"\xc1"
 """MessagePack never uses this byte, and a pickle begins with 0x80."""
@@ -59,6 +59,25 @@ ROWS_PER_TURN: Final = 500
 HINT: Final = "Restore the store from a backup, or delete the state of this component: python -m engine state delete, with --component."
 
 
+BARE, MIXED, FORMAT = 1, 2, 3
+"""Formats of a topology on a server, stored beside it. BARE: no checksums. MIXED: only newer data has them. FORMAT: all data has them."""
+
+
+def parse_format(stored: bytes, where: str, *, hint: str) -> int:
+    """Return the stored format of a topology on a server. Raises StateError if it is newer, or if another program wrote it.
+
+    where: server and place, for errors. hint: for the data of another program.
+    """
+    if not stored.isdigit():
+        raise StateError(f"{where} was not written by the engine: {stored[:40]!r}", hint=hint)
+    if int(stored) > FORMAT:
+        raise StateError(
+            f"{where} was written by a newer version of the engine (format {int(stored)}; this one knows {FORMAT})",
+            hint="Install that version. Nothing was changed.",
+        )
+    return int(stored)
+
+
 class StoreSource(Protocol):
     """A provider, or `SealedStores`."""
 
@@ -71,7 +90,7 @@ class ComponentSeal:
     def __init__(self, topology_name: str, component_id: str, *, keyed: bool, txid: Callable[[], int], bare: bool) -> None:
         """txid: returns the last committed txid, for errors. bare: also read blocks without a checksum."""
         self._place = (topology_name, component_id)
-        self._slot_word = "key group" if keyed else "task"
+        self._keyed = keyed
         self._txid = txid
         self._bare = bare
         self._slot_sums = _SlotSums((topology_name, component_id))
@@ -97,7 +116,7 @@ class ComponentSeal:
         except DamagedBlock as error:
             topology, component = self._place
             raise StateDamaged(
-                f"topology {topology!r}: a stored row of {component!r}, {self._slot_word} {slot}, is damaged "
+                f"topology {topology!r}: a stored row of {component!r}, {slot_text(slot, keyed=self._keyed)}, is damaged "
                 f"(read as of txid {self._txid()}): {error}",
                 hint=HINT,
             ) from None

@@ -110,7 +110,7 @@ ROWS_PER_CHUNK = 1000
 
 
 async def fold_committed(
-    provider: StoreSource, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+    provider: StoreSource, codec: Codec, place: StatePlace, is_committed: Callable[[int, int], bool], committed_txid: int
 ) -> None:
     """Fold the committed deltas of one task, and drop the others. May be repeated.
 
@@ -120,16 +120,16 @@ async def fold_committed(
     store = await provider.store(place.component_id, place.task_index, place.slots)
     staged = await store.deltas()
     if any(delta.txid <= committed_txid for delta in staged):
-        await store.fold(committed_rows(staged, codec, place, counts, committed_txid), committed_txid)
+        await store.fold(committed_rows(staged, codec, place, is_committed, committed_txid), committed_txid)
     if any(delta.txid > committed_txid for delta in staged):
         await store.drop(committed_txid)
 
 
 async def committed_rows(
-    staged: Iterable[StagedDelta], codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+    staged: Iterable[StagedDelta], codec: Codec, place: StatePlace, is_committed: Callable[[int, int], bool], committed_txid: int
 ) -> AsyncIterator[list[Row]]:
     """Yield the rows of the committed deltas of one task, each key once, also deleted keys. Raises StateError for unreadable deltas."""
-    counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
+    counted = [delta for delta in staged if delta.txid <= committed_txid and is_committed(delta.txid, delta.round)]
     layer, slots = await merge_deltas(counted, codec, place)
     key_codec = MessagePack()
     for keys in slices(layer, ROWS_PER_CHUNK):

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar, cast
 
+from engine.cancellation import aio_task_error
 from engine.errors import StateError
 from engine.kernel import Layers
-from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore
+from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore, slot_text
 from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
 from engine.state.delta import ATOMS, Layer, encode_blobs, merge_deltas, row_value, slices
 
@@ -36,6 +37,7 @@ KEYS_PER_TURN: Final = 1000
 ROWS_PER_TURN: Final = 500
 """Keys moved, or rows made, in one turn of the event loop."""
 _MISSING: Final = object()
+_ENGINE_CALLS: Final = "Only the engine calls prepare_commit(), commit() and rollback() of a state. Remove such calls from the bolt."
 
 
 @dataclass(slots=True, eq=False)
@@ -86,11 +88,11 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     # Calls of a bolt
 
-    def _get_rarely(self, key: Any, default: object) -> Any:
+    def _get_slow_path(self, key: Any, default: object) -> Any:
         try:
             value = self._changes.get(key, _MISSING)
         except TypeError as error:
-            raise self._no_key(key, error) from error
+            raise self._invalid_key(key, error) from error
         value = self._older_value(key) if value is _MISSING else self._fresh_copy(value)
         return default if value is DELETED else value
 
@@ -98,11 +100,11 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         """Return a value of `_changes`: of a mutable type, a fresh copy."""
         return self._codec.decode(value) if type(value) is Encoded else value
 
-    def _put_rarely(self, key: Any, value: Any) -> None:
+    def _put_slow_path(self, key: Any, value: Any) -> None:
         try:
             known = key in self._changes
         except TypeError as error:
-            raise self._no_key(key, error) from error
+            raise self._invalid_key(key, error) from error
         key = key if known else self._owned_key(key)
         if type(value) not in ATOMS:  # encoded now, so that `put` raises for a value that cannot be stored
             value = self._encoded(key, value)
@@ -180,7 +182,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             return codec.decode(stored)
         except ValueError as error:
             raise StateError(
-                f"a stored key or value of {self.place.component_id!r}, slot {slot}, txid {self.committed_txid}, cannot be read: {error}",
+                f"a stored row of {self.place.component_id!r}, {slot_text(slot, keyed=self.place.keyed)}, cannot be decoded "
+                f"(read as of txid {self.committed_txid}): {error}",
                 hint="Another codec wrote it, or the store is damaged. Inspect it with: python -m engine state show.",
             ) from None
 
@@ -192,20 +195,20 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     # Keys
 
-    def _no_key(self, key: object, error: Exception) -> StateError:
+    def _invalid_key(self, key: object, error: Exception) -> StateError:
         return StateError(f"{self.place.component_id!r}: {key!r} cannot be a key: {error}")
 
     def _canonical(self, key: Any) -> Any:
         try:
             return canonical(key)
         except TypeError as error:
-            raise self._no_key(key, error) from error
+            raise self._invalid_key(key, error) from error
 
     def _slot_of(self, key: Any) -> int:
         try:
             return self.place.slot_of(key if self._key_of is None else self._key_of(key))
         except TypeError as error:
-            raise self._no_key(key, error) from error
+            raise self._invalid_key(key, error) from error
 
     def _owned_key(self, key: Any) -> Any:
         """Return the canonical key. Raises StateError for an invalid key, or a key of another task. Keys in a layer are already checked."""
@@ -218,7 +221,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             raise StateError(
                 f"{self.place.component_id!r}: the key {key!r} belongs to key group {slot}, which is not one of this task "
                 f"({self._slots.start} to {self._slots.stop - 1})",
-                hint="Put only keys by which the fields grouping of this bolt sent the tuple, or return that part of the key by key_of.",
+                hint="Use the grouped field's value as the key. If it is only part of the key, return it from key_of.",
             )
         return key
 
@@ -227,10 +230,11 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
     def freeze(self, txid: int, round_: int = 0) -> int:
         """Freeze the changes as the layer of txid, and return their number. Swaps layers and copies nothing."""
         if txid <= self.committed_txid:
-            raise StateError(f"{self.place}: prepare of txid {txid}, but {self.committed_txid} is committed")
+            raise StateError(f"{self.place}: prepare of txid {txid}, but {self.committed_txid} is committed", hint=_ENGINE_CALLS)
         if self._frozen is not None:
             raise StateError(
-                f"{self.place}: prepare of txid {txid}, but {self._frozen.txid} is prepared and neither committed nor rolled back"
+                f"{self.place}: prepare of txid {txid}, but {self._frozen.txid} is prepared and neither committed nor rolled back",
+                hint=_ENGINE_CALLS,
             )
         self._frozen, self._changes = Frozen(self._changes, txid, round_), {}
         self._note_layers()
@@ -257,7 +261,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         if txid != self.committed_txid:
             frozen = self._frozen
             if frozen is None or frozen.txid != txid or not frozen.written:
-                raise StateError(f"{self.place}: commit of txid {txid}, which was never prepared")
+                raise StateError(f"{self.place}: commit of txid {txid}, which was never prepared", hint=_ENGINE_CALLS)
             self.committed_txid = txid
             self._frozen = None
             if frozen.layer:
@@ -303,14 +307,14 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     def _begin_fold(self) -> None:
         self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
-        self._fold.add_done_callback(_note_error)  # the next commit raises it; without one, the next start folds
+        self._fold.add_done_callback(aio_task_error)  # the next commit raises it; without one, the next start folds
 
     # Store
 
-    async def load(self, committed_txid: int = -1, counts: Callable[[int, int], bool] = lambda txid, round_: False) -> None:
+    async def load(self, committed_txid: int = -1, is_committed: Callable[[int, int], bool] = lambda txid, round_: False) -> None:
         """Load the rows of a resident store, and the deltas of an interrupted run with the same layout. Called first; may be repeated.
 
-        counts: returns whether a txid and round was committed. Committed deltas become a layer, which is folded while the task runs.
+        is_committed: tells whether a txid and round is committed. Its deltas become a layer, which is folded while the task runs.
         """
         self.committed_txid = committed_txid
         if isinstance(self._store, ResidentStore):
@@ -319,7 +323,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         if any(delta.txid > committed_txid for delta in staged):
             await self._store.drop(committed_txid)
         if any(delta.txid <= committed_txid for delta in staged):
-            counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
+            counted = [delta for delta in staged if delta.txid <= committed_txid and is_committed(delta.txid, delta.round)]
             layer, _ = await merge_deltas(counted, self._codec, self.place)
             self._committed = [layer] if layer else []
             self._note_layers()
@@ -399,9 +403,3 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             if self._frozen is not None:
                 async with self._frozen.lock:  # a delta that is being written goes first, because acks wait for it
                     pass
-
-
-def _note_error(fold: asyncio.Task[None]) -> None:
-    """Retrieve the exception, because asyncio logs one that nobody retrieves."""
-    if not fold.cancelled():
-        fold.exception()

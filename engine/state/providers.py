@@ -2,7 +2,8 @@
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -13,6 +14,17 @@ from engine.raised import headline, raised_text, user_places
 from engine.state.api import StateProvider
 
 EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, zookeeper://host:2181/path, or yours: package.module:function?url"
+
+
+@contextmanager
+def client_import(package: str, needs: str, *, extra: str | None = None) -> Iterator[None]:
+    """Raise StateError if the block imports a client that is not installed. extra: of the distribution, by default the package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise StateError(f"{needs}, which is not installed", hint=f"pip install 'stormcell[{extra or package}]'") from error
 
 
 def _memory(url: str) -> StateProvider:
@@ -52,25 +64,15 @@ def sqlite_path(url: str) -> Path | None:
 
 def _redis(url: str) -> StateProvider:
     """`redis://[[user]:password@]host[:port][/db][?prefix=...]`, or `rediss://` for TLS."""
-    try:
+    with client_import("redis", "redis:// needs the client of Redis"):
         from engine.state.redis.provider import redis_provider
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "redis":
-            raise
-        raise StateError("redis:// needs the client of Redis, which is not installed", hint="pip install 'stormcell[redis]'") from error
     return redis_provider(url)
 
 
 def _zookeeper(url: str) -> StateProvider:
     """`zookeeper://[user:password@]host[:port][,host[:port]][/path][?lease_secs=...]`."""
-    try:
+    with client_import("kazoo", "zookeeper:// needs the client of ZooKeeper", extra="zookeeper"):
         from engine.state.zookeeper.provider import zookeeper_provider
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "kazoo":
-            raise
-        raise StateError(
-            "zookeeper:// needs the client of ZooKeeper, which is not installed", hint="pip install 'stormcell[zookeeper]'"
-        ) from error
     return zookeeper_provider(url)
 
 
@@ -98,7 +100,7 @@ def provider_of(url: str) -> StateProvider:
         if isinstance(error, EngineError) or not user_places(error):
             raise  # it has its own text, or no code of the user is in its traceback
         text = f"state_provider={url.partition('?')[0]!r}: creating the provider raised {raised_text(error)}"
-        raise StateProviderError(text, hint="Fix it. Move file and network access to its open().") from error
+        raise StateProviderError(text, hint="Correct the function. Access files and network in open() of the provider.") from error
 
 
 def _made(url: str) -> StateProvider:
@@ -128,7 +130,7 @@ def _own(text: str) -> StateProvider:
         raise
     except Exception as error:  # so may the function
         what = f"state_provider={named!r}: creating the provider raised {raised_text(error)}"
-        raise StateError(what, hint="Fix it. Move file and network access to its open().") from error
+        raise StateError(what, hint="Correct the function. Access files and network in open() of the provider.") from error
     if not isinstance(provider, StateProvider):
         raise StateError(
             f"state_provider={text!r} returned {provider!r}, which is not a StateProvider", hint="Derive from engine.StateProvider."

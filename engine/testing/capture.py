@@ -1,6 +1,5 @@
 """A bolt that keeps its inputs for a test, and lets the test settle them."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,6 +7,7 @@ from engine.api import Bolt
 from engine.api import Tuple as AnyTuple
 from engine.errors import UsageError
 from engine.kernel import Tuple
+from engine.waiters import Waiters
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Capture:
         self.arrivals: Final[list[Arrival]] = []
         """All inputs, in order of arrival."""
         self._owners: dict[AnyTuple, CaptureBolt] = {}
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
 
     def create(self) -> "CaptureBolt":
         """Return a new bolt that writes to this capture. The engine calls it for each instance of a task."""
@@ -92,9 +92,7 @@ class Capture:
     async def arrived(self, count: int) -> None:
         """Wait until `count` inputs have arrived since the start."""
         while len(self.arrivals) < count:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._waiters.wait()
 
     def add_arrival(self, tup: Tuple, bolt: "CaptureBolt") -> None:
         """Keep an input, and ack it unless the test settles; called by the bolts."""
@@ -103,10 +101,7 @@ class Capture:
             bolt.collector.ack(tup)
         else:
             self._owners[tup] = bolt
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake_all()
 
     def _owner_of(self, tup: AnyTuple) -> "CaptureBolt":
         owner = self._owners.get(tup)

@@ -13,7 +13,6 @@ Calls and tuples are numbered from 1, over all tasks of a component and all thei
 """
 
 import asyncio
-import inspect
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -24,6 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.api import call_kind
 from engine.errors import UsageError
+from engine.maybe_await import maybe_await
 from engine.names import ACKER_COMPONENT, did_you_mean
 from engine.runtime.run import Run
 from engine.topology import InstanceFactory, Topology
@@ -243,16 +243,14 @@ def _faulty(injector: FaultInjector, called: Method, instance: Any) -> Callable[
         return original(*args) if fault is None else _late(fault.secs, original, args)
 
     async def awaited(*args: Any) -> Any:
-        result = plain(*args)
-        return await result if inspect.isawaitable(result) else result
+        return await maybe_await(plain(*args))
 
     return awaited if call_kind(original).is_async else plain
 
 
 async def _late(secs: float, original: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     await asyncio.sleep(secs)
-    result = original(*args)
-    return await result if inspect.isawaitable(result) else result
+    return await maybe_await(original(*args))
 
 
 def _is_hit(numbers: Numbers | None, number: int) -> bool:

@@ -1,6 +1,5 @@
 """A spout that a test feeds with tuples, and that keeps their verdicts."""
 
-import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Final
 from engine.api import Fields, Spout, SpoutExhausted, Streams, Values, declare_streams
 from engine.errors import FAILED, Failure, UsageError
 from engine.names import DEFAULT_STREAM
+from engine.waiters import Waiters
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Feeder:
         self._open: dict[int, dict[object, _Fed]] = {}
         self._unsettled: dict[object, _Fed] = {}
         self._instances: dict[int, FeederSpout] = {}
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
         self._count = 0
         self._is_closed = False
 
@@ -107,9 +107,7 @@ class Feeder:
     async def settled(self, *message_ids: object) -> None:
         """Wait until these message ids, or all, are acked, or failed or lost without a retry left."""
         while any(message_id in self._unsettled for message_id in message_ids or tuple(self._unsettled)):
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._waiters.wait()
 
     @property
     def acked(self) -> list[object]:
@@ -173,10 +171,7 @@ class Feeder:
 
     def _finish(self, fed: _Fed) -> None:
         del self._unsettled[fed.message_id]
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake_all()
 
     def _wake(self) -> None:
         for spout in self._instances.values():

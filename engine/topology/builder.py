@@ -78,15 +78,15 @@ class TopologyBuilder:
         """Declare a spout with `parallelism` tasks.
 
         `component_id` is a non-empty string that does not begin with `__` or `$`. `factory` is a class, a callable without arguments, or
-        the result of `@spout`. The engine calls it once for each task. Settings are `max_spout_pending` and `on_error`; they override
-        the class attributes of the same name. Nothing is raised here: `build()` reports all faults.
+        the result of `@spout`. The engine calls it once for each task. The settings `max_spout_pending` and `on_error` override the
+        class attributes of the same name. Nothing is raised here: `build()` reports all faults.
         """
         return SpoutDeclarer(component_id, self._declare("spout", component_id, factory, parallelism, settings).subscriptions)
 
     def set_bolt(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
         """Declare a bolt with `parallelism` tasks. Subscribe it to streams with the grouping methods of the result.
 
-        Ids and factories are as in `set_spout`. Settings are `concurrency`, `threads`, `on_error` and `tick_tuple_freq_secs`; they
+        Ids and factories are as in `set_spout`. The settings `concurrency`, `threads`, `on_error` and `tick_tuple_freq_secs`
         override the class attributes of the same name. Nothing is raised here: `build()` reports all faults.
         """
         return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings).subscriptions)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.api.arguments import CallKind, call_kind, is_count
+from engine.api.arguments import CallKind, call_kind, is_count, is_number
 from engine.api.bolt import BasicBolt, BoltBase
 from engine.names import did_you_mean
 from engine.topology.factory import FactoryFault, read_attribute
@@ -25,8 +25,8 @@ def _count(minimum: int) -> _Setting:
 LEAST_TICK_SECS: Final = 0.001
 
 
-def _is_tick_time(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and LEAST_TICK_SECS <= value < math.inf
+def _is_tick_time(value: Any) -> bool:
+    return is_number(value) and LEAST_TICK_SECS <= value < math.inf
 
 
 _ON_ERROR: Final = _Setting(lambda value: value in ("fail", "restart", "stop"), "'fail', 'restart' or 'stop'")

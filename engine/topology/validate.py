@@ -75,7 +75,7 @@ def _adapted_faults(topology: Topology, config: Config) -> Iterator[str]:
     adapted = [spec for spec in topology.spouts if spec.pending_bound(config) == "auto"]
     if adapted and config.acker_executors == 0:
         yield (
-            f"{adapted[0].where}: max_spout_pending='auto' goes by the acks of open trees, and with acker_executors=0 there are none. "
+            f"{adapted[0].where}: max_spout_pending='auto' needs acks, and acker_executors=0 switches them off. "
             "Set Config(acker_executors=1), or leave max_spout_pending out."
         )
 
@@ -123,7 +123,7 @@ def _grouping_faults(where: str, subscription: Subscription) -> Iterator[str]:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
-            yield f"{where}: custom_grouping() was given what raised {raised_text(error)} when it was looked at. Correct it."
+            yield f"{where}: inspecting the argument of custom_grouping() raised {raised_text(error)}. Correct it."
             return
         if isinstance(grouping.grouping, type) and not hasattr(grouping.grouping, "choose_tasks"):
             yield f"{where}: custom_grouping() was given {grouping.grouping.__name__}, which has no choose_tasks(). Define it."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.api import BasicBolt, Tuple, Values, call_kind
-from engine.api.basic_results import Emission, emit_result, record_result
+from engine.api.basic_results import Emission, emit_recorded, emit_result, record_result
 from engine.cancellation import was_cancelled
 from engine.errors import UsageError
 from engine.kernel import BatchEmitter, TaskBatch
@@ -106,21 +106,14 @@ class BasicBoltRunner(BatchRunner):
             await emit_result(self._bolt.execute(tup), BatchEmitter(call.batch).emit, (), self._wrong_result)
         else:
             await asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, self._in_pool, call, tup)
-            self._emit_recorded(call)
+            recorded, call.recorded = call.recorded or [], None
+            emitter = BatchEmitter(call.batch)
+            emit_recorded(recorded, emitter.emit, emitter.emit_direct)
 
     def _in_pool(self, call: _Call, tup: Tuple) -> None:
         """Run execute in a thread, and record its emits."""
         assert call.recorded is not None
         record_result(self._bolt.execute(tup), call.recorded, self._wrong_result)
-
-    def _emit_recorded(self, call: _Call) -> None:
-        emitter = BatchEmitter(call.batch)
-        recorded, call.recorded = call.recorded or [], None
-        for values, stream, task in recorded:
-            if task is None:
-                emitter.emit(values, stream)
-            else:
-                emitter.emit_direct(task, values, stream)
 
     def _wrong_result(self, result: object) -> UsageError:
         where = f"bolt {self._wiring.spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})"

@@ -10,9 +10,9 @@ from engine.api import BoltBase, Tuple
 from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
 from engine.kernel import TaskBatch
+from engine.maybe_await import discard_awaitables
 from engine.transactional.batch_bolt import BatchBolt, BurstBolt
 from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
-from engine.transactional.maybe_await import discard_awaitables
 from engine.transactional.resources import OpenResources
 
 REFRESHES_PER_TIMEOUT: Final = 8
@@ -118,10 +118,6 @@ class BatchBoltRunner(BatchRunner):
             aio_task.add_done_callback(
                 lambda ended: self._discard_awaited(open_attempt) if self._aio_tasks.get(open_attempt) is ended else None
             )
-
-    def _discard_of_ended(self, open_attempt: OpenAttempt, aio_task: "asyncio.Task[None]") -> None:
-        if self._aio_tasks.get(open_attempt) is aio_task:
-            self._discard_awaited(open_attempt)
 
     def _discard_awaited(self, open_attempt: OpenAttempt) -> None:
         """Discard a result that nobody will await, since the attempt is over or the task died."""

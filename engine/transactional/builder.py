@@ -25,10 +25,10 @@ SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaqueP
 
 
 class TransactionalTopologyBuilder(TopologyBuilder):
-    """Collects one transactional spout and the bolts behind it; judges nothing until `build()`.
+    """Collects the declarations of a transactional topology: one spout, and the bolts behind it. `build()` reports all faults.
 
-    The id names the topology, and what is kept of its transactions: run again under the same id and state provider, it continues where it
-    stopped. Settings of the spout: `max_spout_pending`, how many batches are processed at once (1), and `on_error`.
+    The id names the topology and its stored transactions. A later run with the same id and state provider continues behind the last
+    committed batch. Settings of the spout: `max_spout_pending` (number of open batches, 1 by default) and `on_error`.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         declaration.factory = _SpoutFactory(spout)
 
     def set_spout(self, component_id: str, factory: object, parallelism: int = 1, **settings: Any) -> NoReturn:
-        """A transactional topology has one spout, that of the constructor."""
+        """Raise UsageError, because the constructor has declared the only spout."""
         raise UsageError(
             f"topology {self.name!r} has its spout already: the one that TransactionalTopologyBuilder was given",
-            hint="One spout feeds a transactional topology; give it several partitions.",
+            hint="A transactional topology has one spout. Give it several partitions.",
         )
 
     def set_committer(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
-        """Declare a batch bolt whose `finish_batch` belongs to the commit phase, whether its class says so or not (TX-2)."""
+        """Declare a batch bolt with its `finish_batch` in the commit phase, even if its class is not a Committer (TX-2)."""
         declaration = self._declare("bolt", component_id, factory, parallelism, settings)
         self._committers.add(id(declaration))
         return BoltDeclarer(component_id, declaration.subscriptions)
@@ -96,14 +96,14 @@ class _SpoutFactory:
     spout: Any
 
     def declared(self) -> Any:
-        """Return the spout, which says what is emitted; raise FactoryFault for what is none."""
+        """Return the spout. Raises FactoryFault unless it is a transactional spout with declared fields."""
         if isinstance(self.spout, type) and issubclass(self.spout, SPOUT_KINDS):
             raise FactoryFault(f"was given the class {self.spout.__name__}. Pass an instance: {self.spout.__name__}(...).")
         if not isinstance(self.spout, SPOUT_KINDS):
             names = ", ".join(kind.__name__ for kind in SPOUT_KINDS)
-            raise FactoryFault(f"was given {self.spout!r}, which is no transactional spout. Derive it from {names}.")
+            raise FactoryFault(f"was given {self.spout!r}, which is not a transactional spout. Derive it from {names}.")
         if self.spout.output_fields is None:
-            raise FactoryFault(f"{type(self.spout).__name__} declares no output_fields. Say what its tuples hold, without the attempt.")
+            raise FactoryFault(f"{type(self.spout).__name__} declares no output_fields. Declare them, without the attempt.")
         return self.spout
 
     def create(self) -> Any:
@@ -145,16 +145,17 @@ def _with_attempt(where: str, spec: ComponentSpec) -> tuple[Streams, list[str]]:
 
 
 def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[str]:
-    """Yield what a transactional topology does not take."""
+    """Yield the faults of a bolt that a transactional topology cannot run."""
     bolt_class = declared if isinstance(declared, type) else type(declared)
     if "keeps_state" in spec.marks:
         yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology keep values by a Committer (TX-8)."
     elif BATCHED not in spec.marks and not issubclass(bolt_class, BasicBolt):
-        yield f"{where}: {_name(declared)} is a Bolt that acks by hand, and here nobody does. Derive it from BasicBolt or BatchBolt."
+        text = f"{where}: {_name(declared)} is a Bolt, which acks its inputs itself, but transactions ack whole batches."
+        yield f"{text} Derive it from BasicBolt or BatchBolt."
     if spec.settings.tick_tuple_freq_secs is not None:
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if BATCHED in spec.marks and spec.settings.concurrency != 1:
-        yield f"{where}: the calls of one batch never overlap; those of several do without a setting. Leave concurrency out."
+        yield f"{where}: the calls of one batch never overlap, and those of several batches do without a setting. Remove concurrency=."
     if BATCHED in spec.marks and not spec.subscriptions:
         yield f"{where}: takes nothing in, so a batch never ends there. Say where its tuples come from: .shuffle_grouping(SOURCE)."
     burst_rows: object = getattr(bolt_class, "burst_rows", 1)
@@ -163,7 +164,7 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
 
 
 def _field_faults(topology: Topology, component_id: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Yield which fields a ready committer reads that its inputs do not have."""
+    """Yield the fields that a ready committer reads and its inputs lack."""
     for subscription in topology.components[component_id].subscriptions:
         source = topology.components.get(subscription.source)
         fields = None if source is None else source.streams.get(subscription.stream)
@@ -176,7 +177,7 @@ def _field_faults(topology: Topology, component_id: str, names: tuple[str, ...])
 
 
 def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaque: bool) -> Iterator[str]:
-    """Yield where what carries a txid would be written by several tasks, or cannot be written again (TX-8)."""
+    """Yield the faults of committers that write one key from several tasks, or cannot replace data of a txid (TX-8)."""
     if opaque and getattr(declared, "needs_transactional_spout", False):
         yield (
             f"{where}: {_name(declared)} cannot replace what it has stored for a txid, and the spout is opaque: its replays may differ. "
@@ -194,7 +195,7 @@ def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaq
         if not isinstance(grouping, FieldsGrouping) or tuple(grouping.names) != names:
             fields = ", ".join(map(repr, names))
             yield (
-                f"{where}: each key must be written by one task, and {grouping.method}() on {subscription.source!r} does not see to that. "
+                f"{where}: each key must be written by one task, and {grouping.method}() on {subscription.source!r} does not ensure this. "
                 f"Use fields_grouping({subscription.source!r}, {fields}), or one task."
             )
 

@@ -9,14 +9,15 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
+from engine.backoff import Backoff
 from engine.errors import TIMEOUT, Failure, FatalError
+from engine.maybe_await import discard_awaitables
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.topology.task_port import SpoutPortUser
 from engine.transactional.admission import Admission, AdmissionGate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.batch_runner import call_timeout
 from engine.transactional.machine import Event, Instruction, Machine, Phase, Transaction
-from engine.transactional.maybe_await import discard_awaitables
 from engine.transactional.open_batches import BatchOutput, EmitRequest, OpenBatches
 from engine.transactional.spout_adapters import Answer, NoBatch, coordinator_adapter, has_partitions, replays_differ
 from engine.transactional.spouts import AnySpout
@@ -24,8 +25,7 @@ from engine.transactional.transactional_state import TransactionalState
 
 BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
 COMMIT_FIELDS: Final = Fields("attempt")
-FIRST_PAUSE_SECS: Final = 0.1
-LONGEST_PAUSE_SECS: Final = 5.0
+BACKOFF: Final = Backoff(0.1, 5.0)
 """Pauses before the replay of batches that fail repeatedly. The first replay is immediate."""
 LOGGER: Final = logging.getLogger("engine.transactional")
 
@@ -216,10 +216,9 @@ class Coordinator(Spout, SpoutPortUser):
         """Replay repeatedly failed batches after a pause. No new batch begins before."""
         self._unsent.update(instruction.transaction.txid for instruction in instructions)
         self._behind -= self._unsent
-        pause = min(FIRST_PAUSE_SECS * 2 ** min(self._failures - 2, 16), LONGEST_PAUSE_SECS)
         if self._replay_timer is not None:
             self._replay_timer.cancel()
-        self._replay_timer = self.context.create_task(self._replay_after(max(pause, FIRST_PAUSE_SECS)))
+        self._replay_timer = self.context.create_task(self._replay_after(BACKOFF.pause_secs(max(self._failures - 1, 1))))
 
     async def _replay_after(self, pause: float) -> None:
         """Replay after a pause. An aio_task of this instance, not a timer: it ends with the instance."""
@@ -303,7 +302,7 @@ class Coordinator(Spout, SpoutPortUser):
             self._report_forgotten(error)
 
     def _report_forgotten(self, error: BaseException) -> None:
-        self.port.report(error, "the batch is committed all the same; forgotten() is asked again behind the next one")
+        self.port.report(error, "the batch stays committed, and forgotten() is called again after the next one")
 
     async def close(self) -> None:
         """Store the newest commit, so that the next run has nothing to replay."""

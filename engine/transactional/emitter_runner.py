@@ -1,13 +1,13 @@
 """The bolt around a user's emitter: emits its partitions of each batch that the coordinator requests (TX-4, TX-7)."""
 
 import asyncio
-import inspect
 from typing import Any
 
 from engine.api import Bolt, Tuple
 from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError, UsageError
 from engine.kernel import TaskBatch
+from engine.maybe_await import maybe_await
 from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
@@ -58,7 +58,7 @@ class EmitterRunner(Bolt, BoltPortUser):
 
     async def _take(self, attempt: TransactionAttempt, tup: Tuple) -> None:
         if tup.stream == COMMIT_STREAM:
-            await self._call(self._live_adapter.wrapped.commit(attempt))
+            await maybe_await(self._live_adapter.wrapped.commit(attempt))
         else:
             await self._emit(EmitRequest(*tup.values), tup)
 
@@ -79,15 +79,11 @@ class EmitterRunner(Bolt, BoltPortUser):
     async def _clean_up_before(self, txid: int) -> None:
         """Tell the user's emitter what is committed. Its error does not fail the batch that brought the news."""
         try:
-            await self._call(self._live_adapter.wrapped.cleanup_before(txid))
+            await maybe_await(self._live_adapter.wrapped.cleanup_before(txid))
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
-            self.port.report(error, f"the batch goes on; those before {txid} are committed, and cleanup_before() is called again later")
-
-    async def _call(self, result: Any) -> None:
-        if inspect.isawaitable(result):
-            await result
+            self.port.report(error, "the batch continues, and cleanup_before() is called again later")
 
     def _failure_by(self, error: BaseException, attempt: TransactionAttempt) -> Failure:
         if not isinstance(error, REFUSALS) or error.report:
@@ -96,7 +92,7 @@ class EmitterRunner(Bolt, BoltPortUser):
         return Failure(reason, self.context.component_id, self.context.task_id, failure_text(error))
 
     async def cleanup(self) -> None:
-        await self._call(self._live_adapter.wrapped.close())
+        await maybe_await(self._live_adapter.wrapped.close())
 
     @property
     def _live_adapter(self) -> EmitterAdapter:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from engine.api import OutputFields, SpoutExhausted, Values, declare_streams
+from engine.api.arguments import check_count
 from engine.errors import FatalError, UsageError
 from engine.names import DEFAULT_STREAM
 from engine.transactional.attempt import TransactionAttempt
@@ -36,7 +37,8 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
     def __init__(self, data: Mapping[Any, Rows] | Sequence[Rows] | Rows, fields: OutputFields, take: int) -> None:
         self.data = _partitions_of(data, fields, f"{type(self).__name__}(data)")
         self.output_fields = fields
-        self.take = _checked_take(take, f"{type(self).__name__}(take)")
+        check_count(f"{type(self).__name__}: take", take, minimum=1)
+        self.take = take
 
     def coordinator(self) -> PartitionedCoordinator:
         return _PlanningCoordinator(self.data, self.take)
@@ -55,11 +57,12 @@ class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
     def __init__(self, data: dict[Partition, Rows], fields: OutputFields, take: int) -> None:
         what = f"{type(self).__name__}(data)"
         if not isinstance(data, dict):
-            raise UsageError(f"{what}: it is a {type(data).__name__}", hint="Pass a dict: partition -> list of tuples.")
+            raise UsageError(f"{what} must be a dict, not {_described(data)}", hint="Pass {partition: [row, ...]}. A row is a tuple.")
         self.data: dict[Partition, Rows] = data
         _partitions_of(data, fields, what)
         self.output_fields = fields
-        self.take = _checked_take(take, f"{type(self).__name__}(take)")
+        check_count(f"{type(self).__name__}: take", take, minimum=1)
+        self.take = take
 
     def coordinator(self) -> PartitionedCoordinator:
         return _LookingCoordinator(self.data)
@@ -152,27 +155,24 @@ def _end_of(metadata: Range | None) -> int:
     return 0 if metadata is None else metadata[1]
 
 
-def _checked_take(take: object, what: str) -> int:
-    if not isinstance(take, int) or isinstance(take, bool) or take < 1:
-        raise UsageError(f"{what} is {take!r}", hint="Say how many tuples of each partition a batch may have: 1 or more.")
-    return take
-
-
 def _partitions_of(data: object, fields: OutputFields, what: str) -> dict[Partition, Rows]:
     """Return the rows by partition. Raises UsageError for wrong data."""
     declared = declare_streams(fields).get(DEFAULT_STREAM)
     if declared is None:
-        raise UsageError(f"{what}: its fields are {fields!r}, without a stream {DEFAULT_STREAM!r}", hint='Name them: Fields("word").')
+        raise UsageError(
+            f"{what}: the fields {fields!r} declare no stream {DEFAULT_STREAM!r}", hint='Declare the fields of a row: Fields("word").'
+        )
     partitions = _named(data, what)
     for partition, rows in partitions.items():
         if not isinstance(partition, (int, str)) or isinstance(partition, bool) or partition == "":
-            raise UsageError(f"{what}: {partition!r} is no name of a partition", hint="Name it by an int or a str.")
+            raise UsageError(f"{what}: a partition must be an int or a str that is not empty, not {_described(partition)}", hint=_HINT)
         if not _is_sequence(rows):
-            raise UsageError(f"{what}: partition {partition!r} is {rows!r}, not a list of tuples", hint=_HINT)
+            raise UsageError(f"{what}: partition {partition!r} must be a list of rows, not {_described(rows)}", hint=_HINT)
         for number, row in enumerate(rows):
             if not isinstance(row, tuple) or len(row) != len(declared.names):
                 names = ", ".join(declared.names)
-                raise UsageError(f"{what}: row {number} of partition {partition!r} is {row!r}, and the fields are ({names})", hint=_HINT)
+                text = f"{what}: row {number} of partition {partition!r} must be a tuple of ({names}), not {_described(row)}"
+                raise UsageError(text, hint=_HINT)
     return partitions
 
 
@@ -180,13 +180,13 @@ def _named(data: object, what: str) -> dict[Any, Any]:
     if isinstance(data, Mapping):
         return dict(data)
     if not _is_sequence(data):
-        raise UsageError(f"{what}: it is {data!r} ({type(data).__name__})", hint=_HINT)
+        raise UsageError(f"{what} must be a list of rows, not {_described(data)}", hint=_HINT)
     assert isinstance(data, Sequence)
     if all(isinstance(each, tuple) for each in data):
         return {0: data}
     for number, rows in enumerate(data):
         if isinstance(rows, tuple):
-            raise UsageError(f"{what}: element {number} is the tuple {rows!r}, and others are lists", hint=_HINT)
+            raise UsageError(f"{what}: element {number} is the row {rows!r}, but other elements are partitions", hint=_HINT)
     return dict(enumerate(data))
 
 
@@ -194,4 +194,9 @@ def _is_sequence(rows: object) -> bool:
     return isinstance(rows, Sequence) and not isinstance(rows, (str, bytes, bytearray))
 
 
-_HINT = 'A row is a tuple with a value for each field, ("word",); a partition is a list of rows; several are a list, or a dict, of them.'
+def _described(value: object) -> str:
+    """Return a value and its type, for an error."""
+    return f"{value!r}"[:200] + f" ({type(value).__name__})"
+
+
+_HINT = 'A row is a tuple with a value for each field: ("word",). For several partitions pass {partition: [row, ...]}, or a list of lists.'

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from engine.api import TaskContext
+from engine.cancellation import aio_task_error
 from engine.raised import without_exits
 
 
@@ -19,7 +20,7 @@ class OpenResources:
         opening = self._opened.get(resource)
         if opening is None:
             opening = self._opened[resource] = asyncio.get_running_loop().create_task(self._open(resource))
-            opening.add_done_callback(_retrieve)
+            opening.add_done_callback(aio_task_error)  # its waiters get the error
         # An aio_task of its own, shielded: if the attempt that asked first is cancelled, later attempts still get the resource.
         return await asyncio.shield(opening)
 
@@ -46,9 +47,3 @@ class OpenResources:
                 errors.append(error)
         if errors:
             raise errors[0]
-
-
-def _retrieve(opening: "asyncio.Task[Any]") -> None:
-    """Retrieve the exception, since asyncio logs one that nobody retrieves."""
-    if not opening.cancelled():
-        opening.exception()

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias
 from engine.api import SpoutExhausted, TaskContext
 from engine.errors import FatalError, UsageError
 from engine.kernel import DigestingEmitter
+from engine.maybe_await import maybe_await
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch
-from engine.transactional.maybe_await import maybe_await
 from engine.transactional.open_batches import UNPARTITIONED, EmitRequest, PartitionOutput
 from engine.transactional.spouts import (
     AnySpout,

@@ -38,9 +38,9 @@ class TransactionalState:
             raise FatalError(error.message, hint=error.hint) from error
 
     async def save(self, record: Record, written_at: float | None = None) -> None:
-        """Make a record durable, and when it was written.
+        """Store a record durably, with the time of its write.
 
-        Raise FatalError where another process has taken the topology over, or the store is away for good.
+        Raises FatalError if another process has taken the topology over, or if the store stays unavailable.
         """
         ledger = self._provider.ledger(LEDGER)
         entries = entries_of(record, partitioned=self._partitioned, written_at=written_at)
@@ -49,13 +49,13 @@ class TransactionalState:
         except StateFenced as error:
             raise FatalError(
                 f"topology {self._topology_name!r} has been taken over by another process, so this one ends: {error.message}",
-                hint="Nothing is lost: the other one goes on. Run one process for a topology id; -c standby=true lets a second one wait.",
+                hint="Nothing is lost, because the other process continues. With -c standby=true a second process waits.",
             ) from error
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
         except Exception as error:  # under on_error="fail" the transaction would wait for ever for a write that nobody repeats
             raise FatalError(
-                f"topology {self._topology_name!r}: its transactions cannot be kept: {type(error).__name__}: {error}",
+                f"topology {self._topology_name!r}: its transactions cannot be stored: {type(error).__name__}: {error}",
                 hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
             ) from error
 
@@ -67,31 +67,31 @@ class StoredRecord(NamedTuple):
     partitioned: bool
     """Whether the spout has partitions."""
     written_at: float | None
-    """When, in seconds since the epoch of Unix, by the clock of who wrote it."""
+    """Time of the write, in seconds since 1970, by the clock of the writer."""
 
 
 def entries_of(record: Record, *, partitioned: bool, written_at: float | None = None) -> dict[str, object]:
-    """Return the entries of the ledger that say a record."""
+    """Return the ledger entries of a record."""
     following = None if record.next_output is None else [record.next_metadata, {p: list(share) for p, share in record.next_output.items()}]
     return {ENTRY: [FORMAT, partitioned, record.committed, record.metadata, dict(record.positions), following, written_at]}
 
 
 def record_of(entries: Mapping[str, object], topology_name: str, *, partitioned: bool) -> Record:
-    """Return the record that the entries of a ledger say; raise StateError for another spout's, or what is none."""
+    """Return the record in the entries of a ledger. Raises StateError if it is damaged, or of a spout of the other kind."""
     if ENTRY not in entries:
         return Record()
     stored = read_record(entries[ENTRY], topology_name)
     if stored.partitioned != partitioned:
         was, now = ("with", "without") if stored.partitioned else ("without", "with")
         raise StateError(
-            f"topology {topology_name!r}: its transactions were those of a spout {was} partitions, and the spout now is one {now}",
-            hint="Give the topology another id, or take the old kind of spout.",
+            f"topology {topology_name!r}: its stored transactions have a spout {was} partitions, and the spout is now one {now}",
+            hint="Give the topology another id, or use the old kind of spout.",
         )
     return stored.record
 
 
 def read_record(entry: object, topology_name: str) -> StoredRecord:
-    """Return what an entry says; raise StateError where it is none of ours."""
+    """Return the decoded entry. Raises StateError if it is damaged, or not written by this version of the engine."""
     try:
         written, *fields = cast(Any, entry)
         if written != FORMAT:
@@ -105,7 +105,7 @@ def read_record(entry: object, topology_name: str) -> StoredRecord:
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
         raise StateError(
             f"topology {topology_name!r}: the record of its transactions cannot be read: {error}",
-            hint="A newer version of the engine wrote it, or somebody else, or it is damaged.",
+            hint="It is damaged, or a newer version of the engine or another program wrote it.",
         ) from None
 
 
@@ -114,12 +114,12 @@ _CONSTANT: Final = frozenset({type(None), bool, int, float, str, bytes})
 
 
 def checked_metadata(metadata: object, what: str) -> Any:
-    """Return metadata as it will be read again; raise FatalError, which names what gave it, where it cannot be written."""
+    """Return metadata as a later run will read it. Raises FatalError if it cannot be stored. what: the method that returned it."""
     try:
         return _CODEC.decode(_CODEC.encode(metadata))
     except Unencodable as error:
         raise FatalError(
-            f"{what} gave metadata that cannot be kept: {error}",
+            f"{what} returned metadata that cannot be stored: {error}",
             hint="Metadata is None, bool, int, float, str, bytes, or lists and dicts of these.",
         ) from None
 
@@ -130,10 +130,10 @@ def copied_metadata(metadata: Any) -> Any:
 
 
 def checked_partitions(given: object, what: str) -> list[Partition]:
-    """Return the names of partitions; raise FatalError where they are none."""
+    """Return the names of partitions as a list. Raises FatalError unless they are distinct ints or strings."""
     named = list(given) if isinstance(given, (list, tuple, range, set, frozenset, dict)) else None
     if named is None or not all(isinstance(each, (int, str)) and not isinstance(each, bool) for each in named):
-        raise FatalError(f"{what} gave {given!r}, which are no partitions", hint="Return a list of ints or strs.")
+        raise FatalError(f"{what} gave {given!r}, which are not names of partitions", hint="Return a list of ints or strings.")
     if len(set(named)) != len(named) or "" in named:
         raise FatalError(f"{what} gave {given!r}: the names must differ, and none may be empty", hint="Return each partition once.")
     return named

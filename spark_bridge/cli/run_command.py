@@ -49,7 +49,11 @@ The first Ctrl-C (or SIGTERM) stops after the current micro-batch, the second at
 @click.option("--folder", metavar="FOLDER", required=True, help="The hand-over, a path or a URL. Waits until it exists.")
 @click.option("--checkpoints", metavar="FOLDER", help="Folder for the checkpoints.  [default: FILE.checkpoints beside the file]")
 @click.option(
-    "--master", default="local[*]", show_default=True, metavar="URL", help="local[2], spark://host:7077, yarn, k8s://…, sc://host:15002."
+    "--master",
+    default="local[*]",
+    show_default=True,
+    metavar="URL",
+    help="Spark to use: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002.",
 )
 @click.option("--conf", "conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark. May be repeated.")
 @click.option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver: 512m, 2g.  [default: 1g]")

@@ -100,8 +100,10 @@ class Handover:
         where = f"{self.storage.url}: the manifest {str(name)!r} of txid {txid}"
         manifest = read_manifest(content, where, name)
         if attempt not in (None, manifest.attempt_id):
-            text = f"{where} is of {attempt_text(txid, manifest.attempt_id)}, and {attempt_text(txid, attempt)} was planned"
-            raise HandoverError(text, hint="Was the folder begun anew, or restored? Then use another consumer and a new checkpoint.")
+            text = f"{where} names {attempt_text(txid, manifest.attempt_id)}, but the consumer has planned {attempt_text(txid, attempt)}"
+            raise HandoverError(
+                text, hint="The folder was created anew, or restored from a backup. Use another consumer and a new checkpoint."
+            )
         return manifest
 
     def deleted(self) -> int:

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from engine.backoff import Backoff
+
 FaultKind = Literal["passing", "code", "final"]
 """`passing`: may not happen again (a lost executor, unavailable storage). `code`: raised by the user's code, or by the rows.
 `final`: only a person can repair it (a deleted txid, a checkpoint of another query)."""
 
-FIRST_PAUSE_SECS: Final = 1.0
-MAX_PAUSE_SECS: Final = 30.0
+BACKOFF: Final = Backoff(1.0, 30.0)
 MAX_CODE_FAULTS: Final = 2
 """A restart repeats the same batch. If user code fails twice on it, a third attempt would fail too."""
 
@@ -36,7 +37,7 @@ class Restarts:
         self._code_faults += kind == "code"
         if kind == "final" or self._code_faults >= MAX_CODE_FAULTS or self._faults > self._most:
             return None
-        return float(min(FIRST_PAUSE_SECS * 2 ** (self._faults - 1), MAX_PAUSE_SECS))
+        return BACKOFF.pause_secs(self._faults)
 
 
 def next_to_start(due: Mapping[str, float], now: float, *, are_starting: bool) -> str | None:

@@ -34,7 +34,10 @@ def build_archive() -> Path:
         raise SparkMissing(error.failure.message, hint=error.failure.hint) from None
     for folder in class_path_folders():
         if os.path.isdir(folder) and os.listdir(folder):
-            raise SparkError(f"an archive cannot contain a folder of settings, and {folder!r} has files", hint=_SETTINGS_HINT)
+            raise SparkError(
+                f"the class path has the settings folder {folder!r}, and a class archive cannot contain a folder with files",
+                hint=_SETTINGS_HINT,
+            )
     path = archive_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="making-", dir=path.parent)  # on the archive's disk, because os.replace needs one file system

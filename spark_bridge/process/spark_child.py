@@ -12,6 +12,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from engine.api import TaskContext
+from engine.backoff import Backoff
 from engine.clock import Clock
 from engine.errors import EngineError, FatalError, UsageError
 from engine.in_thread import in_thread
@@ -25,8 +26,8 @@ MAX_CALLS: Final = 64
 """Calls at the same time. Further calls wait."""
 THREADS: Final = 4
 """For work that would block the loop: pickling, files, the start and end of processes."""
-FIRST_BACKOFF_SECS: Final = 1.0
-MAX_BACKOFF_SECS: Final = 30.0
+BACKOFF: Final = Backoff(1.0, 30.0)
+"""Pauses before another start. The first one is immediate."""
 
 
 class SparkChild:
@@ -177,7 +178,7 @@ class SparkChild:
             return
         process.is_counted = True
         now = Clock.of(asyncio.get_running_loop()).now()
-        self._not_before = now + (min(FIRST_BACKOFF_SECS * 2 ** (self._failures - 1), MAX_BACKOFF_SECS) if self._failures else 0.0)
+        self._not_before = now + BACKOFF.pause_secs(self._failures)
         self._failures += 1
 
 

@@ -228,7 +228,7 @@ class BarrierModel(Witness):
             if owner == component_id and layout.owns(index, slot)
         }
         for (owner, writer, txid, round_), blobs in sorted(self._disk.deltas.items()):
-            if (owner, writer) == task and self._record.counts(txid, round_):
+            if (owner, writer) == task and self._record.is_committed(txid, round_):
                 for keys, changed, _ in (decode_blob(blob[WITHOUT_CHECKSUM], codec) for blob in blobs):
                     for key, value in zip(keys, changed, strict=True):
                         if value is DELETED:

@@ -40,6 +40,6 @@ async def test_a_bolt_that_was_renamed_is_told_of_the_state_that_nobody_takes_up
     assert caplog.messages == [], "a bolt that is gone is nobody's beginning"
     assert {owner for owner, _, _ in await found_by_a_start(url, "counts", [*seen, *renamed])} == {"seen"}
     [message] = caplog.messages
-    assert "nothing is stored of 'counts', which begins with an empty state" in message
-    assert "what is stored of 'count'" in message
+    assert "nothing is stored for 'counts', which begins with an empty state" in message
+    assert "Something is stored for 'count'" in message
     assert "python -m engine state list" in message

@@ -51,7 +51,7 @@ def test_a_commit_that_fails_is_repeated_until_it_is_done() -> None:
     machine = walk(Event.BEGIN, Event.DONE, Event.DUE, Event.DONE, Event.FAILED, Event.FAILED)
 
     assert (machine.record.phase, machine.record.txid, machine.action) == ("committing", 0, "commit")
-    assert machine.record.counts(0, machine.record.prepared_round)
+    assert machine.record.is_committed(0, machine.record.prepared_round)
     assert machine.apply_event(Event.DONE)
     assert (machine.record.phase, machine.record.txid, machine.action) == ("committed", 0, "initstate")
 

@@ -1,8 +1,10 @@
 """Runs with state, one after the other on the same store: what goes on, what is refused, and how it is told (CP-4, CP-8, CP-9, GRP-5)."""
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from engine import (
     ComponentError,
     Config,
     Fields,
+    Run,
     StateError,
     StatefulBasicBolt,
     StatefulBolt,
@@ -115,9 +118,9 @@ def test_parallelism_may_change_and_every_key_is_there_once(tmp_path: Path) -> N
 @pytest.mark.guarantee("CP-9")
 def test_what_would_not_find_its_rows_is_refused(tmp_path: Path) -> None:
     count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled")
-    with pytest.raises(StateError, match=r"stored by 2 tasks; it has 3 now.*\nFix: Keep parallelism=2"):
+    with pytest.raises(StateError, match=r"stored by 2 tasks, and it has 3 now.*\nFix: Keep parallelism=2"):
         count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled", tasks=3)
-    with pytest.raises(StateError, match="stored while another grouping fed it, and now fields groupings alone does"):
+    with pytest.raises(StateError, match="stored with another grouping than fields groupings, and the bolt is now without one"):
         count_words(WORDS, url_of(tmp_path), grouping="fields", bolt=Remembers, name="shuffled")
 
     count_words(WORDS, url_of(tmp_path))
@@ -173,13 +176,13 @@ def test_a_hook_that_raises_once_costs_an_instance_and_no_count(hook: str) -> No
     assert all(told[word] >= count for word, count in Counter(word for (word,) in WORDS).items())
 
 
-def replay_words(bolt: Any, *, until: float | None = None, **settings: Any) -> Finished:
+def replay_words(bolt: Any, *, until: float | None = None, during: Any = None, **settings: Any) -> Finished:
     """Run a bolt behind a source that emits again what failed."""
     source = Source("s", [f"s:{number}" for number in range(10)])
     builder = TopologyBuilder("replayed")
     builder.set_spout("source", lambda: ReplayingSpout(source))
     builder.set_bolt("count", bolt).fields_grouping("source", "message")
-    return run_topology(builder.build(), Config(**settings), until=until)
+    return run_topology(builder.build(), Config(**settings), until=until, during=during)
 
 
 @pytest.mark.guarantee("CP-4", "ACK-12")
@@ -193,6 +196,28 @@ def test_under_restart_a_hook_that_always_raises_ends_the_run_with_its_error() -
 
     with pytest.raises(ComponentError, match="no room"):
         replay_words(Breaks, on_error="restart")
+
+
+@pytest.mark.guarantee("CP-4")
+def test_the_pause_before_another_recovery_doubles_up_to_five_seconds() -> None:
+    recoveries: list[float] = []
+
+    class Hangs(Count):
+        async def execute(self, tup: Tuple) -> Any:  # type: ignore[override]
+            await asyncio.sleep(1000)
+
+    async def watch(run: Run) -> None:
+        while len(recoveries) < 10:
+            checkpoint = run.snapshot().checkpoint
+            assert checkpoint is not None
+            recoveries.extend([asyncio.get_running_loop().time()] * (checkpoint.recoveries - len(recoveries)))
+            await asyncio.sleep(0.01)
+        await run.stop()
+
+    replay_words(Hangs, during=watch, checkpoint_timeout_secs=1.0)
+    pauses = [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    timeouts = [after - before - pause for (before, after), pause in zip(pairwise(recoveries), pauses, strict=True)]
+    assert all(0.95 <= timeout < 2 for timeout in timeouts), timeouts
 
 
 @pytest.mark.guarantee("CP-4", "SV-3")

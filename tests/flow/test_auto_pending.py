@@ -145,7 +145,7 @@ def test_the_snapshot_shows_the_window_of_the_moment_and_none_where_there_is_no_
 
 
 NO_ACKS = (
-    "spout 'numbers': max_spout_pending='auto' goes by the acks of open trees, and with acker_executors=0 there are none. "
+    "spout 'numbers': max_spout_pending='auto' needs acks, and acker_executors=0 switches them off. "
     "Set Config(acker_executors=1), or leave max_spout_pending out."
 )
 BATCHES = (

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.errors import FAILED, TASK_DIED, Failure
-from engine.flow.controller import FIRST_RETRY_SECS, FlowController
+from engine.flow.controller import FlowController
 from engine.flow.settings import FlowSettings
 
 TASK = 1
@@ -74,8 +74,22 @@ def test_what_failed_twice_is_looked_at_when_its_own_pause_is_over() -> None:
         assert delivery is not None
         flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), now)
     assert flow.next_delivery(now + 0.09) is None
-    assert flow.next_wake(now + 0.09) == pytest.approx(now + FIRST_RETRY_SECS)
+    assert flow.next_wake(now + 0.09) == pytest.approx(now + 0.1)
     assert flow.next_delivery(now + 0.11) is not None
+
+
+@pytest.mark.guarantee("FC-3")
+def test_the_pause_before_a_retry_doubles_up_to_five_seconds() -> None:
+    flow, now, pauses = controller(), 1.0, []
+    flow.offer_record("p2", "poison", now)
+    for _ in range(9):
+        delivery = flow.next_delivery(now)
+        assert delivery is not None
+        flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), now)
+        [(due, *_)] = flow.resend_queue
+        pauses.append(round(due - now, 6))
+        now = due + 60  # the task does not pause that long
+    assert pauses == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
 @pytest.mark.guarantee("FC-3")

@@ -49,7 +49,7 @@ def test_a_damaged_entry_is_refused_and_left_as_it_is(entry: object, tmp_path: P
 @pytest.mark.guarantee("FC-6")
 def test_the_position_of_a_spout_with_other_tasks_is_refused(tmp_path: Path) -> None:
     config = _store(tmp_path, {"flow": [FORMAT, 2, 5, 5]})
-    with pytest.raises(ComponentError, match="stored by a spout of 2 tasks, and it has 1 now"):
+    with pytest.raises(ComponentError, match="stored with parallelism=2; the parallelism is now 1"):
         run_flow(lambda: Numbers(10), Nothing, config=config)
 
 

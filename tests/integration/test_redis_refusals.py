@@ -115,7 +115,7 @@ async def test_a_database_that_is_not_there(server: RedisServer) -> None:
 async def test_a_newer_format(server: RedisServer) -> None:
     with server.client() as client:
         client.set("{test:word%20count}:format", 4)
-    await refused(server.address(), "newer version", "nothing was changed")
+    await refused(server.address(), "newer version", "Nothing was changed")
 
 
 async def test_a_format_of_somebody_else(server: RedisServer) -> None:

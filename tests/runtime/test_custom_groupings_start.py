@@ -39,7 +39,9 @@ def test_one_that_cannot_be_prepared_is_an_error_of_its_emitter_and_nothing_is_o
 
     async def main() -> None:
         run = engine.run(builder.build())
-        with pytest.raises(ComponentError, match="custom grouping of stream 'default' could not be prepared") as caught:
+        with pytest.raises(
+            ComponentError, match="custom grouping by which bolt 'sink' reads stream 'default' could not be prepared"
+        ) as caught:
             await run.__aenter__()
         assert caught.value.component_id == "source"
         assert isinstance(caught.value.error, cause)

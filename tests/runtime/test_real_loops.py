@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from engine import BasicBolt, Bolt, Fields, TopologyBuilder, Tuple
-from engine.runtime.spout_executor import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS
+from engine.runtime.spout_executor import BACKOFF
 from engine.testing import Capture
 from tests.patience import PATIENCE_SECS
 from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, running, strict
@@ -102,7 +102,7 @@ def test_an_idle_spouts_pause_grows_on_every_loop(on_loop: Any) -> None:
                 await asyncio.sleep(0.01)
 
     on_loop(main)
-    pauses = [min(FIRST_PAUSE_SECS * 2**number, LONGEST_PAUSE_SECS) for number in range(POLLS - 1)]
+    pauses = [BACKOFF.pause_secs(number) for number in range(1, POLLS)]
     assert polls[POLLS - 1] - polls[0] >= 0.8 * sum(pauses)
 
 

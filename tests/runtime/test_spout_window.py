@@ -213,6 +213,14 @@ def test_it_never_grows_beyond_its_greatest() -> None:
     assert window.max_pending in (MAX_WINDOW, MAX_WINDOW // 2)
 
 
+def test_the_pause_doubles_with_each_lost_trial() -> None:
+    window, pauses = SpoutWindow(), []
+    for _ in range(9):
+        window._reverse(0.0)
+        pauses.append(window._pause_until)
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 12.8]
+
+
 @pytest.mark.guarantee("FC-8")
 @pytest.mark.parametrize(("per_burst", "is_tried"), [(10, False), (30, True), (3, True)])
 def test_another_rate_ends_the_pause_between_two_trials(per_burst: int, is_tried: bool) -> None:

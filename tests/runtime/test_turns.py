@@ -315,6 +315,25 @@ def test_an_idle_run_wakes_up_for_its_spouts_pause_and_for_nothing_else() -> Non
     assert turns < 4 * polls
 
 
+@pytest.mark.parametrize("raises", [False, True])
+def test_the_pause_of_a_spout_without_tuples_doubles_from_1_to_64_ms(raises: bool) -> None:
+    polls: list[float] = []
+
+    class Polled(Endless):
+        def next_tuple(self) -> None:
+            polls.append(loop().time())
+            if raises:
+                raise OSError("broken pipe")
+
+    async def main() -> None:
+        async with running(chain(Polled, Sink)):
+            await asyncio.sleep(0.4)
+
+    play(main)
+    pauses = [after - before for before, after in pairwise(polls)]
+    assert pauses[:9] == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.064, 0.064])
+
+
 def test_a_run_whose_spout_waits_for_its_trees_sleeps() -> None:
     turns = count_wakeups(1000, lambda: Numbers(10), Keeper, max_spout_pending=1, message_timeout_secs=5000)
     assert turns < 20

@@ -173,7 +173,7 @@ async def test_a_row_that_cannot_be_read_names_the_component(store: AnySlowStore
         await state.load(3)
         state.get("a")
 
-    with pytest.raises(StateError, match="a stored key or value of 'count', slot 0, txid 3, cannot be read"):
+    with pytest.raises(StateError, match=r"a stored row of 'count', task 0, cannot be decoded \(read as of txid 3\)"):
         await read()
 
 

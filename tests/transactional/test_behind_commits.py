@@ -75,7 +75,7 @@ def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fau
     assert store.txids == [1, 2, 3]
     assert {attempt.epoch for attempt, _ in store.commits} == {1}
     assert finished.errors
-    assert all("the batch is committed all the same" in report.next_step for report in finished.errors)
+    assert all("the batch stays committed" in report.next_step for report in finished.errors)
 
 
 def test_a_forgotten_that_never_returns_holds_nothing_up() -> None:
@@ -238,5 +238,5 @@ class BadWrites(MemoryProvider):
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 def test_a_provider_that_raises_what_it_should_not_ends_the_run(on_error: str) -> None:
     config = {"on_error": on_error, "state_provider": "tests.transactional.test_behind_commits:BadWrites"}
-    with pytest.raises(ComponentError, match="its transactions cannot be kept: ValueError: a provider's own mistake"):
+    with pytest.raises(ComponentError, match="its transactions cannot be stored: ValueError: a provider's own mistake"):
         run_batches(summing(Batches([[1], [2]]), Store()), config=config, limit_secs=100)

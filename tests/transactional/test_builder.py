@@ -37,7 +37,7 @@ def test_bolts_that_ack_by_hand_or_keep_state_are_refused() -> None:
 
         def execute(self, tup: Tuple) -> None: ...
 
-    assert "'b': ByHand is a Bolt that acks by hand" in faults_of(builder_with(ByHand))[0]
+    assert "'b': ByHand is a Bolt, which acks its inputs itself" in faults_of(builder_with(ByHand))[0]
     assert "Keeps is a stateful bolt" in faults_of(builder_with(Keeps))[0]
 
 
@@ -78,7 +78,7 @@ def test_a_batch_bolt_without_batches_is_refused() -> None:
 
 
 def test_what_is_no_transactional_spout_is_refused() -> None:
-    assert "no transactional spout" in faults_of(builder_with(Basic, spout=object()))[0]
+    assert "not a transactional spout" in faults_of(builder_with(Basic, spout=object()))[0]
     assert "Pass an instance: Batches(...)" in faults_of(builder_with(Basic, spout=Batches))[0]
 
     class Silent(Batches):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from engine import BasicBolt, FatalError, Run, Tuple
 from engine.errors import ComponentError, UsageError
 from engine.testing import DropTuple, KillTask, RaiseError
 from engine.transactional import FailedBatch, TransactionAttempt
-from engine.transactional.coordinator import FIRST_PAUSE_SECS
+from engine.transactional.coordinator import BACKOFF
 from engine.transactional.feature import coordinator_id
 from tests.transactional.play import Batches, Store, Stores, Sums, run_batches, summing
 
@@ -232,7 +233,22 @@ def test_after_a_commit_a_failure_is_the_first_one_again_and_tried_again_at_once
             super().prepare()
 
     run_batches(summing(Batches(FIVE), Store(), sums=Timed, tasks=1))
-    assert [second - first < FIRST_PAUSE_SECS for first, second in (began[1], began[3])] == [True, True]
+    assert [second - first < BACKOFF.first_secs for first, second in (began[1], began[3])] == [True, True]
+
+
+@pytest.mark.guarantee("TX-3")
+def test_the_pause_before_a_replay_doubles_up_to_five_seconds() -> None:
+    began: list[float] = []
+    Fails = fails_at({(1, number) for number in range(1, 10)}, "finish_batch")
+
+    class Timed(Fails):  # type: ignore[misc,valid-type]
+        def prepare(self) -> None:
+            began.append(asyncio.get_running_loop().time())
+            super().prepare()
+
+    run_batches(summing(Batches([[1]]), Store(), sums=Timed, tasks=1))
+    pauses = [after - before for before, after in pairwise(began)]
+    assert pauses == pytest.approx([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0], abs=0.01)
 
 
 @pytest.mark.guarantee("TX-7")

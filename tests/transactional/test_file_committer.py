@@ -186,7 +186,7 @@ def test_a_late_file_of_an_attempt_that_is_over_is_not_read_and_removed_by_the_n
 
 def test_a_state_that_is_older_than_the_folder_ends_the_run(tmp_path: Path) -> None:
     run_committer(tmp_path / "out")
-    with pytest.raises(ComponentError, match=r"has the output of batch 8 \(attempt 1\.8\), and this is batch 1 \(attempt 1\.1\)"):
+    with pytest.raises(ComponentError, match=r"has the output of batch 8 \(attempt 1\.8\), which is later than batch 1 \(attempt 1\.1\)"):
         run_committer(tmp_path / "out")
     assert numbers(tmp_path / "out") == ALL
 
@@ -194,7 +194,7 @@ def test_a_state_that_is_older_than_the_folder_ends_the_run(tmp_path: Path) -> N
 def test_a_folder_has_one_writer(tmp_path: Path) -> None:
     run_committer(tmp_path / "out")
     (tmp_path / "out" / ".written-by.json").write_text('{"topology": "other", "component": "out"}')
-    with pytest.raises(ComponentError, match=r"is written by \{'topology': 'other', 'component': 'out'\}, and now by"):
+    with pytest.raises(ComponentError, match=r"belongs to \{'topology': 'other', 'component': 'out'\}, and"):
         run_committer(tmp_path / "out")
 
 
@@ -272,7 +272,7 @@ async def test_of_two_topologies_that_claim_a_new_folder_at_once_one_has_it(tmp_
 
     monkeypatch.setattr(committer, "_write_durably", meanwhile)
     try:
-        with pytest.raises(FatalError, match=r"is written by \{'topology': 'quick', 'component': 'out'\}, and now by"):
+        with pytest.raises(FatalError, match=r"belongs to \{'topology': 'quick', 'component': 'out'\}, and"):
             await slow.claim()
         await quick.claim()
     finally:

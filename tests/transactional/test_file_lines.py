@@ -85,7 +85,7 @@ def test_a_line_that_is_too_long_is_told_with_its_place(tmp_path: Path, tail: by
 def test_a_file_that_is_cut_off_while_it_is_read_is_told(tmp_path: Path) -> None:
     with opened(tmp_path, b"to\nbe\n" * 1_000) as file:
         (tmp_path / "file").write_bytes(b"to\n")
-        with pytest.raises(FatalError, match=r"file 'file' ends at offset 3, and had 6,000 bytes a moment ago"):
+        with pytest.raises(FatalError, match=r"file 'file' ends at offset 3, but had 6,000 bytes before"):
             read(file)
         with pytest.raises(FatalError, match="ends at offset 3"):
             list(same_lines(file, 0, 6_000))
@@ -131,7 +131,7 @@ def test_what_is_text_is_decoded_alike_in_one_piece_and_line_by_line(encoding: s
 @pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
 def test_what_is_no_text_is_told_with_its_place(encoding: str) -> None:
     data = b"to\nb\xff\n"
-    with pytest.raises(FatalError, match=rf"file 'log': the byte 0xff at offset 104 is no {encoding}"):
+    with pytest.raises(FatalError, match=rf"file 'log': the byte 0xff at offset 104 is not valid {encoding}"):
         LineFormat(("line",), encoding, "strict").rows(data, 100, "log")
     assert LineFormat(("line",), encoding, "replace").rows(data, 0, "log") == [("to",), ("b\ufffd",)]
     assert LineFormat(("line",), None, "strict").rows(data, 0, "log") == [(b"to",), (b"b\xff",)]
@@ -143,10 +143,10 @@ def test_what_is_no_text_is_told_with_its_place(encoding: str) -> None:
         (((), "utf-8", "strict"), r"the fields of a line are \(\)"),
         ((("lines",), "utf-8", "strict"), r"the fields of a line are \('lines',\)"),
         ((("line", "line"), "utf-8", "strict"), r"each once"),
-        ((("line",), "utf-9", "strict"), r"'utf-9' is no encoding"),
-        ((("line",), 8, "strict"), r"8 is no encoding"),
+        ((("line",), "utf-9", "strict"), r"'utf-9' is not a known encoding"),
+        ((("line",), 8, "strict"), r"8 is not a known encoding"),
         ((("line",), "utf-16", "strict"), r"lines of 'utf-16' do not end with the byte 0x0a"),
-        ((("line",), "base64", "strict"), r"'base64' is no encoding"),
+        ((("line",), "base64", "strict"), r"'base64' is not a known encoding"),
         ((("line",), "utf-8", "loose"), r"errors is 'loose'"),
         ((("line",), "utf-8", "xmlcharrefreplace"), r"errors is 'xmlcharrefreplace'"),
     ],

@@ -338,7 +338,7 @@ def test_a_folder_that_is_away_is_waited_for(tmp_path: Path, kind: Any, caplog: 
         await until(kept, lines)
 
     follow(kind(folder, forget_after_secs=10), script)
-    assert caplog.text.count("is away: its files are read when it is back") == 1
+    assert caplog.text.count("is missing. Its files are read when it is back") == 1
 
 
 @pytest.mark.guarantee("TX-9")
@@ -361,7 +361,7 @@ def test_what_is_gone_for_long_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_no_folder_ends_the_run_at_its_beginning(tmp_path: Path) -> None:
-    with pytest.raises(ComponentError, match=r"there is no folder '.*nowhere' to read files of"):
+    with pytest.raises(ComponentError, match=r"the input folder '.*nowhere' does not exist"):
         run_spout(FileTransactionalSpout(tmp_path / "nowhere"), Kept())
 
 

@@ -100,18 +100,18 @@ def test_rows_are_tuples_and_partitions_are_lists_of_them(data: Any, partitions:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("words", "word", 1), r"data\): it is 'words' \(str\)"),
-        ((["to", "be"], "word", 1), r"partition 0 is 'to', not a list of tuples"),
-        (([("to",), ["be"]], "word", 1), r"element 0 is the tuple \('to',\), and others are lists"),
-        (({"a": [["to"]]}, "word", 1), r"row 0 of partition 'a' is \['to'\], and the fields are \(word\)"),
-        (([("to", 1)], "word", 1), r"row 0 of partition 0 is \('to', 1\), and the fields are \(word\)"),
-        (({True: []}, "word", 1), r"True is no name of a partition"),
-        (({"": []}, "word", 1), r"'' is no name of a partition"),
-        (([], None, 1), r"without a stream 'default'"),
-        (([], {"late": "word"}, 1), r"without a stream 'default'"),
-        (([], "word", 0), r"MemoryTransactionalSpout\(take\) is 0"),
-        (([], "word", True), r"MemoryTransactionalSpout\(take\) is True"),
-        (([], "word", "5"), r"MemoryTransactionalSpout\(take\) is '5'"),
+        (("words", "word", 1), r"\(data\) must be a list of rows, not 'words' \(str\)"),
+        ((["to", "be"], "word", 1), r"partition 0 must be a list of rows, not 'to' \(str\)"),
+        (([("to",), ["be"]], "word", 1), r"element 0 is the row \('to',\), but other elements are partitions"),
+        (({"a": [["to"]]}, "word", 1), r"row 0 of partition 'a' must be a tuple of \(word\), not \['to'\] \(list\)"),
+        (([("to", 1)], "word", 1), r"row 0 of partition 0 must be a tuple of \(word\), not \('to', 1\) \(tuple\)"),
+        (({True: []}, "word", 1), r"a partition must be an int or a str that is not empty, not True \(bool\)"),
+        (({"": []}, "word", 1), r"a partition must be an int or a str that is not empty, not '' \(str\)"),
+        (([], None, 1), r"declare no stream 'default'"),
+        (([], {"late": "word"}, 1), r"declare no stream 'default'"),
+        (([], "word", 0), r"MemoryTransactionalSpout: take must be an integer of at least 1, not 0"),
+        (([], "word", True), r"MemoryTransactionalSpout: take must be an integer of at least 1, not True"),
+        (([], "word", "5"), r"MemoryTransactionalSpout: take must be an integer of at least 1, not '5'"),
     ],
 )
 def test_wrong_arguments_are_told(arguments: Any, text: str) -> None:
@@ -120,7 +120,7 @@ def test_wrong_arguments_are_told(arguments: Any, text: str) -> None:
 
 
 def test_an_opaque_spout_wants_a_dict() -> None:
-    with pytest.raises(UsageError, match="it is a list"):
+    with pytest.raises(UsageError, match=r"must be a dict, not \[\('a',\)\] \(list\)"):
         MemoryOpaqueSpout([("a",)], "word", 1)  # type: ignore[arg-type]
 
 

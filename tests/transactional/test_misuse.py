@@ -166,7 +166,7 @@ class _Spout(TransactionalSpout[Any]):
 
 @pytest.mark.guarantee("TX-7")
 def test_metadata_that_cannot_be_kept_ends_the_run() -> None:
-    with pytest.raises(ComponentError, match=r"Coordinates.initialize_transaction\(\) gave metadata that cannot be kept: .*object"):
+    with pytest.raises(ComponentError, match=r"Coordinates.initialize_transaction\(\) returned metadata that cannot be stored: .*object"):
         run_batches(summing(_Spout(metadata=object()), Store()))
 
     class Odd(Partitions):
@@ -175,7 +175,7 @@ def test_metadata_that_cannot_be_kept_ends_the_run() -> None:
             emitter.emit_partition_batch_new = lambda attempt, collector, partition, previous: object()  # type: ignore[method-assign]
             return emitter
 
-    with pytest.raises(ComponentError, match="metadata that cannot be kept"):
+    with pytest.raises(ComponentError, match="metadata that cannot be stored"):
         run_batches(summing(Odd({"a": [1]}), Store()))
 
 

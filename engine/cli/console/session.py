@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from engine.cancellation import aio_task_error
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.interrupts import STOPPED, Interrupts
 from engine.cli.console.leftovers import BoundedRunner
@@ -184,7 +185,7 @@ class TerminalSession(Generic[_S]):
 
     def _finish(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
-        error = None if task.cancelled() else task.exception()
+        error = aio_task_error(task)
         if error is not None and not isinstance(error, EngineError):  # `completed` also raises the error that ends a run
             _LOGGER.error("the view failed, and shows nothing more", exc_info=error)
 

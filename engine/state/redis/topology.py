@@ -8,13 +8,12 @@ from typing import Any, Final
 
 from engine.errors import StateError, StateUnavailable
 from engine.randomness import RunRandom
+from engine.state.checksums import BARE, FORMAT, MIXED, parse_format
 from engine.state.redis.link import Overtaken, RedisLink
 from engine.state.redis.names import KeyNames
 from engine.state.redis.scripts import CLAIM, RELEASE, RENEW, Arg, Script
 from engine.state.standby import process_name
 
-BARE, MIXED, FORMAT = 1, 2, 3
-"""Formats of the keys, stored under a key of their own. BARE: no checksums. MIXED: only newer data has them. FORMAT: all data has them."""
 CLAIM_TRIES: Final = 10
 LOGGER: Final = logging.getLogger("engine.state")
 
@@ -59,16 +58,7 @@ class RedisTopology:
         stored = await self.link.command("GET", self.names.format)
         if stored is None:
             return False
-        if not stored.isdigit():
-            raise StateError(
-                f"{self.link}: {self.names.format} was not written by the engine: {stored[:40]!r}", hint="Choose another ?prefix=."
-            )
-        self._format = int(stored)
-        if self._format > FORMAT:
-            raise StateError(
-                f"{self.link}: the state was written by a newer version of the engine (format {self._format}; this one knows {FORMAT})",
-                hint="Install that version; nothing was changed.",
-            )
+        self._format = parse_format(stored, f"{self.link}: {self.names.format}", hint="Choose another ?prefix=.")
         return True
 
     @property

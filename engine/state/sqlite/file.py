@@ -264,7 +264,7 @@ def format_in(connection: sqlite3.Connection, path: Path, schema: Schema = STATE
     if version > schema.format:
         raise StateError(
             f"{str(path)!r} was written by a newer version of the engine (format {version}; this one knows {schema.format})",
-            hint="Install that version; nothing was changed.",
+            hint="Install that version. Nothing was changed.",
         )
     if version < 1:
         raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: format {version}", hint=RESTORE)
@@ -321,7 +321,7 @@ class FileLock:
         return taken
 
     def release(self) -> None:
-        """Give it back; without effect where it was not taken."""
+        """Release the lock. No effect if it is not taken."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

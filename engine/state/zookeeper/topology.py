@@ -10,13 +10,12 @@ from typing import Final
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
-from engine.errors import StateError, StateUnavailable
+from engine.errors import StateUnavailable
+from engine.state.checksums import BARE, FORMAT, MIXED, parse_format
 from engine.state.standby import process_name
 from engine.state.zookeeper.link import ZooKeeperLink, call_in_loop
 from engine.state.zookeeper.names import NodePaths
 
-BARE, MIXED, FORMAT = 1, 2, 3
-"""Formats of the nodes, stored in the topology's own. BARE: no checksums. MIXED: only newer data has them. FORMAT: all data has them."""
 TRIES: Final = 20
 PAUSE_SECS: Final = 0.5
 """Pause between two attempts of a standby process, while ZooKeeper cannot be reached."""
@@ -39,17 +38,7 @@ class ZooKeeperTopology:
             stored, _ = await self.link.get(self.paths.topology)
         except NoNodeError:
             return False
-        if not stored.isdigit():
-            raise StateError(
-                f"{self.link}: {self.paths.topology} was not written by the engine: {stored[:40]!r}",
-                hint="Choose another path in the zookeeper:// URL.",
-            )
-        self._format = int(stored)
-        if self._format > FORMAT:
-            raise StateError(
-                f"{self.link}: the state was written by a newer version of the engine (format {self._format}; this one knows {FORMAT})",
-                hint="Install that version; nothing was changed.",
-            )
+        self._format = parse_format(stored, f"{self.link}: {self.paths.topology}", hint="Choose another path in the zookeeper:// URL.")
         return True
 
     @property

@@ -17,7 +17,7 @@ from engine.transactional.batch_bolt import Committer
 from engine.transactional.files.output_files import OWNER, OutputName, name_of, superseded
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-_LATER_START: Final = "this process has been taken over, or the state of its coordinator was set back"
+_LATER_START: Final = "this process has been taken over, or the state of its coordinator was restored from an older copy"
 
 
 def as_json(tup: Tuple) -> str:
@@ -51,7 +51,7 @@ class FileCommitter:
         """Return a new committer."""
         given: object = self.suffix
         if not isinstance(given, str) or "/" in given or not (given == "" or given.startswith(".")) or given.endswith(".tmp"):
-            raise UsageError(f"FileCommitter(suffix) is {given!r}", hint='Such as ".jsonl", or "".')
+            raise UsageError(f"FileCommitter(suffix) is {given!r}", hint='Use a file ending, for example ".jsonl", or "".')
         folder: object = self.folder
         if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
             raise UsageError(f"FileCommitter(folder) is {folder!r}", hint="Name the folder to write to.")
@@ -142,15 +142,15 @@ class OpenFolder:
             with open(owner, "rb") as file:
                 written_by: Any = json.load(file)
         except ValueError:
-            written_by = "nobody knows whom"
+            written_by = "an unknown committer"
         except OSError as error:
             raise FatalError(
                 f"the folder {self._path!r} cannot be written to: {error.strerror}", hint="Name a folder that can be made, or written to."
             ) from error
         if written_by != self._owner:
             raise FatalError(
-                f"the folder {self._path!r} is written by {written_by}, and now by {self._owner}",
-                hint=f"Give each committer a folder of its own. If the other one is no more, take its files away, with {OWNER!r}.",
+                f"the folder {self._path!r} belongs to {written_by}, and {self._owner} may not write to it",
+                hint=f"Use another folder. If the other committer no longer exists, remove its files and {OWNER!r}.",
             )
 
     def _write(self, attempt: TransactionAttempt, name: OutputName, lines: list[bytes]) -> None:
@@ -168,7 +168,7 @@ class OpenFolder:
             self._remove_superseded(attempt, name)
         except OSError as error:
             what = f"file {path!r} cannot be written: {error.strerror}"
-            raise StateUnavailable(what, hint="The batch is tried again until it can; nothing of it is visible.") from error
+            raise StateUnavailable(what, hint="Check the disk. The batch is retried, and no part of it is visible until then.") from error
 
     def _names(self) -> list[tuple[OutputName, bool]]:
         return [name for text in os.listdir(self._path) if (name := name_of(text)) is not None]
@@ -178,10 +178,10 @@ class OpenFolder:
         written = max((TransactionAttempt(*name[:2]) for name, is_draft in self._names() if not is_draft), default=attempt)
         if written > attempt:
             raise FatalError(
-                f"the folder {self._path!r} has the output of batch {written}, and this is batch {attempt}: "
-                f"{_LATER_START if written.epoch > attempt.epoch else 'what the coordinator has stored does not reach so far'}",
-                hint="If another process runs the topology, nothing is lost: that one goes on. If none does, restore the coordinator's "
-                "newest state (state_provider), or begin with an empty folder.",
+                f"the folder {self._path!r} has the output of batch {written}, which is later than batch {attempt}: "
+                f"{_LATER_START if written.epoch > attempt.epoch else 'the state of the coordinator is older than the folder'}",
+                hint="If another process runs the topology, nothing is lost, because that process continues. Otherwise restore the newest "
+                "state of the coordinator (state_provider), or begin with an empty folder.",
             )
 
     def _remove_superseded(self, attempt: TransactionAttempt, name: OutputName) -> None:

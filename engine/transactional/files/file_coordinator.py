@@ -58,7 +58,7 @@ class FileCoordinator(PartitionedCoordinator):
 
     def open(self) -> None:
         if not self._reading.folder.exists():
-            raise FatalError(f"there is no folder {self._reading.folder.path!r} to read files of", hint="Make it, or name another one.")
+            raise FatalError(f"the input folder {self._reading.folder.path!r} does not exist", hint="Create it, or use another path.")
 
     # Batches
 
@@ -74,7 +74,7 @@ class FileCoordinator(PartitionedCoordinator):
             await self._match(await self._reading.folder.look(), _positions_of(self.positions))
         elif not self._was_missing:
             self._was_missing = True
-            LOGGER.warning("the folder %r is away: its files are read when it is back", self._reading.folder.path)
+            LOGGER.warning("the input folder %r is missing. Its files are read when it is back", self._reading.folder.path)
         now = self.context.clock.now()
         self._look_at = now + max(LOOK_EVERY_SECS, (now - began) * LOOK_SHARE)
         if self._fill_places():
@@ -186,7 +186,7 @@ class FileCoordinator(PartitionedCoordinator):
                 self._sizes[partition] = known.found.size
                 unread = known.found.size - (positions[partition].end if partition in positions else 0)
                 if unread > 0:
-                    LOGGER.warning("the file %r is away, and %s of its bytes are not read", known.found.path, f"{unread:,}")
+                    LOGGER.warning("the file %r is missing, and %s of its bytes are not read", known.found.path, f"{unread:,}")
         now = self.context.clock.now()
         since = {partition: self._away_since.get(partition, now) for partition in (*positions, *self._sizes) if partition not in named}
         earliest = now - self._reading.forget_after_secs

@@ -61,8 +61,8 @@ class Folder:
             other = files.get(found.inode)
             if other is not None and other.device != found.device:
                 raise FatalError(
-                    f"{other.path!r} and {found.path!r} in {self.path!r} are files of two file systems with the same number, {found.inode}",
-                    hint="Read one file system by each spout.",
+                    f"{other.path!r} and {found.path!r} in {self.path!r} have the same inode number {found.inode} on two file systems",
+                    hint="Use one spout for each file system.",
                 )
             if other is None or found.path < other.path:
                 files[found.inode] = found

@@ -104,7 +104,7 @@ def _one_line(file: OpenFile, offset: int, data: bytes, end: int, longest: int) 
         if length - pieces[-1].endswith(b"\n") > longest:
             raise FatalError(
                 f"file {file.path!r}: the line at offset {offset:,} has more than {longest:,} bytes",
-                hint="Raise max_line_bytes, if it is a line.",
+                hint="Raise max_line_bytes, or check that this is a text file.",
             )
     return b"".join(pieces)
 
@@ -113,8 +113,8 @@ def _read(file: OpenFile, offset: int, count: int) -> bytes:
     data = file.read(offset, count)
     if len(data) < count:
         raise FatalError(
-            f"file {file.path!r} ends at offset {offset + len(data):,}, and had {offset + count:,} bytes a moment ago: it was cut off",
-            hint="Rotate it by renaming it (logrotate: `create`, not `copytruncate`): what is cut off can be read by nobody.",
+            f"file {file.path!r} ends at offset {offset + len(data):,}, but had {offset + count:,} bytes before: it was truncated",
+            hint="Rotate files by renaming (logrotate: `create`, not `copytruncate`). Truncated bytes are lost.",
         )
     return data
 
@@ -137,7 +137,7 @@ class LineFormat:
         """fields: names out of FIELDS. encoding: None for bytes. errors: as in `bytes.decode`. Raises UsageError."""
         self.fields = tuple([fields] if isinstance(fields, str) else fields)
         if not self.fields or len(set(self.fields)) != len(self.fields) or not set(self.fields) <= set(FIELDS):
-            raise UsageError(f"the fields of a line are {fields!r}", hint=f"Take one or more of {', '.join(map(repr, FIELDS))}, each once.")
+            raise UsageError(f"the fields of a line are {fields!r}", hint=f"Use one or more of {', '.join(map(repr, FIELDS))}, each once.")
         self._encoding = None if encoding is None else _checked_encoding(encoding)
         self._errors = errors
         if encoding is not None:
@@ -176,9 +176,8 @@ class LineFormat:
             return data.decode(self._encoding, self._errors)
         except UnicodeDecodeError as error:
             raise FatalError(
-                f"file {name!r}: the byte 0x{data[error.start]:02x} at offset {offset + error.start:,} is no {self._encoding}",
-                hint='Say how it is encoded, encoding="latin-1", or what becomes of such bytes, errors="replace"; or take lines as bytes, '
-                "encoding=None.",
+                f"file {name!r}: the byte 0x{data[error.start]:02x} at offset {offset + error.start:,} is not valid {self._encoding}",
+                hint='Set the encoding, for example encoding="latin-1", or errors="replace". With encoding=None lines are bytes.',
             ) from None
 
 
@@ -187,7 +186,9 @@ def _checked_encoding(encoding: str) -> str:
         name = codecs.lookup(encoding).name
         newline = "\n".encode(name)
     except (LookupError, TypeError):
-        raise UsageError(f"{encoding!r} is no encoding", hint='Such as "utf-8" or "latin-1"; None: lines are bytes.') from None
+        raise UsageError(
+            f"{encoding!r} is not a known encoding", hint='Use for example "utf-8" or "latin-1". With None lines are bytes.'
+        ) from None
     if newline != b"\n":
         raise UsageError(
             f"lines of {encoding!r} do not end with the byte 0x0a", hint="Take lines as bytes, encoding=None, or convert the files."
@@ -200,4 +201,4 @@ def _check_errors(errors: str) -> None:
         with contextlib.suppress(UnicodeDecodeError):
             b"\xff".decode("ascii", errors)
     except (LookupError, TypeError):
-        raise UsageError(f"errors is {errors!r}", hint='Such as "strict", "replace" or "surrogateescape".') from None
+        raise UsageError(f"errors is {errors!r}", hint='Use for example "strict", "replace" or "surrogateescape".') from None

@@ -41,8 +41,8 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
         )
     if 0 < stored.txid < attempt.txid - 1:
         raise ValuesMismatch(
-            f"{writer.where} has transactions up to {stored.txid}, and this is {attempt}: those between are not in it",
-            hint="Was the map restored from an older copy? Restore the newest. A committer calls update() for each batch, empty ones too.",
+            f"{writer.where} has transactions up to {stored.txid}, and this is {attempt}: the transactions in between are missing",
+            hint="If the map was restored, restore the newest copy. A committer must call update() for each batch, also an empty one.",
         )
     if fence.is_undoing or (fence.kind == "opaque" and attempt.txid == stored.txid and attempt != stored):
         return WriteStep.UNDO
@@ -79,4 +79,6 @@ def vanished(where: str) -> ValuesMismatch:
 
 def updated_twice(where: str, attempt: TransactionAttempt) -> UsageError:
     """Return the error for a second update in one attempt."""
-    return UsageError(f"{where}: {attempt} called update() twice", hint="Put all keys of the batch into one call; use two maps for two.")
+    return UsageError(
+        f"{where}: {attempt} called update() twice", hint="Put all keys of a batch into one call. For two calls use two maps."
+    )

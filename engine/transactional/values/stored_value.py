@@ -30,9 +30,9 @@ def older_transaction(where: str, attempt: TransactionAttempt, stored: Transacti
     if stored.epoch > attempt.epoch:
         return _taken_over(where, attempt, stored)
     return ValuesMismatch(
-        f"{where} holds transaction {stored.txid}, and this is {attempt}: what the coordinator has stored does not reach so far",
-        hint="Its state was lost or set back, or is another one: look at state_provider (memory:// forgets at the end of a run). "
-        "Go on with the newest state, or give the map a new name.",
+        f"{where} has transaction {stored.txid}, which is later than {attempt}: the state of the coordinator is older than the map",
+        hint="Its state was lost or restored, or belongs to another store: check state_provider (memory:// forgets at the end of a run). "
+        "Continue with the newest state, or give the map a new name.",
     )
 
 
@@ -43,7 +43,7 @@ def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -
         return _taken_over(where, attempt, later)
     return StateFenced(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}) has",
-        hint="Where no other process runs this topology, this is harmless: the batch was replayed meanwhile.",
+        hint="If no other process runs this topology, this is harmless, because the batch was replayed meanwhile.",
     )
 
 
@@ -51,9 +51,9 @@ def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttem
     """Return the error for a later epoch. Its process may run now, or may have run before the state was reset."""
     return ValuesTakenOver(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later start of the topology, "
-        "has. This process has been taken over, or the state of its coordinator was set back",
-        hint="Where another process runs the topology, nothing is lost: that one goes on. Where none does, give the coordinator its newest "
-        "state back, or give the map a new name.",
+        "has. This process has been taken over, or the state of its coordinator was restored from an older copy",
+        hint="If another process runs the topology, nothing is lost, because that process continues. Otherwise restore the newest state of "
+        "the coordinator, or give the map a new name.",
     )
 
 

@@ -13,7 +13,7 @@ from engine.api.fields import short_repr
 from engine.errors import StateError, StateUnavailable, UsageError
 from engine.names import did_you_mean
 from engine.state.memory import MemoryTable, MemoryValueStore
-from engine.state.providers import sqlite_path
+from engine.state.providers import client_import, sqlite_path
 from engine.state.values import ValuesMismatch, ValueStore
 from engine.transactional.values.open_values import OpenValues, ValuesReader
 
@@ -25,6 +25,9 @@ class ValueMap(ABC):
     """A map of values in a database: a Resource, which `self.resources.opened` opens for a task."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     async def open(self, context: TaskContext) -> OpenValues[Any, Any]:
         """Open the map for a task. The engine calls it.
@@ -63,9 +66,6 @@ class MemoryValues(ValueMap):
     name: str = "values"
     _table: MemoryTable = field(default_factory=MemoryTable, repr=False)
 
-    def __post_init__(self) -> None:
-        check_name(self.name)
-
     async def store(self, *, make: bool) -> ValueStore:
         return MemoryValueStore(self._table)
 
@@ -81,9 +81,9 @@ class SqliteValues(ValueMap):
     name: str
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        super().__post_init__()
         if "\0" in str(self.path):
-            raise UsageError(f"{str(self.path)!r} is no path of a file", hint="Take a path without zeros.")
+            raise UsageError(f"{str(self.path)!r} is not a file path", hint="Remove the NUL characters.")
 
     async def store(self, *, make: bool) -> ValueStore:
         from engine.state.sqlite.values import check_there, sqlite_store  # imports the database client on first use
@@ -104,14 +104,9 @@ class RedisValues(ValueMap):
     url: str = field(repr=False)
     name: str
 
-    def __post_init__(self) -> None:
-        check_name(self.name)
-
     async def store(self, *, make: bool) -> ValueStore:
-        try:
+        with client_import("redis", "RedisValues needs the client of Redis"):
             from engine.state.redis.values import redis_store
-        except ModuleNotFoundError as error:
-            raise _missing("redis", "RedisValues needs the client of Redis, which is not installed", error) from error
         return await redis_store(self.url, self.name)
 
     def __str__(self) -> str:
@@ -128,14 +123,9 @@ class PostgresValues(ValueMap):
     url: str = field(repr=False)
     name: str
 
-    def __post_init__(self) -> None:
-        check_name(self.name)
-
     async def store(self, *, make: bool) -> ValueStore:
-        try:
+        with client_import("asyncpg", "PostgresValues needs asyncpg", extra="postgres"):
             from engine.state.postgres.values import postgres_store
-        except ModuleNotFoundError as error:
-            raise _missing("asyncpg", "PostgresValues needs asyncpg, which is not installed", error, extra="postgres") from error
         return await postgres_store(self.url, self.name, make=make)
 
     def __str__(self) -> str:
@@ -161,7 +151,7 @@ def values_at(url: str, name: str) -> ValueMap:
     if scheme in ("postgresql", "postgres"):
         return PostgresValues(url, name)
     close = did_you_mean(scheme, ["memory", "sqlite", "redis", "rediss", "postgresql"])
-    raise StateError(f"values cannot be kept at {scheme}://", hint=f"{close} They can at {EXAMPLES}.".strip())
+    raise StateError(f"there is no map of values at {scheme}:// URLs", hint=f"{close} Use {EXAMPLES}.".strip())
 
 
 def check_name(name: object) -> None:
@@ -171,8 +161,8 @@ def check_name(name: object) -> None:
         if plain.isalnum() and not name.lower().startswith(("sqlite", "stormcell", "pg_")):
             return
     raise UsageError(
-        f"{short_repr(name)} is no name of a map of values",
-        hint=f"Take up to {LONGEST_NAME} letters, digits, _ and -, the first a letter; not sqlite…, stormcell… or pg_….",
+        f"{short_repr(name)} is not a valid name of a map of values",
+        hint=f"Use up to {LONGEST_NAME} letters, digits, _ and -. Begin with a letter, but not with sqlite, stormcell or pg_.",
     )
 
 
@@ -184,9 +174,3 @@ def _shown(url: str) -> str:
     except ValueError:
         return "a URL that is not clear"
     return f"{parts.scheme}://{host}{parts.path}"
-
-
-def _missing(package: str, text: str, error: ModuleNotFoundError, extra: str | None = None) -> Exception:
-    if (error.name or "").partition(".")[0] != package:
-        return error
-    return StateError(text, hint=f"pip install 'stormcell[{extra or package}]'")

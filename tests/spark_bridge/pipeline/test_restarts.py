@@ -1,21 +1,11 @@
 """Number and pauses of restarts."""
 
-from spark_bridge.pipeline.restarts import MAX_PAUSE_SECS, Restarts, next_to_start
+from spark_bridge.pipeline.restarts import Restarts, next_to_start
 
 
 def test_pauses_grow_up_to_a_bound() -> None:
     restarts = Restarts(most=8)
-    assert [restarts.pause_after("passing") for _ in range(9)] == [
-        1,
-        2,
-        4,
-        8,
-        16,
-        MAX_PAUSE_SECS,
-        MAX_PAUSE_SECS,
-        MAX_PAUSE_SECS,
-        None,
-    ]
+    assert [restarts.pause_after("passing") for _ in range(9)] == [1, 2, 4, 8, 16, 30, 30, 30, None]
 
 
 def test_an_error_of_the_users_code_is_tried_once_more() -> None:

@@ -94,7 +94,7 @@ def test_folders_of_settings_cannot_be_part_of_one(
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     assert run_command_line(["prepare"]) == 1
     said = capsys.readouterr().err
-    assert f"{str(tmp_path / 'conf')!r} has files" in said
+    assert f"the settings folder {str(tmp_path / 'conf')!r}" in said
     assert "SPARK_CONF_DIR" in said
     assert not cache.exists()
 

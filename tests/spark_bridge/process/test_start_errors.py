@@ -1,5 +1,6 @@
 """Errors of the start: one error with its fix, without a wait for the JVM (SP-5)."""
 
+import asyncio
 import socket
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from engine.errors import ConfigError, FatalError
 from spark_bridge.process import SparkChild, SparkConfig, SparkMissing, SparkUnavailable, pickling
 from spark_bridge.process.child.diagnosis import explain_start_error
-from spark_bridge.process.spark_child import FIRST_BACKOFF_SECS
+from spark_bridge.process.spark_process import SparkProcess
 
 pytestmark = pytest.mark.guarantee("SP-5")
 
@@ -95,7 +96,15 @@ async def test_a_start_that_fails_again_waits_before_the_next() -> None:
             await child.call(lambda spark, call: None)
     assert child._failures == 2
     assert child._not_before > 0
-    assert FIRST_BACKOFF_SECS > 0
+    await child.close()
+
+
+async def test_the_pause_before_a_start_doubles_with_each_failure() -> None:
+    child, loop, pauses = SparkChild(SparkConfig()), asyncio.get_running_loop(), []
+    for _ in range(8):
+        child._note_failure(SparkProcess(child.config, "", child._pool))
+        pauses.append(child._not_before - loop.time())
+    assert pauses == pytest.approx([0, 1, 2, 4, 8, 16, 30, 30], abs=0.5)
     await child.close()
 
 

@@ -114,8 +114,8 @@ def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_
     with pytest.raises(ComponentError, match="of a later start of the topology, has") as caught:
         run(5)
 
-    assert "was set back" in str(caught.value)
-    assert "newest state back" in str(caught.value.hint)
+    assert "was restored from an older copy" in str(caught.value)
+    assert "restore the newest state" in str(caught.value.hint)
 
 
 def test_only_a_later_run_is_the_end_of_this_one() -> None:

@@ -97,7 +97,7 @@ async def test_an_older_txid_is_an_error(new_map: NewMap, kind: Any) -> None:
             await values.update(attempt(txid, txid), {"a": 1}, add, kind=kind)
     async with opened(words) as values:
         for number in (1, 99):
-            with pytest.raises(ValuesMismatch, match="what the coordinator has stored does not reach so far") as caught:
+            with pytest.raises(ValuesMismatch, match="the state of the coordinator is older than the map") as caught:
                 await values.update(attempt(2, number), {"a": 1}, add, kind=kind)
             assert isinstance(caught.value, FatalError)
     assert await stored(words) == {"a": 3}
@@ -116,7 +116,7 @@ async def test_who_was_paused_and_overtaken_is_told_so_however_far_the_other_one
         with pytest.raises(StateFenced, match="This process has been taken over") as caught:
             await paused.update(attempt(2, 2**32 + 2), {"a": 1}, add, kind=kind)
         assert isinstance(caught.value, FatalError)
-        assert "that one goes on" in (caught.value.hint or "")
+        assert "that process continues" in (caught.value.hint or "")
     assert await stored(words) == {"a": 2 + behind}
 
 
@@ -124,7 +124,7 @@ async def test_who_was_paused_and_overtaken_is_told_so_however_far_the_other_one
 async def test_a_gap_between_txids_is_an_error(new_map: NewMap, kind: Any) -> None:
     async with opened(new_map("words")) as values:
         await values.update(attempt(5, 1), {"a": 1}, add, kind=kind)
-        with pytest.raises(ValuesMismatch, match=r"up to 5, and this is 7 .*: those between are not in it"):
+        with pytest.raises(ValuesMismatch, match=r"up to 5, and this is 7 .*: the transactions in between are missing"):
             await values.update(attempt(7, 2), {"a": 1}, add, kind=kind)
 
 

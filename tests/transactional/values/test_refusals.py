@@ -36,7 +36,7 @@ def test_a_name_that_not_every_database_takes_is_refused(name: Any) -> None:
         lambda it: RedisValues("redis://h", it),
         lambda it: PostgresValues("", it),
     ):
-        with pytest.raises(UsageError, match="is no name of a map"):
+        with pytest.raises(UsageError, match="is not a valid name of a map"):
             make(name)
 
 

@@ -132,7 +132,7 @@ async def test_a_run_whose_coordinator_begins_anew_ends_with_what_to_do(new_map:
         return builder.build()
 
     await completed(topology())
-    with pytest.raises(engine.ComponentError, match="what the coordinator has stored does not reach so far"):
+    with pytest.raises(engine.ComponentError, match="the state of the coordinator is older than the map"):
         await completed(topology())
     assert await stored(new_map("words")) == COUNTS
 

@@ -45,7 +45,7 @@ def test_a_transactional_value_counts_each_txid_once(history: list[Batch]) -> No
 @pytest.mark.guarantee("TX-8")
 @pytest.mark.parametrize("value", [TransactionalValue(5, 1), OpaqueValue(5, 9, 1, 0)])
 def test_an_older_txid_is_an_error_that_says_what_to_do(value: TransactionalValue[int] | OpaqueValue[int]) -> None:
-    with pytest.raises(ValuesMismatch, match="what the coordinator has stored does not reach so far") as caught:
+    with pytest.raises(ValuesMismatch, match="the state of the coordinator is older than the map") as caught:
         value.put(TransactionAttempt(4, 99), 7)
     assert isinstance(caught.value, FatalError)
     assert "memory://" in (caught.value.hint or "")

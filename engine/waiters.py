@@ -1,0 +1,28 @@
+"""`Waiters`: coroutines that wait for the next change of an object."""
+
+import asyncio
+
+
+class Waiters:
+    """Coroutines that wait for the next change, on one event loop. Each of them then checks its own condition.
+
+    As `asyncio.Condition`; differs: there is no lock, because everything runs on the loop's thread, and `wake_all` may be called anywhere.
+    """
+
+    __slots__ = ("_futures",)
+
+    def __init__(self) -> None:
+        self._futures: list[asyncio.Future[None]] = []
+
+    async def wait(self) -> None:
+        """Wait for the next `wake_all`."""
+        future = asyncio.get_running_loop().create_future()
+        self._futures.append(future)
+        await future
+
+    def wake_all(self) -> None:
+        """Wake all coroutines that wait now."""
+        futures, self._futures = self._futures, []
+        for future in futures:
+            if not future.done():
+                future.set_result(None)
