@@ -3,9 +3,6 @@
 import asyncio
 import secrets
 import signal
-import subprocess
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,6 +12,7 @@ import pytest
 from engine.state import provider_of
 from engine.transactional.transactional_state import LEDGER, record_of
 from tests.integration.standing_by import BATCHES, TOTAL, values_in
+from tests.kills.forks import ForkedProgram, start_forked
 from tests.servers.process import HOST
 
 pytestmark = [pytest.mark.deep, pytest.mark.guarantee("TX-9", "CP-8")]
@@ -27,23 +25,21 @@ FENCED = ("another process has taken this topology over", "This process has been
 class Running:
     """A process of the program, and what it has said."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: ForkedProgram) -> None:
         self.process = process
         self.said = ""
 
     async def says(self, text: str) -> None:
         """Wait until it has said something."""
-        assert self.process.stderr is not None
         while text not in self.said:
-            line = await asyncio.wait_for(self.process.stderr.readline(), SECS)
+            line = await asyncio.wait_for(self.process.stdout.readline(), SECS)
             assert line, f"it ended, and said\n{self.said}"
             self.said += line.decode()
 
     async def ends(self) -> int:
         """Wait for its end; return its exit status."""
-        assert self.process.stderr is not None
         async with asyncio.timeout(SECS):
-            async for line in self.process.stderr:
+            async for line in self.process.stdout:
                 self.said += line.decode()
         return await asyncio.wait_for(self.process.wait(), SECS)
 
@@ -113,14 +109,12 @@ async def scene(url: str, values_url: str, tmp_path: Path) -> AsyncIterator[Scen
 
 @asynccontextmanager
 async def _process(*arguments: str) -> AsyncIterator[Running]:
-    command = (sys.executable, "-m", "tests.integration.standing_by", *arguments)
-    process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
+    process = await start_forked("tests.integration.standing_by", *arguments)
     try:
         yield Running(process)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.kill()
+        await process.close()
 
 
 async def test_who_stands_by_goes_on_with_the_transactions_of_one_that_is_killed(scene: Scene) -> None:
