@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from tests.servers.cache import cache_folder, made_once
-from tests.servers.maven import jars, why_no_jars, why_no_java
+from tests.servers.maven import jar_folder, jars, why_no_jars, why_no_java
 from tests.servers.process import HOST
 
 NAME: Final = "spark-jars"
@@ -49,21 +50,27 @@ def jvm_options() -> str:
 
 
 def prepare() -> None:
-    """Put the jars and the archive of Spark's classes into the cache. Does nothing if they cannot be had."""
+    """Put the jars, the home and the archive of its classes into the cache. Does nothing if they cannot be had."""
     if why_not() is None:
+        why_no_delta()
+        why_no_jdbc()
         set_environment()
         from spark_bridge.process import archive_builder
         from spark_bridge.process.child.class_archive import archive_path
 
         if not archive_path().exists():
-            archive_builder.build_archive()
-        why_no_delta()
-        why_no_jdbc()
+            with patch.object(archive_builder, "_PROGRAM", "tests.servers.spark_classes"):
+                archive_builder.build_archive()
 
 
 def delta_jars() -> list[Path]:
     """Return the jars of Delta Lake, or nothing if they cannot be had."""
     return jars(NAME, DELTA, alone=True) if why_no_delta() is None else []
+
+
+def fetched_delta_jars() -> list[Path]:
+    """Return the jars of Delta Lake for this Spark, or nothing if nobody has fetched them yet. Starts no other program."""
+    return sorted(jar_folder(NAME, DELTA).glob("*.jar")) if spark_version().startswith(f"{DELTA_SPARK}.") else []
 
 
 def jdbc_jars() -> list[Path]:
@@ -77,22 +84,22 @@ def spark_version() -> str:
 
 
 def spark_home() -> Path:
-    """Return a home of Spark: pyspark's `bin` and `jars`, and pyspark as a folder instead of a zip.
+    """Return a home of Spark: pyspark's `bin`, its jars and those of Delta Lake, and pyspark as a folder instead of a zip.
 
     `$SPARK_HOME/python/lib/pyspark.zip` is the first entry of the path of each Python process that Spark starts. Python compiles all that
     it imports from a zip: 0.8 s of CPU for each of some hundred processes. The installed folder has compiled files.
+    Delta Lake is among the jars, because the archive of classes has classes of Spark's class path only.
     """
-    installed = _package_folder("pyspark")
-    name = f"spark-home-{spark_version()}-{hashlib.sha256(str(installed).encode()).hexdigest()[:16]}"
-    return made_once(cache_folder() / name, _make_home)
+    installed, delta = _package_folder("pyspark"), fetched_delta_jars()
+    parts = hashlib.sha256("\0".join(map(str, (installed, *delta))).encode()).hexdigest()[:16]
+    return made_once(cache_folder() / f"spark-home-{spark_version()}-{parts}", lambda home: _make_home(home, installed, delta))
 
 
-def _make_home(home: Path) -> None:
-    installed = _package_folder("pyspark")
-    home.mkdir()
-    for path in installed.iterdir():
-        if path.name != "python":
-            (home / path.name).symlink_to(path)
+def _make_home(home: Path, installed: Path, delta: list[Path]) -> None:
+    (home / "jars").mkdir(parents=True)
+    (home / "bin").symlink_to(installed / "bin")
+    for jar in (*(installed / "jars").glob("*.jar"), *delta):
+        (home / "jars" / jar.name).symlink_to(jar)
     for path in (installed / "python" / "lib").glob("*.zip"):
         package = path.name.partition("-")[0].removesuffix(".zip")  # py4j-0.10.9.9-src.zip has the package py4j
         folder = home / "python" / "lib" / path.name

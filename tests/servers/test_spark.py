@@ -11,7 +11,6 @@ import pytest
 from tests.servers.keeper import descendants
 from tests.servers.process import accepts
 from tests.servers.spark_cluster import DRIVER_SETTINGS, SparkCluster
-from tests.servers.spark_connect_server import SparkConnectServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,10 +94,3 @@ def test_a_cluster_ends_with_all_that_it_started(own_spark_cluster: SparkCluster
 
 def test_a_connect_server_serves_clients(spark_connect: str) -> None:
     assert said_by(REMOTE, spark_connect) == "10"
-
-
-def test_a_connect_server_is_started_again_on_its_port(own_spark_connect: SparkConnectServer) -> None:
-    own_spark_connect.kill()
-    assert not accepts(own_spark_connect.port)
-    own_spark_connect.start()
-    assert said_by(REMOTE, own_spark_connect.remote) == "10"

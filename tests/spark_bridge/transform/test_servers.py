@@ -10,6 +10,7 @@ from engine.runtime.run import Run
 from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.process.spark_child import hold
 from tests.patience import PATIENCE_SECS
+from tests.servers.process import accepts
 from tests.servers.spark_cluster import DRIVER_SETTINGS
 from tests.servers.spark_connect_server import SparkConnectServer
 from tests.spark_bridge.spark_fixtures import until
@@ -80,6 +81,7 @@ async def test_the_connect_server_dies_in_a_batch(own_spark_connect: SparkConnec
     async def kill(running: Run) -> None:
         await there(begun)
         own_spark_connect.kill()
+        assert not accepts(own_spark_connect.port)
         await asyncio.to_thread(own_spark_connect.start)
 
     played = await run_transform(tmp_path, stay_the_first_time, config=SparkConfig(master=own_spark_connect.remote), during=kill)
