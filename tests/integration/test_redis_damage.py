@@ -55,7 +55,7 @@ def damage(client: Any, random: Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(DAMAGES))
-def test_a_damaged_value_gives_what_was_written_or_an_error(
+def test_a_damaged_value_is_read_as_written_or_refused(
     seed: int, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(write_words(url))
@@ -82,7 +82,7 @@ def test_a_row_in_another_key_group_is_refused(server: RedisServer, url: str) ->
         asyncio.run(found_by_looking(url, "counts"))
 
 
-def test_an_epoch_that_was_changed_is_refused(server: RedisServer, url: str) -> None:
+def test_a_changed_epoch_is_refused(server: RedisServer, url: str) -> None:
     asyncio.run(write_words(url))
     with server.client() as client:
         client.hset("{test:counts}:epochs", "$checkpoint", "7")
@@ -99,7 +99,7 @@ def test_an_epoch_that_was_changed_is_refused(server: RedisServer, url: str) -> 
         asyncio.run(claim())
 
 
-def test_what_an_older_version_wrote_is_read(server: RedisServer, url: str) -> None:
+def test_rows_of_an_older_version_are_read(server: RedisServer, url: str) -> None:
     asyncio.run(write_words(url))
     state = asyncio.run(found_by_looking(url, "counts"))
     with server.client() as client:

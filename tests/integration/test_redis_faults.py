@@ -236,7 +236,7 @@ async def test_a_server_killed_in_the_middle_keeps_all_it_acknowledged(own_serve
     assert await stored(own_server.address()) == run.model
 
 
-async def test_a_server_that_comes_back_empty_is_told(own_server: RedisServer) -> None:
+async def test_a_server_that_restarts_empty_is_an_error(own_server: RedisServer) -> None:
     async with opened(own_server.address()) as provider:
         run = Run(provider, patient())
         await run.begin()
@@ -265,7 +265,7 @@ async def test_a_password_that_is_changed_meanwhile_may_be_changed_back(own_serv
     assert await stored(own_server.address()) == run.model
 
 
-async def test_a_server_that_stands_still_is_unavailable_and_then_goes_on(own_server: RedisServer) -> None:
+async def test_a_frozen_server_is_unavailable_and_then_continues(own_server: RedisServer) -> None:
     async with opened(own_server.address(), timeout_secs=QUICK_SECS) as provider:
         run = Run(provider, patient())
         await run.begin()

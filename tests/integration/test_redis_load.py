@@ -52,7 +52,7 @@ async def state_of(provider: RedisProvider) -> LayeredState[str, object]:
 
 @pytest.mark.alone
 @pytest.mark.guarantee("CP-7")
-async def test_a_hundred_thousand_keys(server: RedisServer) -> None:
+async def test_a_hundred_thousand_keys_are_staged_folded_and_loaded(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         await provider.ledger("$checkpoint").claim()
         state = await state_of(provider)

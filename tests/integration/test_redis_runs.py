@@ -65,7 +65,7 @@ class InRedis(LookedAt):
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.deep
-async def test_killed_at_every_step_each_start_goes_on_with_what_the_tools_find(server: RedisServer, tmp_path: Path) -> None:
+async def test_killed_at_every_step_each_start_has_the_state_that_the_tools_show(server: RedisServer, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     deaths = deaths_at([step for step in STEPS if step not in FOLD_STEPS], random.Random(seed))
@@ -78,7 +78,7 @@ async def test_killed_at_every_step_each_start_goes_on_with_what_the_tools_find(
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.parametrize("step", FOLD_STEPS)
-async def test_killed_in_a_fold_the_next_start_goes_on_with_what_the_tools_find(step: str, server: RedisServer, tmp_path: Path) -> None:
+async def test_killed_in_a_fold_the_next_start_has_the_state_that_the_tools_show(step: str, server: RedisServer, tmp_path: Path) -> None:
     killed = await play(InRedis(tmp_path, server, FEW_MESSAGES), [Death(step=step)])
 
     assert killed.violations == []
@@ -86,7 +86,7 @@ async def test_killed_in_a_fold_the_next_start_goes_on_with_what_the_tools_find(
 
 
 @pytest.mark.guarantee("CP-7", "CP-8")
-async def test_a_run_goes_on_when_its_server_dies_and_comes_back(own_server: RedisServer, tmp_path: Path) -> None:
+async def test_a_run_continues_after_a_restart_of_its_server(own_server: RedisServer, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     running = await started(folder, own_server)

@@ -117,7 +117,7 @@ async def _process(*arguments: str) -> AsyncIterator[Running]:
         await process.close()
 
 
-async def test_who_stands_by_goes_on_with_the_transactions_of_one_that_is_killed(scene: Scene) -> None:
+async def test_a_standby_continues_the_transactions_of_a_killed_process(scene: Scene) -> None:
     first = await scene.begin()
     await scene.committed(10, first)
     second = await scene.begin(standby=True)
@@ -133,7 +133,7 @@ async def test_who_stands_by_goes_on_with_the_transactions_of_one_that_is_killed
     assert sorted({txid for _, txid in scene.commits()}) == list(range(1, BATCHES + 1))
 
 
-async def test_who_stands_by_begins_at_once_when_the_first_ends(scene: Scene) -> None:
+async def test_a_standby_begins_at_once_when_the_first_process_ends(scene: Scene) -> None:
     first = await scene.begin(standby=True)
     await scene.committed(10, first)
     second = await scene.begin(standby=True)
@@ -148,7 +148,7 @@ async def test_who_stands_by_begins_at_once_when_the_first_ends(scene: Scene) ->
     assert len(scene.commits()) == BATCHES, "nothing was committed twice"
 
 
-async def test_ctrl_c_ends_a_process_that_stands_by(scene: Scene) -> None:
+async def test_ctrl_c_ends_a_standby(scene: Scene) -> None:
     first = await scene.begin()
     await scene.committed(5, first)
     second = await scene.begin(standby=True)
@@ -161,7 +161,7 @@ async def test_ctrl_c_ends_a_process_that_stands_by(scene: Scene) -> None:
     assert await scene.stored() == (TOTAL, BATCHES)
 
 
-async def test_who_was_paused_and_overtaken_writes_nothing_more(scene: Scene) -> None:
+async def test_a_paused_process_writes_nothing_after_a_takeover(scene: Scene) -> None:
     if scene.url.startswith("sqlite"):
         pytest.skip("the lock of a file is held as long as its process lives, paused or not: nobody overtakes it")
     first = await scene.begin()
@@ -181,7 +181,7 @@ async def test_who_was_paused_and_overtaken_writes_nothing_more(scene: Scene) ->
     assert by_second == list(range(by_second[0], BATCHES + 1))
 
 
-async def test_without_standby_a_file_is_refused_and_a_server_lets_the_newest_run(scene: Scene) -> None:
+async def test_without_standby_a_file_refuses_and_a_server_lets_the_newest_run(scene: Scene) -> None:
     first = await scene.begin()
     await scene.committed(5, first)
     second = await scene.begin()
@@ -199,7 +199,7 @@ async def test_without_standby_a_file_is_refused_and_a_server_lets_the_newest_ru
     assert await scene.stored() == (TOTAL, BATCHES)
 
 
-async def test_a_topology_with_state_stands_by_as_well(scene: Scene) -> None:
+async def test_a_topology_with_state_stands_by(scene: Scene) -> None:
     if scene.url.startswith("zookeeper"):
         pytest.skip("ZooKeeper keeps no state of stateful bolts")
     first = await scene.begin(kind="stateful")

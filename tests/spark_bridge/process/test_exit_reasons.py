@@ -47,7 +47,7 @@ async def died_in(child: SparkChild, process: str) -> tuple[SparkDied, dict[str,
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.deep
-async def test_a_death_is_seen_while_nothing_is_called(spark_child: SparkChild) -> None:
+async def test_a_death_without_a_call_is_noticed(spark_child: SparkChild) -> None:
     assert await spark_child.call(count, 10) == 10
     facts = spark_child.facts
     os.kill(facts["jvm_pid"], signal.SIGKILL)
@@ -118,7 +118,7 @@ asyncio.run(main())
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("spark_here")
-async def test_nothing_is_left_when_the_engine_is_killed() -> None:
+async def test_no_process_outlives_a_killed_engine() -> None:
     engine = await asyncio.create_subprocess_exec(sys.executable, "-c", ENGINE, cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert engine.stdout is not None
@@ -131,6 +131,6 @@ async def test_nothing_is_left_when_the_engine_is_killed() -> None:
     await until(lambda: not is_running(jvm) and not group_members(pid))
 
 
-def test_a_status_in_words() -> None:
+def test_an_exit_status_is_described_in_words() -> None:
     assert describe_status(-signal.SIGTERM) == "was killed by SIGTERM"
     assert describe_status(1) == "ended with status 1"

@@ -41,7 +41,7 @@ def test_the_bare_python_does_not_know_this_package(bare_python: Path, tmp_path:
 @pytest.mark.guarantee("SP-1", "SP-3")
 @pytest.mark.timeout(300)
 @pytest.mark.deep
-def test_an_executor_dies_and_the_zip_is_enough(spark_cluster: str, bare_python: Path, tmp_path: Path) -> None:
+def test_with_the_zip_alone_a_dead_executor_loses_and_duplicates_no_row(spark_cluster: str, bare_python: Path, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "handover", consumers=["c"])
     writer.commit_many(3, rows=4)
     (tmp_path / "out").mkdir()

@@ -29,19 +29,19 @@ def doubled_in_python(rows: Any) -> Any:
     return rows.select(doubled("number").alias("number"), "word")
 
 
-async def test_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
+async def test_transform_on_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
     conf = {name: value for name, value in DRIVER_SETTINGS.items() if name != "spark.executor.memory"}
     config = SparkConfig(master=spark_cluster, driver_memory="512m", executor_memory="512m", conf=conf)
     played = await run_transform(tmp_path, doubled_in_python, config=config)
     assert played.rows == in_order(DOUBLED)
 
 
-async def test_a_connect_server(spark_connect: str, tmp_path: Path) -> None:
+async def test_transform_on_a_connect_server(spark_connect: str, tmp_path: Path) -> None:
     played = await run_transform(tmp_path, doubled_in_python, config=SparkConfig(master=spark_connect))
     assert played.rows == in_order(DOUBLED)
 
 
-async def test_cancelling_and_errors_of_connect(spark_connect: str) -> None:
+async def test_connect_cancels_jobs_and_names_the_line_of_an_error(spark_connect: str) -> None:
     held = hold(SparkConfig(master=spark_connect))
 
     def stay(spark: Any, call: Any) -> None:

@@ -49,7 +49,7 @@ KINDS = ("contract", "staging", "commit", "state", "deletion")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_step_the_engine_is_killed_at_every_row_is_there_once(tmp_path: Path, kind: str) -> None:
+def test_killed_at_each_step_every_row_is_there_once(tmp_path: Path, kind: str) -> None:
     steps = [step for step in STEPS if step.startswith(kind)]
     (tmp_path / "lines").mkdir()
     for part in range(2):
