@@ -10,7 +10,7 @@ import pytest
 
 from tests.servers.keeper import descendants
 from tests.servers.process import accepts
-from tests.servers.spark_cluster import DRIVER_SETTINGS, SparkCluster
+from tests.servers.spark_cluster import SparkCluster, driver_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def test_a_session_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cluster_runs_jobs_on_both_workers(spark_cluster: str, tmp_path: Path) -> None:
-    settings = {**DRIVER_SETTINGS, "spark.master": spark_cluster}
+    settings = {**driver_settings(), "spark.master": spark_cluster}
     said = said_by(PROGRAM, str(tmp_path), *(f"{name}={value}" for name, value in settings.items()))
     assert said == f"{spark_cluster} 2 45"
 

@@ -11,7 +11,7 @@ from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.process.spark_child import hold
 from tests.patience import PATIENCE_SECS
 from tests.servers.process import accepts
-from tests.servers.spark_cluster import DRIVER_SETTINGS
+from tests.servers.spark_cluster import driver_settings
 from tests.servers.spark_connect_server import SparkConnectServer
 from tests.spark_bridge.spark_fixtures import until
 from tests.spark_bridge.transform.play import DOUBLED, double, in_order, run_transform, there
@@ -30,7 +30,7 @@ def doubled_in_python(rows: Any) -> Any:
 
 
 async def test_transform_on_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
-    conf = {name: value for name, value in DRIVER_SETTINGS.items() if name != "spark.executor.memory"}
+    conf = {name: value for name, value in driver_settings().items() if name != "spark.executor.memory"}
     config = SparkConfig(master=spark_cluster, driver_memory="512m", executor_memory="512m", conf=conf)
     played = await run_transform(tmp_path, doubled_in_python, config=config)
     assert played.rows == in_order(DOUBLED)
