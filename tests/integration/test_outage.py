@@ -1,4 +1,4 @@
-"""A downstream service fails for a while under load; `python -m tests.soak.outage` does it for a minute (SV-1, SV-2, SV-3)."""
+"""A downstream service fails for a while under load. `python -m tests.soak.outage` does it for a minute (SV-1, SV-2, SV-3)."""
 
 from collections import Counter
 from pathlib import Path

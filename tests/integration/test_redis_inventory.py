@@ -1,4 +1,4 @@
-"""`state` on Redis: what is found, during a run and after it; what a deletion does to a run that goes on; what is refused."""
+"""The command `state` on Redis: inspection during and after a run, deletion during a run, and refusals."""
 
 import asyncio
 import json

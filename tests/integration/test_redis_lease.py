@@ -1,4 +1,4 @@
-"""The lease by which a process on Redis is known to run a topology (CP-8)."""
+"""The lease of the process that runs a topology on Redis (CP-8)."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.servers.redis_server import RedisServer
 pytestmark = pytest.mark.guarantee("CP-8")
 KEY = "{test:word%20count}:lease"
 LEASE_SECS = 3.0
-"""Three times as long as a busy machine may take to keep it."""
+"""Three times the time that a busy machine may need to renew it."""
 
 LEFT_MS = 2500
 

@@ -1,4 +1,4 @@
-"""What the Redis provider says when it is given a wrong URL, a wrong server, or keys of somebody else (CP-8)."""
+"""Errors of the Redis provider for a wrong URL, a wrong server and foreign keys (CP-8)."""
 
 import asyncio
 import shutil
@@ -22,7 +22,7 @@ SECRET = "s3cret:%/@"
 
 @pytest.fixture
 def locked_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer]:
-    """A server with a password."""
+    """Return a server with a password."""
     server = RedisServer(tmp_path, password=SECRET)
     server.start()
     yield server
@@ -30,7 +30,7 @@ def locked_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer
 
 
 async def refused(address: RedisAddress, *said: str, passing: bool = False) -> None:
-    """Opening raises a StateError that says it, with a fix, without the password; one that may pass where `passing`."""
+    """Check that open raises a StateError with these texts, a fix and no password. `passing`: it is temporary."""
     with pytest.raises(StateError) as told:
         async with opened(address, timeout_secs=2):
             pass
@@ -226,7 +226,7 @@ async def test_forgotten_scripts_are_sent_again(server: RedisServer) -> None:
 
 @pytest.fixture
 def tls_server(redis_installed: None, tmp_path: Path) -> Iterator[tuple[RedisServer, Path]]:
-    """A server that speaks TLS alone, and its certificate."""
+    """Yield a server with TLS only, and its certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed, which makes the certificate")
     certificate, key = tmp_path / "server.pem", tmp_path / "server.key"

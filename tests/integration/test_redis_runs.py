@@ -1,4 +1,4 @@
-"""A topology whose state is in Redis: killed at every named step of a checkpoint, and with a server that dies under it (CP-7, CP-10)."""
+"""State in Redis survives kills at every step of a checkpoint, and a restart of the server (CP-7, CP-10)."""
 
 import asyncio
 import random
@@ -21,9 +21,9 @@ from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 
 MESSAGES = 1000
-"""64 at most await a checkpoint, and two checkpoints are 100 ms apart: two seconds, however fast it is."""
+"""At most 64 wait for a checkpoint, and checkpoints are 100 ms apart: two seconds on any machine."""
 MESSAGES_OF_ALL_STEPS = 3000
-"""64 at most await a checkpoint: 13 processes that die at a second checkpoint leave some to the last one."""
+"""At most 64 wait for a checkpoint: 13 processes that die at their second checkpoint leave some to the last one."""
 FEW_MESSAGES = 200
 ENDLESS = 100_000
 SECS = 60
@@ -34,7 +34,7 @@ def url_of(server: RedisServer) -> str:
 
 
 async def started(folder: Path, server: RedisServer, messages: int = MESSAGES) -> Process:
-    """Start the topology in a process of its own, which lives to its end; its errors go to `log` in the folder."""
+    """Start the topology in a separate process, without a kill. Its errors go to `log` in the folder."""
     places = Places(folder=str(folder), messages=messages, state=url_of(server))
     command = [sys.executable, "-m", "tests.checkpoint.killing", told(places, Death(), 1)]
     with (folder / "log").open("wb") as log:
@@ -42,7 +42,7 @@ async def started(folder: Path, server: RedisServer, messages: int = MESSAGES) -
 
 
 async def counts(server: RedisServer, component_id: str) -> Counter[int]:
-    """What the stored state of a component says."""
+    """Return the stored counts of a component."""
     async with opened(server.address(), "killed") as provider:
         return await stored_counts(provider, component_id)
 

@@ -1,4 +1,4 @@
-"""The Redis provider on a real server: rows, deltas, ledgers, and what keeps topologies apart (CP-7, CP-8)."""
+"""The Redis provider on a real server: rows, deltas, ledgers, and the names of keys (CP-7, CP-8)."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -92,7 +92,7 @@ async def test_drop_removes_newer_deltas(server: RedisServer) -> None:
 
 
 async def test_a_late_drop_during_a_read_is_no_damage(server: RedisServer) -> None:
-    """Given the last step of a fold was given up, and the deltas are asked for again, then it may be done between the index and a delta."""
+    """The abandoned last step of a fold may be executed while the deltas are read, between the index and a delta."""
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         await store.stage(1, 1, each(b"x"))

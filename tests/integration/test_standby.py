@@ -1,4 +1,4 @@
-"""A process that stands by, beside one that is killed, paused or ends: real processes on real stores (TX-9, CP-8)."""
+"""A standby process takes over from one that is killed, paused or ends. Real processes on real stores (TX-9, CP-8)."""
 
 import asyncio
 import secrets
@@ -19,25 +19,25 @@ pytestmark = [pytest.mark.deep, pytest.mark.guarantee("TX-9", "CP-8")]
 SECS = 60
 LEASE_SECS = 2.5
 FENCED = ("another process has taken this topology over", "This process has been taken over")
-"""What who was overtaken is told first: by the store of the coordinator's state, or by that of the values."""
+"""First error of a fenced process: from the store of the coordinator's state, or from the store of the values."""
 
 
 class Running:
-    """A process of the program, and what it has said."""
+    """A process of the program, with its output so far."""
 
     def __init__(self, process: ForkedProgram) -> None:
         self.process = process
         self.said = ""
 
     async def says(self, text: str) -> None:
-        """Wait until it has said something."""
+        """Wait for a text in its output."""
         while text not in self.said:
             line = await asyncio.wait_for(self.process.stdout.readline(), SECS)
             assert line, f"it ended, and said\n{self.said}"
             self.said += line.decode()
 
     async def ends(self) -> int:
-        """Wait for its end; return its exit status."""
+        """Wait for its end. Return its exit status."""
         async with asyncio.timeout(SECS):
             async for line in self.process.stdout:
                 self.said += line.decode()
@@ -46,7 +46,7 @@ class Running:
 
 @pytest.fixture(params=["sqlite", "redis", "zookeeper"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store of each kind, empty."""
+    """Return the URL of an empty store of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/state.db"
     if request.param == "redis":
@@ -56,42 +56,42 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def values_url(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the totals are: beside a file of state in another one, else in Redis. A paused process may hold the lock of a file for ever."""
+    """Return the store of the totals: another file beside a file, else Redis. A paused process could hold the lock of a file for ever."""
     if url.startswith("sqlite"):
         return f"sqlite:///{tmp_path}/values.db"
     return f"redis://{HOST}:{request.getfixturevalue('server').port}/0?prefix=values"
 
 
 class Scene:
-    """One topology on one store, and the processes that run it, or stand by."""
+    """One topology on one store, with its running and standby processes."""
 
     def __init__(self, folder: Path, url: str, values_url: str, processes: AsyncExitStack) -> None:
         self.folder, self.url, self.values_url = folder, url, values_url
         self._processes = processes
 
     async def begin(self, *, standby: bool = False, kind: str = "transactional") -> Running:
-        """Begin a process."""
+        """Start a process."""
         arguments = (str(self.folder), self.url, self.values_url, kind, "standby" if standby else "at once")
         return await self._processes.enter_async_context(_process(*arguments))
 
     def go(self) -> None:
-        """Let them come to their end."""
+        """Let the processes run to their end."""
         (self.folder / "go").touch()
 
     def commits(self) -> list[tuple[int, int]]:
-        """Who has committed which txid, in order."""
+        """Return the committing pid and the txid of each commit, in order."""
         path = self.folder / "commits"
         return [(int(pid), int(txid)) for pid, txid in map(str.split, path.read_text().splitlines())] if path.exists() else []
 
     async def committed(self, number: int, by: Running) -> None:
-        """Wait until a process has committed so many."""
+        """Wait until a process has made this number of commits."""
         async with asyncio.timeout(SECS):
             while sum(pid == by.process.pid for pid, _ in self.commits()) < number:
                 assert by.process.returncode is None, by.said
                 await asyncio.sleep(0.01)
 
     async def stored(self) -> tuple[int, int]:
-        """The total, and the txid that is committed."""
+        """Return the stored total and the committed txid."""
         async with values_in(self.values_url).reader() as values:
             total = await values.get("all")
         async with provider_of(self.url).inventory().look("total") as topology:
@@ -102,7 +102,7 @@ class Scene:
 
 @pytest.fixture
 async def scene(url: str, values_url: str, tmp_path: Path) -> AsyncIterator[Scene]:
-    """Its processes end with the test."""
+    """Return a scene whose processes end with the test."""
     async with AsyncExitStack() as processes:
         yield Scene(tmp_path, url, values_url, processes)
 

@@ -1,4 +1,4 @@
-"""A ledger in ZooKeeper whose server hangs, dies and comes back, or does what was given up, later (CP-8)."""
+"""A ledger in ZooKeeper, with a server that hangs, restarts, or executes abandoned requests late (CP-8)."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ from tests.servers.zookeeper_server import ZooKeeperServer
 pytestmark = pytest.mark.guarantee("CP-8", "TX-9")
 TOPOLOGY = "word count"
 QUICK_SECS = 1.0
-"""How long an answer is waited for that does not come: long enough for all others on a busy machine."""
+"""Timeout of a missing answer. Long enough for all other answers on a busy machine."""
 
 
 @asynccontextmanager
@@ -41,7 +41,7 @@ async def claimed(hosts: str, root: str, **options: float) -> AsyncIterator[Ledg
 
 
 async def entries(hosts: str, root: str) -> dict[str, object]:
-    """What a process that starts later finds."""
+    """Return the entries that a later process reads."""
     async with opened(hosts, root) as provider:
         return await provider.ledger("one").read()
 
@@ -92,7 +92,7 @@ async def test_an_abandoned_claim_is_followed_by_a_higher_one(own_zookeeper: Zoo
 
 
 async def test_pending_writes_of_a_fenced_process_have_no_effect(own_zookeeper: ZooKeeperServer, root: str) -> None:
-    """Its write is on the way while another process claims; the server does both when it is thawed, in this order or the other."""
+    """Its write is pending while another process claims. The thawed server executes both in either order."""
     async with claimed(own_zookeeper.hosts, root, timeout_secs=PATIENCE_SECS, lease_secs=PATIENCE_SECS) as first:
         await first.write({"by": "first", "number": 1})
         async with opened(own_zookeeper.hosts, root, timeout_secs=PATIENCE_SECS, lease_secs=PATIENCE_SECS) as provider:
@@ -138,7 +138,7 @@ async def test_writes_continue_after_a_restart_of_the_server(own_zookeeper: ZooK
 
 
 async def test_an_expired_session_is_replaced(own_zookeeper: ZooKeeperServer, root: str) -> None:
-    """Longer away than the lease: the node that says who runs the topology is made again."""
+    """The server is away longer than the lease: the node with the owner is created again."""
     async with opened(own_zookeeper.hosts, root, timeout_secs=1, lease_secs=0.5) as provider:
         ledger = provider.ledger("one")
         await ledger.claim()
@@ -151,7 +151,7 @@ async def test_an_expired_session_is_replaced(own_zookeeper: ZooKeeperServer, ro
 
 
 def _end_session(server: ZooKeeperServer, provider: ZooKeeperProvider) -> None:
-    """As a server does whose client was not heard of for too long."""
+    """Expire the session, as a server does with a silent client."""
     known = provider._opened.link.client.client_id
     other = KazooClient(server.hosts, client_id=known)
     other.start()

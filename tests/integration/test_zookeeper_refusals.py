@@ -1,4 +1,4 @@
-"""What the ZooKeeper provider says when it is given a wrong URL, a wrong server, or nodes of somebody else (CP-8)."""
+"""Errors of the ZooKeeper provider for a wrong URL, a wrong server and foreign nodes (CP-8)."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ def root() -> str:
 
 @pytest.fixture
 def client(zookeeper: str) -> Iterator[KazooClient]:
-    """A plain client, to do what somebody else may."""
+    """Yield a plain client, for changes by other programs."""
     with closing(KazooClient(zookeeper)) as made:
         made.start()
         yield made
@@ -37,7 +37,7 @@ def client(zookeeper: str) -> Iterator[KazooClient]:
 
 
 async def refused(address: ZooKeeperAddress, *said: str, passing: bool = False) -> None:
-    """Opening and claiming raises a StateError that says it, with a fix, without the password; one that may pass where `passing`."""
+    """Check that open and claim raise a StateError with these texts, a fix and no password. `passing`: it is temporary."""
     with pytest.raises(StateError) as told:
         await _claim(address)
     text = str(told.value)
