@@ -23,7 +23,7 @@ from tests.servers.redis_server import RedisServer
 MESSAGES = 1000
 """At most 64 wait for a checkpoint, and checkpoints are 100 ms apart: two seconds on any machine."""
 MESSAGES_OF_ALL_STEPS = 3000
-"""At most 64 wait for a checkpoint: 13 processes that die at their second checkpoint leave some to the last one."""
+"""At most 64 wait for a checkpoint. Thirteen processes that die at their second one leave some to the last process."""
 FEW_MESSAGES = 200
 ENDLESS = 100_000
 SECS = 60

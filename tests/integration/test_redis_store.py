@@ -92,7 +92,7 @@ async def test_drop_removes_newer_deltas(server: RedisServer) -> None:
 
 
 async def test_a_late_drop_during_a_read_is_no_damage(server: RedisServer) -> None:
-    """The abandoned last step of a fold may be executed while the deltas are read, between the index and a delta."""
+    """The abandoned last step of a fold may be executed between the reads of the index and of a delta."""
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         await store.stage(1, 1, each(b"x"))

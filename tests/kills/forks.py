@@ -1,4 +1,4 @@
-"""Programs of kill tests as forks of one process that has imported the engine: a life starts in milliseconds, not in half a second.
+"""Programs of kill tests, forked from a process that has imported the engine: a start takes milliseconds.
 
 A fork is a process like any other: it has its own pid, signals, files and sockets. Python's fork server starts it, one server for each
 process of pytest. Programs that a user would start stay programs.

@@ -84,7 +84,7 @@ def spark_version() -> str:
 
 
 def spark_home() -> Path:
-    """Return a home of Spark: pyspark's `bin`, its jars and those of Delta Lake, and pyspark as a folder instead of a zip.
+    """Return a home of Spark: `bin` and jars of pyspark, jars of Delta Lake, and pyspark as a folder.
 
     `$SPARK_HOME/python/lib/pyspark.zip` is the first entry of the path of each Python process that Spark starts. Python compiles all that
     it imports from a zip: 0.8 s of CPU for each of some hundred processes. The installed folder has compiled files.
