@@ -24,7 +24,7 @@ def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combin
 
 
 def among(steps: Iterable[TransactionStep]) -> tuple[int, int]:
-    """Return the first and last index in the chain of these steps at which a further death makes no step unreachable."""
+    """Return the range of the chain in which a further death makes no step unreachable."""
     ranks = [(step.rank, step.prepared_by is not None) for step in steps]
     first = sum(rank == 0 for rank, _ in ranks)
     return first, first + ranks.count((1, False))
