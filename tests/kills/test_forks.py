@@ -28,7 +28,7 @@ def test_an_exit_status_is_its_own() -> None:
 
 
 def test_a_program_that_does_not_end_is_killed() -> None:
-    with pytest.raises(TimeoutError, match=r"tests.kills.test_forks did not end within 0.1 s: waiting"):
+    with pytest.raises(TimeoutError, match=r"tests.kills.test_forks did not end within 0.1 s"):
         run_forked(PROGRAM, "wait", secs=0.1)
 
 

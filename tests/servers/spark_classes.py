@@ -59,7 +59,8 @@ def main(path: str, folder: str) -> None:
 
 def _write_tables(spark: "SparkSession", folder: str, formats: Sequence[str]) -> None:
     """Write as the sinks do: rows of functions in Python, to subfolders, and with the id of a transaction."""
-    rows = spark.createDataFrame([("a", 1, 1)], "word string, n bigint, txid bigint").mapInArrow(iter, "word string, n bigint, txid bigint")
+    schema = "word string, n bigint, txid bigint"
+    rows = spark.createDataFrame([("a", 1, 1)], schema).mapInArrow(lambda batches: batches, schema)
     for name in formats:
         for version in (1, 2):
             writer = rows.write.format(name).mode("append").partitionBy("txid")
