@@ -1,12 +1,13 @@
 """What all tests share: the profiles of hypothesis, and the fixtures of the servers, one of each for the whole session."""
 
 import gc
-import os
 import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.servers import spark_programs
 
 pytest_plugins = [
     "tests.tiers",
@@ -16,8 +17,7 @@ pytest_plugins = [
     "tests.servers.zookeeper_fixtures",
 ]
 
-# A session of a test lives for seconds: its JVM takes a third less CPU if it compiles little. Spark's launcher adds this to each driver.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+spark_programs.set_environment()
 
 # No deadline: the machines that run this are slow and shared. The blob replays a failure that CI found.
 settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

@@ -21,6 +21,7 @@ GROUPS: Final = {
     "tests/examples/test_log_etl_run.py": "a run of the example",
     "tests/kafka/test_bad_input_rights.py": "a broker with rights",
     "tests/kafka/test_sink_faults.py": "a strict broker",
+    "tests/servers/test_spark.py::test_a_session_": "a session",
     "tests/spark_bridge/pipeline/": "a child with a session",
     "tests/spark_bridge/process/test_exit_reasons.py": "a child with a session",
     "tests/spark_bridge/process/test_spark_child.py": "a child with a session",

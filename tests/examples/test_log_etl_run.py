@@ -1,4 +1,4 @@
-"""examples/log_etl as a whole, with real Spark: its tables are those of the plain computation, row by row, and the report tells of them."""
+"""examples/log_etl as a whole, with real Spark: its tables and its report equal a plain computation."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]  # Spark starts: half 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a run has left."""
+    """Return the output folder of a run."""
     required(spark_programs.why_not())
     folder = tmp_path_factory.mktemp("run") / "log-etl"
     command = [sys.executable, str(ROOT / "examples" / "log_etl"), "--lines", "8000", "--batch-lines", "100", "--folder", str(folder)]
@@ -39,7 +39,7 @@ def test_every_table_is_that_of_the_plain_computation(folder: Path) -> None:
 
 
 class Page(HTMLParser):
-    """What a page asks for from elsewhere, and its text."""
+    """The external links of a page, and its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

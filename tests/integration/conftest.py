@@ -1,4 +1,4 @@
-"""The servers that integration tests need. Where one cannot be had its tests are skipped, with the reason; on CI (CI=true) they fail."""
+"""Servers of the integration tests. Without a server its tests are skipped with the reason. With CI=true they fail."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def session_server(redis_installed: None, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def server(session_server: RedisServer) -> RedisServer:
-    """The server of the session, empty."""
+    """Return the emptied server of the session."""
     with session_server.client() as client:
         client.flushall()
     return session_server
@@ -35,7 +35,7 @@ def server(session_server: RedisServer) -> RedisServer:
 
 @pytest.fixture
 def own_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer]:
-    """A server of this test alone, which it may kill."""
+    """Return a server of this test alone. The test may kill it."""
     server = RedisServer(tmp_path)
     server.start()
     yield server

@@ -1,4 +1,4 @@
-"""What the Redis tests share: providers that are closed again, rows and blobs in short, and a run of checkpoints with its model."""
+"""Shared parts of the Redis tests: opened providers, rows and blobs, and a run of checkpoints with its model."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ async def each(*items: Any) -> AsyncIterator[Any]:
 
 
 async def loaded(store: RedisStore) -> dict[tuple[int, bytes], bytes | None]:
-    """All rows; each must come once."""
+    """Return all rows. Each must come once."""
     found: dict[tuple[int, bytes], bytes | None] = {}
     async for rows in store.load():
         for row in rows:
@@ -53,7 +53,7 @@ def named(deltas: Iterable[StagedDelta]) -> list[tuple[int, int]]:
 
 
 class Run:
-    """A task's checkpoints against a model of them: `model` is what must be there once all is committed."""
+    """Checkpoints of one task, compared with a model: `model` is the expected state after the commit."""
 
     def __init__(self, provider: RedisProvider, patience: StoreRetry, model: dict[object, object] | None = None) -> None:
         self._provider = provider
@@ -63,7 +63,7 @@ class Run:
         self.txid = -1
 
     async def begin(self) -> None:
-        """As the engine begins: claim, fold what counts, load."""
+        """Start as the engine does: claim, fold the committed deltas, load."""
         patiently = self._patience.call_with_retries
         await patiently(self.ledger.claim)
         entries = await patiently(self.ledger.read)
@@ -74,7 +74,7 @@ class Run:
         await patiently(lambda: self.state.load(self.txid))
 
     async def checkpoint(self, changes: Mapping[Any, object], *, fold: bool = False) -> None:
-        """Change keys (None: delete), and commit."""
+        """Change keys and commit. None deletes a key."""
         for key, value in changes.items():
             if value is None:
                 self.state.delete(key)
@@ -98,7 +98,7 @@ def patient(secs: float = 20.0) -> StoreRetry:
 
 
 async def stored(address: RedisAddress) -> dict[object, object]:
-    """What a new process finds."""
+    """Return the state that a new process loads."""
     async with opened(address) as provider:
         run = Run(provider, patient())
         await run.begin()
@@ -106,6 +106,6 @@ async def stored(address: RedisAddress) -> dict[object, object]:
 
 
 def everything(server: RedisServer) -> dict[bytes, bytes]:
-    """All that the server keeps."""
+    """Return the whole content of the server."""
     with server.client() as client:
         return {key: client.dump(key) for key in client.scan_iter()}

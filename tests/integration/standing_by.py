@@ -1,9 +1,9 @@
-"""A transactional topology, and one with state, each as a process that may stand by.
+"""A transactional topology and one with state, each as a process that may be a standby.
 
     python -m tests.integration.standing_by FOLDER STATE_URL VALUES_URL transactional|stateful STANDBY
 
-Both sum numbers, wait in the midst of it until there is FOLDER/go, and note in FOLDER/commits whoever commits, and which txid. The total
-of the transactional one is kept apart from its coordinator's state.
+Both sum numbers, wait at `HELD_AT` for the file FOLDER/go, and append their pid and the txid of each commit to FOLDER/commits. The total
+of the transactional one is in another store than its coordinator's state.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ TAKE = 5
 BATCHES = 1000 // TAKE
 PAUSE_SECS = 0.01
 HELD_AT = 60
-"""The batch, or the number, behind which nothing is done before FOLDER/go is there."""
+"""Last batch or number before the wait for FOLDER/go."""
 
 
 def values_in(url: str) -> ValueMap:
-    """Where the total is."""
+    """Return the map with the total."""
     return values_at(url, "total")
 
 
 def transactional(folder: Path, values_url: str) -> Topology:
-    """The total of all numbers, batch by batch."""
+    """Build a topology that sums numbers batch by batch."""
 
     class Total(ReducingCommitter[str, int, int]):
         values = values_in(values_url)
@@ -56,7 +56,7 @@ def transactional(folder: Path, values_url: str) -> Topology:
 
 
 def stateful(folder: Path) -> Topology:
-    """The sum of the numbers that one process emits, kept by a stateful bolt."""
+    """Build a topology that sums numbers in a stateful bolt."""
 
     @spout("number")
     async def numbers() -> Any:
@@ -80,20 +80,20 @@ def stateful(folder: Path) -> Topology:
 
 
 async def paced(folder: Path, number: int) -> None:
-    """Give others time to do something to this process in the midst of its work."""
+    """Pause, so that another process can act in the middle of the work."""
     await asyncio.sleep(PAUSE_SECS)
     while number > HELD_AT and not (folder / "go").exists():  # noqa: ASYNC110 - a file rings no bell
         await asyncio.sleep(PAUSE_SECS)
 
 
 def note(folder: Path, txid: int) -> None:
-    """What is committed, and by whom."""
+    """Append the pid and the txid of a commit."""
     with (folder / "commits").open("a") as commits:
         commits.write(f"{os.getpid()} {txid}\n")
 
 
 def main(folder: Path, url: str, values_url: str, kind: str, standby: str) -> int:
-    """Run it in this terminal; return the exit status."""
+    """Run the topology in this terminal. Return the exit status."""
     log.configure("warning")
     config = Config(state_provider=url, standby=standby == "standby", state_timeout_secs=5, state_checkpoint_interval_ms=100)
     topology = transactional(folder, values_url) if kind == "transactional" else stateful(folder)

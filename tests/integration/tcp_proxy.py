@@ -1,4 +1,4 @@
-"""A network that fails on demand: cuts the connection after so many bytes of one way, or keeps what is sent and delivers it late."""
+"""A proxy that cuts a connection after a number of bytes, or delivers requests late."""
 
 import asyncio
 from typing import Final, Literal
@@ -9,7 +9,7 @@ Way = Literal["there", "back"]
 
 
 class TcpProxy:
-    """Passes connections on to a port of this machine. Use it with `async with`."""
+    """Forwards connections to a port of this machine. Use it with `async with`."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -17,10 +17,10 @@ class TcpProxy:
         self._links: set[asyncio.Task[None]] = set()
         self._cut: tuple[Way, int] | None = None
         self.passed: Final[dict[Way, int]] = {"there": 0, "back": 0}
-        """Bytes that went each way."""
+        """Forwarded bytes in each direction."""
         self.cuts = 0
         self.keeps = False
-        """True: scripts that are sent are kept, until `deliver`; all else passes."""
+        """True: scripts are held back until `deliver`. Other requests pass."""
         self._kept: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]] = []
 
     @property
@@ -43,12 +43,12 @@ class TcpProxy:
         await self._server.wait_closed()
 
     def cut_after(self, way: Way, size: int) -> None:
-        """Cut the connection that brings the bytes of this way to size, once; the bytes before pass."""
+        """Cut one connection once, when the bytes of this direction reach a size. Earlier bytes pass."""
         self.passed[way] = 0
         self._cut = (way, size)
 
     async def deliver(self) -> list[bytes]:
-        """Send what was kept, each part on the connection that it came by; return the answers."""
+        """Send the held requests on their own connections. Return the answers."""
         kept, self._kept = self._kept, []
         answers = []
         for reader, writer, sent in kept:
@@ -87,7 +87,7 @@ class TcpProxy:
                 far_writer.transport.abort()
 
     async def _pump(self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Pass bytes on until the end of the connection; return what was kept."""
+        """Forward bytes until the end of the connection. Return the held requests."""
         kept = b""
         while sent := await reader.read(65536):
             if way == "there" and (kept or (self.keeps and b"EVAL" in sent)):

@@ -1,4 +1,4 @@
-"""A downstream service fails for a while under load; `python -m tests.soak.outage` does it for a minute (SV-1, SV-2, SV-3)."""
+"""A downstream service fails for a while under load. `python -m tests.soak.outage` does it for a minute (SV-1, SV-2, SV-3)."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.soak.outage import play
 
 
 @pytest.mark.guarantee("SV-1", "SV-2", "SV-3")
-async def test_a_service_lives_through_an_outage_of_what_it_calls(tmp_path: Path) -> None:
+async def test_a_service_survives_an_outage_of_its_backend(tmp_path: Path) -> None:
     outage = await play(4, 1.5, tmp_path)
     statuses = Counter(status for status, _ in outage.answers.values())
     assert outage.faults() == []

@@ -1,4 +1,4 @@
-"""Damaged values in Redis: what is read is what was written, or there is a clean error (CP-11)."""
+"""A damaged value in Redis is read as it was written, or raises a clear error (CP-11)."""
 
 import asyncio
 from contextlib import suppress
@@ -17,7 +17,7 @@ from tests.servers.redis_server import RedisServer
 
 DAMAGES = 60
 CELLS = ("rows", "deltas", "delta", "ledger", "epochs")
-"""Kinds of keys that hold state; the others say who owns the topology, and lead to a refusal."""
+"""Kinds of keys with state. The other keys name the owner of the topology, and damage to them is refused."""
 pytestmark = pytest.mark.guarantee("CP-11")
 
 
@@ -27,7 +27,7 @@ def url(server: RedisServer) -> str:
 
 
 def cells(client: Any) -> list[tuple[bytes, Any, bytes]]:
-    """Each value that is stored: its key, its field or its place in a list, and itself."""
+    """Yield each stored value with its key, and its field or its index in a list."""
     found: list[tuple[bytes, Any, bytes]] = []
     for key in sorted(client.scan_iter("{test:counts}:*")):
         if key.split(b":")[2].decode() in CELLS:
@@ -39,7 +39,7 @@ def cells(client: Any) -> list[tuple[bytes, Any, bytes]]:
 
 
 def damage(client: Any, random: Random) -> str:
-    """Change one byte of one value, or of the name of its field; return how."""
+    """Change one byte of one value or of the name of its field. Return a description."""
     key, place, value = random.choice(cells(client))
     in_name = isinstance(place, bytes) and random.random() < 0.3
     changed = bytearray(place if in_name else value)
@@ -55,7 +55,7 @@ def damage(client: Any, random: Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(DAMAGES))
-def test_a_damaged_value_gives_what_was_written_or_an_error(
+def test_a_damaged_value_is_read_as_written_or_refused(
     seed: int, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(write_words(url))
@@ -82,7 +82,7 @@ def test_a_row_in_another_key_group_is_refused(server: RedisServer, url: str) ->
         asyncio.run(found_by_looking(url, "counts"))
 
 
-def test_an_epoch_that_was_changed_is_refused(server: RedisServer, url: str) -> None:
+def test_a_changed_epoch_is_refused(server: RedisServer, url: str) -> None:
     asyncio.run(write_words(url))
     with server.client() as client:
         client.hset("{test:counts}:epochs", "$checkpoint", "7")
@@ -99,7 +99,7 @@ def test_an_epoch_that_was_changed_is_refused(server: RedisServer, url: str) -> 
         asyncio.run(claim())
 
 
-def test_what_an_older_version_wrote_is_read(server: RedisServer, url: str) -> None:
+def test_rows_of_an_older_version_are_read(server: RedisServer, url: str) -> None:
     asyncio.run(write_words(url))
     state = asyncio.run(found_by_looking(url, "counts"))
     with server.client() as client:
@@ -112,7 +112,7 @@ def test_what_an_older_version_wrote_is_read(server: RedisServer, url: str) -> N
 
 
 def without_checksums(client: Any) -> None:
-    """Store what is stored as format 1 did."""
+    """Convert the stored values to format 1."""
     for key, place, value in cells(client):
         kind = key.split(b":")[2]
         if kind == b"delta":

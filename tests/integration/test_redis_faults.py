@@ -1,4 +1,4 @@
-"""The Redis provider when connections are cut, commands come late, the server dies, or another process takes over (CP-7, CP-8)."""
+"""The Redis provider with cut connections, late commands, a dead server, and takeovers (CP-7, CP-8)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,14 +16,14 @@ from tests.servers.redis_server import RedisServer
 pytestmark = pytest.mark.guarantee("CP-7", "CP-8")
 CUTS = 25
 QUICK_SECS = 0.5
-"""How long an answer is waited for that does not come: long enough for all others on a busy machine."""
+"""Timeout of a missing answer. Long enough for all other answers on a busy machine."""
 TXIDS = 6
 STEPS = 17
-"""Of `program`, at least."""
+"""Minimum number of steps of `program`."""
 
 
 async def program(run: Run) -> None:
-    """Every kind of step: claim, read, fold at start, load, stage, ledger write, fold, drop."""
+    """Run every kind of step: claim, read, fold at the start, load, stage, ledger write, fold, drop."""
     await run.begin()
     await run.checkpoint({key: f"value {key}" for key in range(60)})
     await run.checkpoint({**dict.fromkeys(range(0, 60, 3)), "big": "x" * (BYTES_PER_STEP + 1000)}, fold=True)
@@ -34,7 +34,7 @@ async def program(run: Run) -> None:
 
 @pytest.mark.parametrize("way", ["there", "back"])
 async def test_a_connection_cut_anywhere_changes_nothing(server: RedisServer, way: Way) -> None:
-    """There: the command is lost. Back: it is done, and its answer lost."""
+    """On the way there the command is lost. On the way back it is executed, and its answer is lost."""
     async with TcpProxy(server.port) as proxy:
         address = server.address(port=proxy.port)
         async with opened(address) as provider:
@@ -64,7 +64,7 @@ async def test_all_connections_closed_by_the_server_between_steps(server: RedisS
 
 
 async def test_many_tasks_at_once_while_connections_are_closed(server: RedisServer) -> None:
-    """More tasks than connections; what one task does late or again is no other's."""
+    """There are more tasks than connections. Late and repeated commands of one task do not affect the others."""
     tasks = 3 * CONNECTIONS
     async with opened(server.address()) as provider:
         await provider.ledger(LEDGER).claim()
@@ -115,7 +115,7 @@ async def test_a_step_that_is_cancelled_leaves_the_connections_clean(server: Red
 
 
 async def test_a_step_that_arrives_after_its_repetition_is_refused(server: RedisServer) -> None:
-    """The old stage, fold and ledger write reach the server when newer ones have long been done."""
+    """The old stage, fold and ledger write reach the server after newer ones."""
     async with TcpProxy(server.port) as proxy, opened(server.address(port=proxy.port), timeout_secs=QUICK_SECS) as provider:
         ledger, store = provider.ledger(LEDGER), await store_of(provider)
         await ledger.claim()
@@ -160,7 +160,7 @@ async def test_a_claim_of_a_dead_process_that_arrives_late_takes_nothing(server:
 
 
 async def test_a_superseded_process_writes_nothing_that_counts(server: RedisServer) -> None:
-    """The old one is paused between two chunks of a fold, and goes on when the new one has taken over."""
+    """The old process pauses between two chunks of a fold, and continues after the takeover."""
     going_on, paused = asyncio.Event(), asyncio.Event()
 
     async def chunks() -> AsyncIterator[list[Row]]:
@@ -212,7 +212,7 @@ async def test_looking_at_a_running_topology_does_not_fence_it(server: RedisServ
 @pytest.mark.parametrize("turns", [0, 1, 4])
 @pytest.mark.parametrize("after", range(1, STEPS + 1))
 async def test_a_server_killed_in_the_middle_keeps_all_it_acknowledged(own_server: RedisServer, after: int, turns: int) -> None:
-    """kill -9 in one step of each kind, so many turns of the loop after it began, and started again: the run goes on by itself."""
+    """The server is killed `turns` turns of the loop after the begin of a step, and started again. The run continues by itself."""
     async with opened(own_server.address()) as provider:
         run = Run(provider, patient())
         link = provider._opened.link  # where every exchange passes
@@ -236,7 +236,7 @@ async def test_a_server_killed_in_the_middle_keeps_all_it_acknowledged(own_serve
     assert await stored(own_server.address()) == run.model
 
 
-async def test_a_server_that_comes_back_empty_is_told(own_server: RedisServer) -> None:
+async def test_a_server_that_restarts_empty_is_an_error(own_server: RedisServer) -> None:
     async with opened(own_server.address()) as provider:
         run = Run(provider, patient())
         await run.begin()
@@ -265,7 +265,7 @@ async def test_a_password_that_is_changed_meanwhile_may_be_changed_back(own_serv
     assert await stored(own_server.address()) == run.model
 
 
-async def test_a_server_that_stands_still_is_unavailable_and_then_goes_on(own_server: RedisServer) -> None:
+async def test_a_frozen_server_is_unavailable_and_then_continues(own_server: RedisServer) -> None:
     async with opened(own_server.address(), timeout_secs=QUICK_SECS) as provider:
         run = Run(provider, patient())
         await run.begin()

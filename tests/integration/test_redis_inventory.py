@@ -1,4 +1,4 @@
-"""`state` on Redis: what is found, during a run and after it; what a deletion does to a run that goes on; what is refused."""
+"""The command `state` on Redis: inspection during and after a run, deletion during a run, and refusals."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def url(server: RedisServer) -> str:
     return f"redis://{HOST}:{server.port}/0?prefix=test"
 
 
-async def test_looking_writes_nothing(server: RedisServer, url: str) -> None:
+async def test_inspecting_writes_nothing(server: RedisServer, url: str) -> None:
     await write_words(url)
     before = everything(server)
     found = await found_by_looking(url, "counts")
@@ -41,7 +41,7 @@ async def test_looking_writes_nothing(server: RedisServer, url: str) -> None:
     assert found == await found_by_a_start(url, "counts", WORD_PLACES)
 
 
-async def test_during_a_run_it_is_one_cut_or_is_said_to_have_moved(url: str, tmp_path: Path) -> None:
+async def test_inspecting_a_run_is_consistent_or_says_that_it_moved(url: str, tmp_path: Path) -> None:
     config, clean = Config(state_provider=url, state_checkpoint_interval_ms=100), 0
     async with engine.run(counting_topology(tmp_path, 100_000, Death(None, 0)), config) as run:
         while clean < 4:
@@ -74,7 +74,7 @@ async def test_a_deletion_fences_a_run(url: str, tmp_path: Path) -> None:
     assert await provider_of(url).inventory().topologies() == []
 
 
-async def test_who_was_overtaken_writes_nothing_into_what_was_deleted(server: RedisServer, url: str) -> None:
+async def test_a_fenced_process_writes_nothing_into_a_deleted_topology(server: RedisServer, url: str) -> None:
     async with opened(server.address(), "counts") as provider:
         await provider.ledger("one").claim()
         store = await store_of(provider)
@@ -86,7 +86,7 @@ async def test_who_was_overtaken_writes_nothing_into_what_was_deleted(server: Re
     assert everything(server) == {}
 
 
-async def test_prefixes_are_apart(server: RedisServer, url: str) -> None:
+async def test_prefixes_do_not_share_keys(server: RedisServer, url: str) -> None:
     with server.client() as client:
         client.set("somebody's", 1)
         client.set("{test:}:format:not", 1)
@@ -104,7 +104,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0
     return tuple(capsys.readouterr())  # type: ignore[return-value]
 
 
-def test_the_commands(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_work_on_redis(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(write_words(url))
     listed = [json.loads(line) for line in printed(capsys, "list", url, "--json")[0].splitlines()]
     assert [(line["component"], line["keys"], line["rows"], line["deltas"]) for line in listed] == [("count", 3, 3, 3), ("seen", 3, 3, 0)]
@@ -118,7 +118,7 @@ def test_the_commands(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
 
 
-def test_an_export_says_where_a_run_has_gone_on(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_an_export_says_that_the_run_has_moved_on(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     async def has_moved(_: CommittedState) -> bool:
         return True
 
@@ -134,7 +134,7 @@ def test_an_export_says_where_a_run_has_gone_on(url: str, tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
-def test_a_wrong_password(command: str, redis_installed: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_password_is_refused(command: str, redis_installed: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = RedisServer(tmp_path, password="right")
     server.start()
     try:
@@ -147,7 +147,7 @@ def test_a_wrong_password(command: str, redis_installed: None, tmp_path: Path, c
 
 
 @pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
-def test_a_newer_format(command: str, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_newer_format_is_refused(command: str, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(write_words(url))
     with server.client() as client:
         client.set("{test:counts}:format", 4)
@@ -155,7 +155,7 @@ def test_a_newer_format(command: str, server: RedisServer, url: str, capsys: pyt
 
 
 @pytest.mark.parametrize("key", ["rows:count:3", "deltas:count:0", "ledger:%24checkpoint", "format"])
-def test_a_key_of_another_type(key: str, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_of_another_type_is_refused(key: str, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(write_words(url))
     with server.client() as client:
         client.delete(f"{{test:counts}}:{key}")

@@ -1,4 +1,4 @@
-"""The lease by which a process on Redis is known to run a topology (CP-8)."""
+"""The lease of the process that runs a topology on Redis (CP-8)."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.servers.redis_server import RedisServer
 pytestmark = pytest.mark.guarantee("CP-8")
 KEY = "{test:word%20count}:lease"
 LEASE_SECS = 3.0
-"""Three times as long as a busy machine may take to keep it."""
+"""Three times the time that a busy machine may need to renew it."""
 
 LEFT_MS = 2500
 
@@ -38,7 +38,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_it_is_kept_alive_and_let_go_of(server: RedisServer) -> None:
+async def test_a_lease_is_renewed_and_released(server: RedisServer) -> None:
     async with opened(address_of(server)) as provider:
         assert not holder(server), "opening alone takes nothing"
         await provider.ledger(LEDGER).claim()
@@ -52,7 +52,7 @@ async def test_it_is_kept_alive_and_let_go_of(server: RedisServer) -> None:
     assert not holder(server)
 
 
-async def test_the_newest_has_it_and_the_one_before_does_not_take_it_back(server: RedisServer) -> None:
+async def test_the_newest_process_has_the_lease_and_the_earlier_one_does_not_take_it_back(server: RedisServer) -> None:
     async with opened(address_of(server)) as first, opened(address_of(server)) as second:
         await first.ledger(LEDGER).claim()
         await second.ledger(LEDGER).claim()
@@ -64,7 +64,7 @@ async def test_the_newest_has_it_and_the_one_before_does_not_take_it_back(server
         assert holder(server) == of_second
 
 
-async def test_who_stands_by_waits_through_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_standby_waits_through_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(address_of(own_server, 2.0)) as first:
         await first.ledger(LEDGER).claim()
         second = RedisProvider(address_of(own_server, 2.0), timeout_secs=0.5)
@@ -79,12 +79,12 @@ async def test_who_stands_by_waits_through_an_outage(own_server: RedisServer, ca
     await second.close()
 
 
-async def test_who_stands_by_where_nothing_is_reached_is_told_at_once() -> None:
+async def test_a_standby_without_a_server_fails_at_once() -> None:
     with pytest.raises(StateError, match="cannot be reached"):
         await open_provider(provider_of("redis://127.0.0.1:1/0"), TOPOLOGY, standby=True)
 
 
-async def test_a_removal_takes_it_too(server: RedisServer) -> None:
+async def test_a_removal_deletes_the_lease(server: RedisServer) -> None:
     async with opened(address_of(server, 10)) as provider:
         await provider.ledger(LEDGER).claim()
         async for _ in provider.inventory().remove(None):
@@ -92,7 +92,7 @@ async def test_a_removal_takes_it_too(server: RedisServer) -> None:
         assert not holder(server)
 
 
-async def test_of_two_that_stand_by_one_begins(server: RedisServer) -> None:
+async def test_one_of_two_standbys_begins(server: RedisServer) -> None:
     link = RedisLink(address_of(server))
     first, second = RedisLease(link, KEY, "1"), RedisLease(link, KEY, "2")
     told: list[str] = []

@@ -1,4 +1,4 @@
-"""How the Redis provider does with many keys. Prints what it measures (pytest -s); asserts what must be there, nothing timed."""
+"""The Redis provider with many keys. Prints its times (pytest -s), and asserts the content."""
 
 import asyncio
 import gc
@@ -16,9 +16,9 @@ VALUE = "x" * 84
 
 
 class Loop:
-    """Watches the loop: what the step in its block takes, and the longest time for which nothing else had a turn.
+    """Measures the step in its block: its time, and the longest time for which it blocks the event loop.
 
-    In CPU time too: on a machine that is busy with other things the wall clock says more of those.
+    It also measures CPU time, because the wall clock of a busy machine includes other programs.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,7 +52,7 @@ async def state_of(provider: RedisProvider) -> LayeredState[str, object]:
 
 @pytest.mark.alone
 @pytest.mark.guarantee("CP-7")
-async def test_a_hundred_thousand_keys(server: RedisServer) -> None:
+async def test_a_hundred_thousand_keys_are_staged_folded_and_loaded(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         await provider.ledger("$checkpoint").claim()
         state = await state_of(provider)

@@ -1,4 +1,4 @@
-"""What the Redis provider says when it is given a wrong URL, a wrong server, or keys of somebody else (CP-8)."""
+"""Errors of the Redis provider for a wrong URL, a wrong server and foreign keys (CP-8)."""
 
 import asyncio
 import shutil
@@ -22,7 +22,7 @@ SECRET = "s3cret:%/@"
 
 @pytest.fixture
 def locked_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer]:
-    """A server with a password."""
+    """Return a server with a password."""
     server = RedisServer(tmp_path, password=SECRET)
     server.start()
     yield server
@@ -30,7 +30,7 @@ def locked_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer
 
 
 async def refused(address: RedisAddress, *said: str, passing: bool = False) -> None:
-    """Opening raises a StateError that says it, with a fix, without the password; one that may pass where `passing`."""
+    """Check that open raises a StateError with these texts, a fix and no password. `passing`: it is temporary."""
     with pytest.raises(StateError) as told:
         async with opened(address, timeout_secs=2):
             pass
@@ -43,7 +43,7 @@ async def refused(address: RedisAddress, *said: str, passing: bool = False) -> N
         assert each_said in text
 
 
-async def test_a_password_opens(locked_server: RedisServer) -> None:
+async def test_a_correct_password_is_accepted(locked_server: RedisServer) -> None:
     provider = provider_of(f"redis://:s3cret%3A%25%2F%40@{HOST}:{locked_server.port}/0")
     await provider.open("t")
     await provider.close()
@@ -51,19 +51,19 @@ async def test_a_password_opens(locked_server: RedisServer) -> None:
         pass
 
 
-async def test_a_wrong_password(locked_server: RedisServer) -> None:
+async def test_a_wrong_password_is_refused(locked_server: RedisServer) -> None:
     await refused(replace(locked_server.address(), password="no"), "refuses this user or password", "redis://[user]", passing=True)
 
 
-async def test_no_password_where_one_is_asked_for(locked_server: RedisServer) -> None:
+async def test_a_missing_password_is_refused(locked_server: RedisServer) -> None:
     await refused(replace(locked_server.address(), password=None), "requires a password", "redis://:password@", passing=True)
 
 
-async def test_a_password_where_none_is_set(server: RedisServer) -> None:
+async def test_a_password_for_a_server_without_one_is_refused(server: RedisServer) -> None:
     await refused(replace(server.address(), password=SECRET), "it has no password", passing=True)
 
 
-async def test_a_user_who_may_not(server: RedisServer) -> None:
+async def test_a_user_without_rights_is_refused(server: RedisServer) -> None:
     with server.client() as client:
         client.acl_setuser("reader", enabled=True, passwords=["+pw"], keys=["*"], categories=["+@read"], commands=["+select", "+client"])
     try:
@@ -73,7 +73,7 @@ async def test_a_user_who_may_not(server: RedisServer) -> None:
             client.acl_deluser("reader")
 
 
-async def test_a_user_with_the_rights_that_the_hint_names(server: RedisServer) -> None:
+async def test_the_rights_in_the_hint_are_enough(server: RedisServer) -> None:
     with server.client() as client:
         client.execute_command("ACL", "SETUSER", "streams", "on", ">pw", "~{test:*", "+@all", "-@admin")
     try:
@@ -85,11 +85,11 @@ async def test_a_user_with_the_rights_that_the_hint_names(server: RedisServer) -
             client.acl_deluser("streams")
 
 
-async def test_nobody_listens() -> None:
+async def test_a_closed_port_is_unavailable() -> None:
     await refused(RedisAddress(HOST, free_port()), "cannot be reached", "Does it run", passing=True)
 
 
-async def test_nobody_answers() -> None:
+async def test_a_silent_port_is_unavailable() -> None:
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -98,7 +98,7 @@ async def test_nobody_answers() -> None:
         await refused(RedisAddress(HOST, listening.sockets[0].getsockname()[1]), "did not answer within 2 s", passing=True)
 
 
-async def test_somebody_else_answers() -> None:
+async def test_another_protocol_is_refused() -> None:
     async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -108,24 +108,24 @@ async def test_somebody_else_answers() -> None:
         await refused(RedisAddress(HOST, listening.sockets[0].getsockname()[1]), "does not answer like Redis", "host and port")
 
 
-async def test_a_database_that_is_not_there(server: RedisServer) -> None:
+async def test_a_missing_database_is_refused(server: RedisServer) -> None:
     await refused(server.address(db=99), "no database of this number")
 
 
-async def test_a_newer_format(server: RedisServer) -> None:
+async def test_a_newer_format_is_refused(server: RedisServer) -> None:
     with server.client() as client:
         client.set("{test:word%20count}:format", 4)
     await refused(server.address(), "newer version", "Nothing was changed")
 
 
-async def test_a_format_of_somebody_else(server: RedisServer) -> None:
+async def test_a_foreign_format_is_refused(server: RedisServer) -> None:
     with server.client() as client:
         client.set("{test:word%20count}:format", "hello")
     await refused(server.address(), "was not written by the engine", "prefix")
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
-async def test_a_server_that_throws_keys_away(server: RedisServer, policy: str) -> None:
+async def test_a_server_that_evicts_keys_is_refused(server: RedisServer, policy: str) -> None:
     with server.client() as client:
         client.config_set("maxmemory", "1gb")
         client.config_set("maxmemory-policy", policy)
@@ -140,7 +140,7 @@ async def test_a_server_that_throws_keys_away(server: RedisServer, policy: str) 
 @pytest.mark.parametrize(
     "key", ["owner", "lanes", "epochs", "ledger:%24checkpoint", "deltas:count:0", "delta:count:0:1:1", "rows:count:3", "format"]
 )
-async def test_a_key_of_another_type(server: RedisServer, key: str) -> None:
+async def test_a_key_of_another_type_is_refused(server: RedisServer, key: str) -> None:
     name = f"{{test:word%20count}}:{key}"
     with server.client() as client:
         client.sadd(name, "theirs")
@@ -161,7 +161,7 @@ async def _use_all_keys(server: RedisServer) -> None:
         await store.fold(each(rows(2, a="1"), rows(3, a="1")), 1)
 
 
-async def test_full_memory_may_pass(server: RedisServer) -> None:
+async def test_full_memory_is_a_temporary_error(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         with server.client() as client:
@@ -175,7 +175,7 @@ async def test_full_memory_may_pass(server: RedisServer) -> None:
         await store.stage(1, 1, each(b"x"))
 
 
-async def test_a_replica_may_become_a_master(server: RedisServer) -> None:
+async def test_a_replica_is_a_temporary_error(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         with server.client() as client:
@@ -189,7 +189,7 @@ async def test_a_replica_may_become_a_master(server: RedisServer) -> None:
         await store.stage(1, 1, each(b"x"))
 
 
-async def test_a_busy_script_may_end(own_server: RedisServer) -> None:
+async def test_a_busy_script_is_a_temporary_error(own_server: RedisServer) -> None:
     async with opened(own_server.address()) as provider:
         store = await store_of(provider)
         with own_server.client() as client:
@@ -226,7 +226,7 @@ async def test_forgotten_scripts_are_sent_again(server: RedisServer) -> None:
 
 @pytest.fixture
 def tls_server(redis_installed: None, tmp_path: Path) -> Iterator[tuple[RedisServer, Path]]:
-    """A server that speaks TLS alone, and its certificate."""
+    """Yield a server with TLS only, and its certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed, which makes the certificate")
     certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
@@ -243,7 +243,7 @@ def tls_server(redis_installed: None, tmp_path: Path) -> Iterator[tuple[RedisSer
     server.kill()
 
 
-async def test_tls(tls_server: tuple[RedisServer, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tls_connects(tls_server: tuple[RedisServer, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     server, certificate = tls_server
     address = replace(server.address(), tls=True)
     await refused(address, "its certificate is not trusted", "SSL_CERT_FILE")
@@ -252,7 +252,7 @@ async def test_tls(tls_server: tuple[RedisServer, Path], monkeypatch: pytest.Mon
         await provider.ledger(LEDGER).claim()
 
 
-async def test_tls_where_there_is_none(server: RedisServer) -> None:
+async def test_tls_to_a_server_without_it_is_refused(server: RedisServer) -> None:
     await refused(replace(server.address(), tls=True), "did not answer", "does it speak TLS (if not: redis://)", passing=True)
 
 
@@ -271,7 +271,7 @@ async def test_tls_where_there_is_none(server: RedisServer) -> None:
         ("redis://:pw@host/0?prefix=", "prefix= is empty"),
     ],
 )
-def test_a_url_that_is_not_clear(url: str, said: str) -> None:
+def test_an_ambiguous_url_is_refused(url: str, said: str) -> None:
     with pytest.raises(StateError) as told:
         provider_of(url)
     assert said in str(told.value)
@@ -279,7 +279,7 @@ def test_a_url_that_is_not_clear(url: str, said: str) -> None:
     assert "redis://:password@host" in str(told.value)
 
 
-def test_a_url_says_everything() -> None:
+def test_a_url_sets_every_option() -> None:
     assert address_of("rediss://me:p%40ss@[::1]:7000/3?prefix=a%3Ab") == RedisAddress("::1", 7000, 3, "me", "p@ss", True, "a:b")
     assert address_of("redis://host") == RedisAddress("host")
     assert "p@ss" not in repr(address_of("redis://:p%40ss@host"))

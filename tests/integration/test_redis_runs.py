@@ -1,4 +1,4 @@
-"""A topology whose state is in Redis: killed at every named step of a checkpoint, and with a server that dies under it (CP-7, CP-10)."""
+"""State in Redis survives kills at every step of a checkpoint, and a restart of the server (CP-7, CP-10)."""
 
 import asyncio
 import random
@@ -21,9 +21,9 @@ from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 
 MESSAGES = 1000
-"""64 at most await a checkpoint, and two checkpoints are 100 ms apart: two seconds, however fast it is."""
+"""At most 64 wait for a checkpoint, and checkpoints are 100 ms apart: two seconds on any machine."""
 MESSAGES_OF_ALL_STEPS = 3000
-"""64 at most await a checkpoint: 13 processes that die at a second checkpoint leave some to the last one."""
+"""At most 64 wait for a checkpoint. Thirteen processes that die at their second one leave some to the last process."""
 FEW_MESSAGES = 200
 ENDLESS = 100_000
 SECS = 60
@@ -34,7 +34,7 @@ def url_of(server: RedisServer) -> str:
 
 
 async def started(folder: Path, server: RedisServer, messages: int = MESSAGES) -> Process:
-    """Start the topology in a process of its own, which lives to its end; its errors go to `log` in the folder."""
+    """Start the topology in a separate process, without a kill. Its errors go to `log` in the folder."""
     places = Places(folder=str(folder), messages=messages, state=url_of(server))
     command = [sys.executable, "-m", "tests.checkpoint.killing", told(places, Death(), 1)]
     with (folder / "log").open("wb") as log:
@@ -42,7 +42,7 @@ async def started(folder: Path, server: RedisServer, messages: int = MESSAGES) -
 
 
 async def counts(server: RedisServer, component_id: str) -> Counter[int]:
-    """What the stored state of a component says."""
+    """Return the stored counts of a component."""
     async with opened(server.address(), "killed") as provider:
         return await stored_counts(provider, component_id)
 
@@ -65,7 +65,7 @@ class InRedis(LookedAt):
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.deep
-async def test_killed_at_every_step_each_start_goes_on_with_what_the_tools_find(server: RedisServer, tmp_path: Path) -> None:
+async def test_killed_at_every_step_each_start_has_the_state_that_the_tools_show(server: RedisServer, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     deaths = deaths_at([step for step in STEPS if step not in FOLD_STEPS], random.Random(seed))
@@ -78,7 +78,7 @@ async def test_killed_at_every_step_each_start_goes_on_with_what_the_tools_find(
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.parametrize("step", FOLD_STEPS)
-async def test_killed_in_a_fold_the_next_start_goes_on_with_what_the_tools_find(step: str, server: RedisServer, tmp_path: Path) -> None:
+async def test_killed_in_a_fold_the_next_start_has_the_state_that_the_tools_show(step: str, server: RedisServer, tmp_path: Path) -> None:
     killed = await play(InRedis(tmp_path, server, FEW_MESSAGES), [Death(step=step)])
 
     assert killed.violations == []
@@ -86,7 +86,7 @@ async def test_killed_in_a_fold_the_next_start_goes_on_with_what_the_tools_find(
 
 
 @pytest.mark.guarantee("CP-7", "CP-8")
-async def test_a_run_goes_on_when_its_server_dies_and_comes_back(own_server: RedisServer, tmp_path: Path) -> None:
+async def test_a_run_continues_after_a_restart_of_its_server(own_server: RedisServer, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     running = await started(folder, own_server)

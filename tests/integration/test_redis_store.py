@@ -1,4 +1,4 @@
-"""The Redis provider on a real server: rows, deltas, ledgers, and what keeps topologies apart (CP-7, CP-8)."""
+"""The Redis provider on a real server: rows, deltas, ledgers, and the names of keys (CP-7, CP-8)."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from tests.servers.redis_server import RedisServer
 pytestmark = pytest.mark.guarantee("CP-8")
 
 
-async def test_a_staged_delta_is_given_back_as_it_was(server: RedisServer) -> None:
+async def test_a_staged_delta_is_read_back(server: RedisServer) -> None:
     big = bytes(range(256)) * (BYTES_PER_STEP // 100)  # several pieces
     blobs = (b"one", b"", big, b"end")
     async with opened(server.address()) as provider:
@@ -27,7 +27,7 @@ async def test_a_staged_delta_is_given_back_as_it_was(server: RedisServer) -> No
         assert await (await store_of(provider)).deltas() == [StagedDelta(3, 7, blobs)]
 
 
-async def test_staging_again_replaces(server: RedisServer) -> None:
+async def test_staging_again_replaces_the_delta(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         await store.stage(0, 1, each(b"a", b"b", b"c"))
@@ -36,7 +36,7 @@ async def test_staging_again_replaces(server: RedisServer) -> None:
         assert await store.deltas() == [StagedDelta(0, 1, (b"z",)), StagedDelta(0, 2, (b"other round",))]
 
 
-async def test_deltas_come_by_txid_and_round(server: RedisServer) -> None:
+async def test_deltas_are_ordered_by_txid_and_round(server: RedisServer) -> None:
     names = [(10, 1), (9, 12), (2, 3), (9, 2)]
     async with opened(server.address()) as provider:
         store = await store_of(provider)
@@ -45,7 +45,7 @@ async def test_deltas_come_by_txid_and_round(server: RedisServer) -> None:
         assert named(await store.deltas()) == sorted(names)
 
 
-async def test_a_stage_that_broke_off_is_no_delta(server: RedisServer) -> None:
+async def test_an_incomplete_stage_is_no_delta(server: RedisServer) -> None:
     async def breaks() -> AsyncIterator[bytes]:
         yield b"x" * BYTES_PER_STEP
         yield b"y" * BYTES_PER_STEP
@@ -74,7 +74,7 @@ async def test_fold_writes_rows_and_drops_the_deltas_up_to_the_txid(server: Redi
         assert await loaded(store) == {(0, b"a"): b"1", (0, b"b"): b"2", (15, b"c"): b"3"}
 
 
-async def test_of_one_key_in_a_fold_the_last_row_counts(server: RedisServer) -> None:
+async def test_the_last_row_of_a_key_counts_in_a_fold(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         await store.fold(each(rows(0, a="1", b="1", c="1")), 0)
@@ -82,7 +82,7 @@ async def test_of_one_key_in_a_fold_the_last_row_counts(server: RedisServer) -> 
         assert await loaded(store) == {(0, b"a"): b"3"}
 
 
-async def test_drop_drops_what_is_newer(server: RedisServer) -> None:
+async def test_drop_removes_newer_deltas(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         for txid in range(4):
@@ -91,8 +91,8 @@ async def test_drop_drops_what_is_newer(server: RedisServer) -> None:
         assert named(await store.deltas()) == [(0, 1), (1, 1)]
 
 
-async def test_a_drop_that_comes_late_while_deltas_are_read_is_no_damage(server: RedisServer) -> None:
-    """Given the last step of a fold was given up, and the deltas are asked for again, then it may be done between the index and a delta."""
+async def test_a_late_drop_during_a_read_is_no_damage(server: RedisServer) -> None:
+    """The abandoned last step of a fold may be executed between the reads of the index and of a delta."""
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         await store.stage(1, 1, each(b"x"))
@@ -166,7 +166,7 @@ async def test_all_keys_of_a_topology_are_in_one_slot_of_a_cluster(server: Redis
         assert len({key_slot(key) for key in keys}) == 1
 
 
-async def test_a_ledger_keeps_what_is_written(server: RedisServer) -> None:
+async def test_a_ledger_keeps_its_entries(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         ledger = provider.ledger("l")
         assert await ledger.claim() == 1
@@ -197,7 +197,7 @@ async def test_two_ledgers_of_a_process_do_not_fence_each_other(server: RedisSer
         assert (await first.read(), await second.read()) == ({"a": 1}, {"a": 2})
 
 
-async def test_state_goes_on_where_it_was(server: RedisServer) -> None:
+async def test_state_continues_after_a_restart(server: RedisServer) -> None:
     model: dict[object, object] = {}
     for start in range(5):
         async with opened(server.address()) as provider:
@@ -210,7 +210,7 @@ async def test_state_goes_on_where_it_was(server: RedisServer) -> None:
     assert await stored(server.address()) == model
 
 
-async def test_the_url_says_where(server: RedisServer) -> None:
+async def test_the_url_selects_the_server_and_the_prefix(server: RedisServer) -> None:
     provider = provider_of(f"redis://127.0.0.1:{server.port}/1?prefix=team:a")
     assert isinstance(provider, RedisProvider)
     await provider.open(TOPOLOGY)
@@ -221,7 +221,7 @@ async def test_the_url_says_where(server: RedisServer) -> None:
         client.flushdb()
 
 
-async def test_a_server_without_a_log_of_its_writes_is_told(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_without_persistence_is_a_warning(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     with server.client() as client:
         client.config_set("appendonly", "no")
     try:

@@ -1,11 +1,8 @@
-"""A process that stands by, beside one that is killed, paused or ends: real processes on real stores (TX-9, CP-8)."""
+"""A standby process takes over from one that is killed, paused or ends. Real processes on real stores (TX-9, CP-8)."""
 
 import asyncio
 import secrets
 import signal
-import subprocess
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,42 +12,41 @@ import pytest
 from engine.state import provider_of
 from engine.transactional.transactional_state import LEDGER, record_of
 from tests.integration.standing_by import BATCHES, TOTAL, values_in
+from tests.kills.forks import ForkedProgram, start_forked
 from tests.servers.process import HOST
 
 pytestmark = [pytest.mark.deep, pytest.mark.guarantee("TX-9", "CP-8")]
 SECS = 60
 LEASE_SECS = 2.5
 FENCED = ("another process has taken this topology over", "This process has been taken over")
-"""What who was overtaken is told first: by the store of the coordinator's state, or by that of the values."""
+"""First error of a fenced process: from the store of the coordinator's state, or from the store of the values."""
 
 
 class Running:
-    """A process of the program, and what it has said."""
+    """A process of the program, with its output so far."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: ForkedProgram) -> None:
         self.process = process
         self.said = ""
 
     async def says(self, text: str) -> None:
-        """Wait until it has said something."""
-        assert self.process.stderr is not None
+        """Wait for a text in its output."""
         while text not in self.said:
-            line = await asyncio.wait_for(self.process.stderr.readline(), SECS)
+            line = await asyncio.wait_for(self.process.stdout.readline(), SECS)
             assert line, f"it ended, and said\n{self.said}"
             self.said += line.decode()
 
     async def ends(self) -> int:
-        """Wait for its end; return its exit status."""
-        assert self.process.stderr is not None
+        """Wait for its end. Return its exit status."""
         async with asyncio.timeout(SECS):
-            async for line in self.process.stderr:
+            async for line in self.process.stdout:
                 self.said += line.decode()
         return await asyncio.wait_for(self.process.wait(), SECS)
 
 
 @pytest.fixture(params=["sqlite", "redis", "zookeeper"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store of each kind, empty."""
+    """Return the URL of an empty store of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/state.db"
     if request.param == "redis":
@@ -60,42 +56,42 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def values_url(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the totals are: beside a file of state in another one, else in Redis. A paused process may hold the lock of a file for ever."""
+    """Return the store of the totals: another file beside a file, else Redis. A paused process could hold the lock of a file for ever."""
     if url.startswith("sqlite"):
         return f"sqlite:///{tmp_path}/values.db"
     return f"redis://{HOST}:{request.getfixturevalue('server').port}/0?prefix=values"
 
 
 class Scene:
-    """One topology on one store, and the processes that run it, or stand by."""
+    """One topology on one store, with its running and standby processes."""
 
     def __init__(self, folder: Path, url: str, values_url: str, processes: AsyncExitStack) -> None:
         self.folder, self.url, self.values_url = folder, url, values_url
         self._processes = processes
 
     async def begin(self, *, standby: bool = False, kind: str = "transactional") -> Running:
-        """Begin a process."""
+        """Start a process."""
         arguments = (str(self.folder), self.url, self.values_url, kind, "standby" if standby else "at once")
         return await self._processes.enter_async_context(_process(*arguments))
 
     def go(self) -> None:
-        """Let them come to their end."""
+        """Let the processes run to their end."""
         (self.folder / "go").touch()
 
     def commits(self) -> list[tuple[int, int]]:
-        """Who has committed which txid, in order."""
+        """Return the committing pid and the txid of each commit, in order."""
         path = self.folder / "commits"
         return [(int(pid), int(txid)) for pid, txid in map(str.split, path.read_text().splitlines())] if path.exists() else []
 
     async def committed(self, number: int, by: Running) -> None:
-        """Wait until a process has committed so many."""
+        """Wait until a process has made this number of commits."""
         async with asyncio.timeout(SECS):
             while sum(pid == by.process.pid for pid, _ in self.commits()) < number:
                 assert by.process.returncode is None, by.said
                 await asyncio.sleep(0.01)
 
     async def stored(self) -> tuple[int, int]:
-        """The total, and the txid that is committed."""
+        """Return the stored total and the committed txid."""
         async with values_in(self.values_url).reader() as values:
             total = await values.get("all")
         async with provider_of(self.url).inventory().look("total") as topology:
@@ -106,24 +102,22 @@ class Scene:
 
 @pytest.fixture
 async def scene(url: str, values_url: str, tmp_path: Path) -> AsyncIterator[Scene]:
-    """Its processes end with the test."""
+    """Return a scene whose processes end with the test."""
     async with AsyncExitStack() as processes:
         yield Scene(tmp_path, url, values_url, processes)
 
 
 @asynccontextmanager
 async def _process(*arguments: str) -> AsyncIterator[Running]:
-    command = (sys.executable, "-m", "tests.integration.standing_by", *arguments)
-    process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
+    process = await start_forked("tests.integration.standing_by", *arguments)
     try:
         yield Running(process)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.kill()
+        await process.close()
 
 
-async def test_who_stands_by_goes_on_with_the_transactions_of_one_that_is_killed(scene: Scene) -> None:
+async def test_a_standby_continues_the_transactions_of_a_killed_process(scene: Scene) -> None:
     first = await scene.begin()
     await scene.committed(10, first)
     second = await scene.begin(standby=True)
@@ -139,7 +133,7 @@ async def test_who_stands_by_goes_on_with_the_transactions_of_one_that_is_killed
     assert sorted({txid for _, txid in scene.commits()}) == list(range(1, BATCHES + 1))
 
 
-async def test_who_stands_by_begins_at_once_when_the_first_ends(scene: Scene) -> None:
+async def test_a_standby_begins_at_once_when_the_first_process_ends(scene: Scene) -> None:
     first = await scene.begin(standby=True)
     await scene.committed(10, first)
     second = await scene.begin(standby=True)
@@ -154,7 +148,7 @@ async def test_who_stands_by_begins_at_once_when_the_first_ends(scene: Scene) ->
     assert len(scene.commits()) == BATCHES, "nothing was committed twice"
 
 
-async def test_ctrl_c_ends_a_process_that_stands_by(scene: Scene) -> None:
+async def test_ctrl_c_ends_a_standby(scene: Scene) -> None:
     first = await scene.begin()
     await scene.committed(5, first)
     second = await scene.begin(standby=True)
@@ -167,7 +161,7 @@ async def test_ctrl_c_ends_a_process_that_stands_by(scene: Scene) -> None:
     assert await scene.stored() == (TOTAL, BATCHES)
 
 
-async def test_who_was_paused_and_overtaken_writes_nothing_more(scene: Scene) -> None:
+async def test_a_paused_process_writes_nothing_after_a_takeover(scene: Scene) -> None:
     if scene.url.startswith("sqlite"):
         pytest.skip("the lock of a file is held as long as its process lives, paused or not: nobody overtakes it")
     first = await scene.begin()
@@ -187,7 +181,7 @@ async def test_who_was_paused_and_overtaken_writes_nothing_more(scene: Scene) ->
     assert by_second == list(range(by_second[0], BATCHES + 1))
 
 
-async def test_without_standby_a_file_is_refused_and_a_server_lets_the_newest_run(scene: Scene) -> None:
+async def test_without_standby_a_file_refuses_and_a_server_lets_the_newest_run(scene: Scene) -> None:
     first = await scene.begin()
     await scene.committed(5, first)
     second = await scene.begin()
@@ -205,7 +199,7 @@ async def test_without_standby_a_file_is_refused_and_a_server_lets_the_newest_ru
     assert await scene.stored() == (TOTAL, BATCHES)
 
 
-async def test_a_topology_with_state_stands_by_as_well(scene: Scene) -> None:
+async def test_a_topology_with_state_stands_by(scene: Scene) -> None:
     if scene.url.startswith("zookeeper"):
         pytest.skip("ZooKeeper keeps no state of stateful bolts")
     first = await scene.begin(kind="stateful")

@@ -1,4 +1,4 @@
-"""A ledger in ZooKeeper whose server hangs, dies and comes back, or does what was given up, later (CP-8)."""
+"""A ledger in ZooKeeper, with a server that hangs, restarts, or executes abandoned requests late (CP-8)."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ from tests.servers.zookeeper_server import ZooKeeperServer
 pytestmark = pytest.mark.guarantee("CP-8", "TX-9")
 TOPOLOGY = "word count"
 QUICK_SECS = 1.0
-"""How long an answer is waited for that does not come: long enough for all others on a busy machine."""
+"""Timeout of a missing answer. Long enough for all other answers on a busy machine."""
 
 
 @asynccontextmanager
@@ -41,7 +41,7 @@ async def claimed(hosts: str, root: str, **options: float) -> AsyncIterator[Ledg
 
 
 async def entries(hosts: str, root: str) -> dict[str, object]:
-    """What a process that starts later finds."""
+    """Return the entries that a later process reads."""
     async with opened(hosts, root) as provider:
         return await provider.ledger("one").read()
 
@@ -51,7 +51,7 @@ def root() -> str:
     return f"/{secrets.token_hex(8)}/deep"
 
 
-async def test_a_write_that_was_given_up_counts_once_however_late_it_is(own_zookeeper: ZooKeeperServer, root: str) -> None:
+async def test_an_abandoned_write_counts_once_however_late(own_zookeeper: ZooKeeperServer, root: str) -> None:
     async with claimed(own_zookeeper.hosts, root, timeout_secs=QUICK_SECS, lease_secs=PATIENCE_SECS) as ledger:
         await ledger.write({"number": 1})
         own_zookeeper.freeze()
@@ -64,7 +64,7 @@ async def test_a_write_that_was_given_up_counts_once_however_late_it_is(own_zook
     assert await entries(own_zookeeper.hosts, root) == {"number": 4}
 
 
-async def test_a_write_that_was_given_up_may_be_said_again(own_zookeeper: ZooKeeperServer, root: str) -> None:
+async def test_an_abandoned_write_may_be_retried(own_zookeeper: ZooKeeperServer, root: str) -> None:
     async with claimed(own_zookeeper.hosts, root, timeout_secs=QUICK_SECS, lease_secs=PATIENCE_SECS) as ledger:
         own_zookeeper.freeze()
         with pytest.raises(StateUnavailable):
@@ -75,7 +75,7 @@ async def test_a_write_that_was_given_up_may_be_said_again(own_zookeeper: ZooKee
     assert await entries(own_zookeeper.hosts, root) == {"number": 1, "other": 2}
 
 
-async def test_a_claim_that_was_given_up_is_followed_by_a_higher_one(own_zookeeper: ZooKeeperServer, root: str) -> None:
+async def test_an_abandoned_claim_is_followed_by_a_higher_one(own_zookeeper: ZooKeeperServer, root: str) -> None:
     async with opened(own_zookeeper.hosts, root, timeout_secs=QUICK_SECS, lease_secs=PATIENCE_SECS) as provider:
         ledger = provider.ledger("one")
         first = await ledger.claim()
@@ -91,8 +91,8 @@ async def test_a_claim_that_was_given_up_is_followed_by_a_higher_one(own_zookeep
     assert await entries(own_zookeeper.hosts, root) == {"number": 3}
 
 
-async def test_what_an_overtaken_process_had_under_way_comes_to_nothing(own_zookeeper: ZooKeeperServer, root: str) -> None:
-    """Its write is on the way while another process claims; the server does both when it is thawed, in this order or the other."""
+async def test_pending_writes_of_a_fenced_process_have_no_effect(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    """Its write is pending while another process claims. The thawed server executes both in either order."""
     async with claimed(own_zookeeper.hosts, root, timeout_secs=PATIENCE_SECS, lease_secs=PATIENCE_SECS) as first:
         await first.write({"by": "first", "number": 1})
         async with opened(own_zookeeper.hosts, root, timeout_secs=PATIENCE_SECS, lease_secs=PATIENCE_SECS) as provider:
@@ -109,7 +109,7 @@ async def test_what_an_overtaken_process_had_under_way_comes_to_nothing(own_zook
             assert await second.read() == {"by": "second", "number": 3}
 
 
-async def test_what_was_removed_and_made_again_is_nobodys_who_had_it_before(zookeeper: str, root: str) -> None:
+async def test_a_recreated_ledger_refuses_its_earlier_owner(zookeeper: str, root: str) -> None:
     async with claimed(zookeeper, root) as first:
         await first.write({"number": 1})
         async with opened(zookeeper, root) as provider:
@@ -122,7 +122,7 @@ async def test_what_was_removed_and_made_again_is_nobodys_who_had_it_before(zook
     assert await entries(zookeeper, root) == {"number": 10}
 
 
-async def test_writes_go_on_when_the_server_dies_and_comes_back(own_zookeeper: ZooKeeperServer, root: str) -> None:
+async def test_writes_continue_after_a_restart_of_the_server(own_zookeeper: ZooKeeperServer, root: str) -> None:
     patience = StoreRetry(PATIENCE_SECS)
     async with claimed(own_zookeeper.hosts, root, timeout_secs=0.5) as ledger:
         kills = asyncio.create_task(asyncio.to_thread(_kill_and_start, own_zookeeper, 3))
@@ -137,8 +137,8 @@ async def test_writes_go_on_when_the_server_dies_and_comes_back(own_zookeeper: Z
     assert found == {"number": number, "last": number, **expected}
 
 
-async def test_a_session_that_has_ended_is_followed_by_another(own_zookeeper: ZooKeeperServer, root: str) -> None:
-    """Longer away than the lease: the node that says who runs the topology is made again."""
+async def test_an_expired_session_is_replaced(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    """The server is away longer than the lease: the node with the owner is created again."""
     async with opened(own_zookeeper.hosts, root, timeout_secs=1, lease_secs=0.5) as provider:
         ledger = provider.ledger("one")
         await ledger.claim()
@@ -151,7 +151,7 @@ async def test_a_session_that_has_ended_is_followed_by_another(own_zookeeper: Zo
 
 
 def _end_session(server: ZooKeeperServer, provider: ZooKeeperProvider) -> None:
-    """As a server does whose client was not heard of for too long."""
+    """Expire the session, as a server does with a silent client."""
     known = provider._opened.link.client.client_id
     other = KazooClient(server.hosts, client_id=known)
     other.start()
@@ -159,7 +159,7 @@ def _end_session(server: ZooKeeperServer, provider: ZooKeeperProvider) -> None:
     other.close()
 
 
-async def test_a_cancelled_write_is_looked_after(zookeeper: str, root: str) -> None:
+async def test_after_cancelled_writes_the_ledger_continues(zookeeper: str, root: str) -> None:
     async with claimed(zookeeper, root) as ledger:
         for number in range(20):
             writing = asyncio.create_task(ledger.write({"number": number}))

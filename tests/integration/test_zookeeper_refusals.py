@@ -1,4 +1,4 @@
-"""What the ZooKeeper provider says when it is given a wrong URL, a wrong server, or nodes of somebody else (CP-8)."""
+"""Errors of the ZooKeeper provider for a wrong URL, a wrong server and foreign nodes (CP-8)."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ def root() -> str:
 
 @pytest.fixture
 def client(zookeeper: str) -> Iterator[KazooClient]:
-    """A plain client, to do what somebody else may."""
+    """Yield a plain client, for changes by other programs."""
     with closing(KazooClient(zookeeper)) as made:
         made.start()
         yield made
@@ -37,7 +37,7 @@ def client(zookeeper: str) -> Iterator[KazooClient]:
 
 
 async def refused(address: ZooKeeperAddress, *said: str, passing: bool = False) -> None:
-    """Opening and claiming raises a StateError that says it, with a fix, without the password; one that may pass where `passing`."""
+    """Check that open and claim raise a StateError with these texts, a fix and no password. `passing`: it is temporary."""
     with pytest.raises(StateError) as told:
         await _claim(address)
     text = str(told.value)
@@ -58,18 +58,18 @@ async def _claim(address: ZooKeeperAddress) -> None:
         await provider.close()
 
 
-async def test_it_keeps_no_rows(zookeeper: str, root: str) -> None:
+async def test_zookeeper_keeps_no_rows(zookeeper: str, root: str) -> None:
     async with opened(zookeeper, root) as provider:
         with pytest.raises(StateError, match="stores the state of coordinators, not of stateful bolts") as told:
             await provider.store("count", 0, range(4))
         assert "sqlite:///" in (told.value.hint or "")
 
 
-async def test_nobody_listens() -> None:
+async def test_a_closed_port_is_unavailable() -> None:
     await refused(ZooKeeperAddress(f"{HOST}:{free_port()}"), "did not answer within 2 s", "Check whether it runs", passing=True)
 
 
-async def test_nobody_answers() -> None:
+async def test_a_silent_port_is_unavailable() -> None:
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -79,12 +79,12 @@ async def test_nobody_answers() -> None:
         await refused(address, "did not answer", passing=True)
 
 
-async def test_a_frozen_server(own_zookeeper: ZooKeeperServer, root: str) -> None:
+async def test_a_frozen_server_is_unavailable(own_zookeeper: ZooKeeperServer, root: str) -> None:
     own_zookeeper.freeze()
     await refused(ZooKeeperAddress(own_zookeeper.hosts, root, lease_secs=1), "did not answer", passing=True)
 
 
-async def test_what_one_user_made_another_may_not_change(zookeeper: str, root: str) -> None:
+async def test_a_user_may_not_change_the_nodes_of_another(zookeeper: str, root: str) -> None:
     mine = ZooKeeperAddress(zookeeper, root, "me", SECRET)
     provider = ZooKeeperProvider(mine)
     await provider.open(TOPOLOGY)
@@ -107,7 +107,7 @@ async def test_what_one_user_made_another_may_not_change(zookeeper: str, root: s
         await again.close()
 
 
-async def test_what_is_too_big_is_refused_and_changes_nothing(zookeeper: str, root: str) -> None:
+async def test_an_entry_that_is_too_big_is_refused_and_changes_nothing(zookeeper: str, root: str) -> None:
     async with claimed(zookeeper, root) as ledger:
         await ledger.write({"a": 1})
         with pytest.raises(StateError, match="ZooKeeper accepts at most 1,000,000") as told:
@@ -118,13 +118,13 @@ async def test_what_is_too_big_is_refused_and_changes_nothing(zookeeper: str, ro
 
 
 @pytest.mark.parametrize(("stored", "said"), [(b"4", "newer version"), (b"hello", "was not written by the engine")])
-async def test_a_node_of_somebody_else(client: KazooClient, zookeeper: str, root: str, stored: bytes, said: str) -> None:
+async def test_a_foreign_node_is_refused(client: KazooClient, zookeeper: str, root: str, stored: bytes, said: str) -> None:
     client.create(f"{root}/word%20count", stored, makepath=True)
     await refused(ZooKeeperAddress(zookeeper, root), said)
 
 
 @pytest.mark.parametrize("path", ["ledger:one", "ledger:one/1-a"])
-async def test_a_ledger_that_somebody_else_wrote(client: KazooClient, zookeeper: str, root: str, path: str) -> None:
+async def test_a_foreign_ledger_is_refused(client: KazooClient, zookeeper: str, root: str, path: str) -> None:
     client.create(f"{root}/word%20count", b"1", makepath=True)
     client.create(f"{root}/word%20count/ledger:one", b"1-a" if "/" in path else b"hello")
     client.create(f"{root}/word%20count/ledger:one/1-a", b"\xc1")
@@ -134,7 +134,7 @@ async def test_a_ledger_that_somebody_else_wrote(client: KazooClient, zookeeper:
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "zookeeper", "ü %", "a:b", "\ud800", "x" * 300])
-async def test_any_name_of_a_topology(zookeeper: str, root: str, name: str) -> None:
+async def test_a_topology_may_have_any_name(zookeeper: str, root: str, name: str) -> None:
     provider = ZooKeeperProvider(ZooKeeperAddress(zookeeper, root))
     await provider.open(name)
     try:
@@ -163,7 +163,7 @@ async def test_any_name_of_a_topology(zookeeper: str, root: str, name: str) -> N
         ("zookeeper://host/b?lease_secs=0", "The default is 10"),
     ],
 )
-def test_a_url_that_is_not_clear(url: str, said: str) -> None:
+def test_an_ambiguous_url_is_refused(url: str, said: str) -> None:
     with pytest.raises(StateError) as told:
         provider_of(url)
     assert said in str(told.value)
@@ -171,7 +171,7 @@ def test_a_url_that_is_not_clear(url: str, said: str) -> None:
     assert ":pw@" not in str(told.value)
 
 
-def test_a_url_says_everything() -> None:
+def test_a_url_sets_every_option() -> None:
     expected = ZooKeeperAddress("one:2181,[::1]:2182", "/team/streams", "me", "p@ss", 3.5)
     assert address_of("zookeeper://me:p%40ss@one,[::1]:2182/team/streams/?lease_secs=3.5") == expected
     assert address_of("zookeeper://host") == address_of("zookeeper://host/") == ZooKeeperAddress("host:2181", "/stormcell")

@@ -1,17 +1,15 @@
 """One topology that is killed and restarted until it is complete, and then judged."""
 
 import asyncio
-import os
 import signal
-import sys
 from abc import ABC, abstractmethod
-from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from tests.kills.forks import start_forked
 from tests.kills.lives import BEGINS, RUNS, Death, told
 
 AT_AN_INSTANT: Final = "at an instant"
@@ -87,11 +85,9 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
     async def _live(self, death: DeathT) -> int | None:
         """Start a process and let it die. Returns its exit status."""
         self.killed.lives += 1
-        command = [sys.executable, "-m", self.module, told(self.places, death, self.killed.lives)]
         with self._log.open("ab") as log:
             self._log_begins = log.tell()
-            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=log)
-        assert process.stdout is not None
+            process = await start_forked(self.module, told(self.places, death, self.killed.lives), stderr=log)
         may_live: float | None = None
         try:
             async with asyncio.timeout(MOST_SECS):
@@ -104,9 +100,8 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
             if may_live is None:  # it ends by itself, or it has not begun
                 self._violated(f"a process was not over after {MOST_SECS:g} s, and was killed")
         finally:
-            if process.returncode is None:
-                os.kill(process.pid, signal.SIGKILL)  # process.kill() could reap a process that ends at the same time, and lose its status
-            await process.communicate()
+            process.kill()
+            await process.close()
         return process.returncode
 
     def said(self) -> str:

@@ -174,6 +174,7 @@ def main() -> int:
     if arguments.port and not is_free(arguments.port):
         parser.error(f"port {arguments.port} is in use: name another, or none")
     choice = CHOICES[arguments.command]
+    spark_programs.set_environment()
     return try_out(choice, arguments.port or (choice.port if is_free(choice.port) else free_port()))
 
 

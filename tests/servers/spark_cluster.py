@@ -15,7 +15,6 @@ from tests.servers import spark_programs
 from tests.servers.keeper import descendants
 from tests.servers.process import HOST, ServerProcess, free_port
 from tests.servers.server import Server
-from tests.servers.spark_programs import JVM_OPTIONS
 
 NAME: Final = "spark-cluster"
 WORKERS: Final = 2
@@ -26,15 +25,17 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
-DRIVER_SETTINGS: Final[Mapping[str, str]] = {
-    "spark.cores.max": "2",
-    "spark.executor.cores": "1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": JVM_OPTIONS,
-}
-"""Settings of a driver that wants an executor on each of two workers."""
-
 why_not = spark_programs.why_not
+
+
+def driver_settings() -> dict[str, str]:
+    """Return the settings of a driver that wants an executor on each of two workers."""
+    return {
+        "spark.cores.max": "2",
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": spark_programs.jvm_options(),
+    }
 
 
 def prepare() -> None:

@@ -1,13 +1,17 @@
 """Programs and jars of Spark's servers and sessions. pyspark brings the programs, and jars are copied one by one."""
 
+import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
-from tests.servers.maven import jars, why_no_jars, why_no_java
+from tests.servers.cache import cache_folder, made_once
+from tests.servers.maven import jar_folder, jars, why_no_jars, why_no_java
 from tests.servers.process import HOST
 
 NAME: Final = "spark-jars"
@@ -16,6 +20,7 @@ DELTA: Final = ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4
 """Jars for this version of Spark only. Their dependencies are left out, because Spark has them or nobody can have them."""
 JDBC: Final = ("org.postgresql:postgresql:42.7.8",)
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""A session of a test lives for seconds: its JVM takes a third less CPU if it compiles little."""
 
 
 def why_not() -> str | None:
@@ -45,20 +50,27 @@ def jvm_options() -> str:
 
 
 def prepare() -> None:
-    """Put the jars and the archive of Spark's classes into the cache. Does nothing if they cannot be had."""
+    """Put the jars, the home and the archive of its classes into the cache. Does nothing if they cannot be had."""
     if why_not() is None:
+        why_no_delta()
+        why_no_jdbc()
+        set_environment()
         from spark_bridge.process import archive_builder
         from spark_bridge.process.child.class_archive import archive_path
 
         if not archive_path().exists():
-            archive_builder.build_archive()
-        why_no_delta()
-        why_no_jdbc()
+            with patch.object(archive_builder, "_PROGRAM", "tests.servers.spark_classes"):
+                archive_builder.build_archive()
 
 
 def delta_jars() -> list[Path]:
     """Return the jars of Delta Lake, or nothing if they cannot be had."""
     return jars(NAME, DELTA, alone=True) if why_no_delta() is None else []
+
+
+def fetched_delta_jars() -> list[Path]:
+    """Return the jars of Delta Lake for this Spark, or nothing if nobody has fetched them yet. Starts no other program."""
+    return sorted(jar_folder(NAME, DELTA).glob("*.jar")) if spark_version().startswith(f"{DELTA_SPARK}.") else []
 
 
 def jdbc_jars() -> list[Path]:
@@ -72,11 +84,42 @@ def spark_version() -> str:
 
 
 def spark_home() -> Path:
-    """Return the folder of pyspark, with its `bin` and its `jars`."""
-    found = importlib.util.find_spec("pyspark")
+    """Return a home of Spark: `bin` and jars of pyspark, jars of Delta Lake, and pyspark as a folder.
+
+    `$SPARK_HOME/python/lib/pyspark.zip` is the first entry of the path of each Python process that Spark starts. Python compiles all that
+    it imports from a zip: 0.8 s of CPU for each of some hundred processes. The installed folder has compiled files.
+    Delta Lake is among the jars, because the archive of classes has classes of Spark's class path only.
+    """
+    installed, delta = _package_folder("pyspark"), fetched_delta_jars()
+    parts = hashlib.sha256("\0".join(map(str, (installed, *delta))).encode()).hexdigest()[:16]
+    return made_once(cache_folder() / f"spark-home-{spark_version()}-{parts}", lambda home: _make_home(home, installed, delta))
+
+
+def _make_home(home: Path, installed: Path, delta: list[Path]) -> None:
+    (home / "jars").mkdir(parents=True)
+    (home / "bin").symlink_to(installed / "bin")
+    for jar in (*(installed / "jars").glob("*.jar"), *delta):
+        (home / "jars" / jar.name).symlink_to(jar)
+    for path in (installed / "python" / "lib").glob("*.zip"):
+        package = path.name.partition("-")[0].removesuffix(".zip")  # py4j-0.10.9.9-src.zip has the package py4j
+        folder = home / "python" / "lib" / path.name
+        folder.mkdir(parents=True)
+        (folder / package).symlink_to(_package_folder(package))
+
+
+def _package_folder(name: str) -> Path:
+    found = importlib.util.find_spec(name)
     assert found is not None
     assert found.origin is not None
     return Path(found.origin).parent
+
+
+def set_environment() -> None:
+    """Set the home of Spark and the options of the JVM for this process and those that it starts."""
+    if importlib.util.find_spec("pyspark") is not None:
+        os.environ["SPARK_HOME"] = str(spark_home())
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM_OPTIONS)
 
 
 def environment(folder: Path) -> Mapping[str, str]:

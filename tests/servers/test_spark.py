@@ -10,8 +10,7 @@ import pytest
 
 from tests.servers.keeper import descendants
 from tests.servers.process import accepts
-from tests.servers.spark_cluster import DRIVER_SETTINGS, SparkCluster
-from tests.servers.spark_connect_server import SparkConnectServer
+from tests.servers.spark_cluster import SparkCluster, driver_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +79,7 @@ def test_a_session_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cluster_runs_jobs_on_both_workers(spark_cluster: str, tmp_path: Path) -> None:
-    settings = {**DRIVER_SETTINGS, "spark.master": spark_cluster}
+    settings = {**driver_settings(), "spark.master": spark_cluster}
     said = said_by(PROGRAM, str(tmp_path), *(f"{name}={value}" for name, value in settings.items()))
     assert said == f"{spark_cluster} 2 45"
 
@@ -95,10 +94,3 @@ def test_a_cluster_ends_with_all_that_it_started(own_spark_cluster: SparkCluster
 
 def test_a_connect_server_serves_clients(spark_connect: str) -> None:
     assert said_by(REMOTE, spark_connect) == "10"
-
-
-def test_a_connect_server_is_started_again_on_its_port(own_spark_connect: SparkConnectServer) -> None:
-    own_spark_connect.kill()
-    assert not accepts(own_spark_connect.port)
-    own_spark_connect.start()
-    assert said_by(REMOTE, own_spark_connect.remote) == "10"

@@ -37,7 +37,7 @@ def said_without(packages: str, folder: Path, *arguments: str) -> "subprocess.Co
         ("pyarrow", "from spark_bridge import Parquet", ARROW),
     ],
 )
-def test_an_import_says_what_to_install(packages: str, statement: str, extra: str, tmp_path: Path) -> None:
+def test_an_import_without_pyarrow_says_what_to_install(packages: str, statement: str, extra: str, tmp_path: Path) -> None:
     done = said_without(packages, tmp_path, "-c", statement)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
@@ -64,14 +64,14 @@ def test_the_command_line_says_what_to_install(package: str, extra: str, tmp_pat
     assert fix.startswith(f"Fix: {extra}")
 
 
-def test_the_engine_needs_neither(tmp_path: Path) -> None:
+def test_the_engine_needs_neither_pyspark_nor_pyarrow(tmp_path: Path) -> None:
     done = said_without("pyspark pyarrow pandas", tmp_path, "-m", "engine", "run", f"{os.getcwd()}/examples/hello.py", "--plain")
     assert done.returncode == 0, done.stderr
     assert "Hello, world!" in done.stdout
 
 
 @pytest.mark.parametrize("option", [(), ("--remove",)])
-def test_what_makes_sessions_start_sooner_says_what_to_install(option: tuple[str, ...], tmp_path: Path) -> None:
+def test_prepare_without_pyspark_says_what_to_install(option: tuple[str, ...], tmp_path: Path) -> None:
     done = said_without("pyspark", tmp_path, "-m", "spark_bridge", "prepare", *option)
     assert done.returncode == 2
     assert "pyspark, which is not installed" in done.stderr

@@ -61,7 +61,7 @@ def test_look_lists_transactions(folder: Folder, text: str, txids: list[int], ca
     assert txids or lines == ["none of them exists: the folder has 1 to 3"]
 
 
-def test_what_is_no_folder_is_said(tmp_path: Path, folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_folder_is_refused(tmp_path: Path, folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["look", str(tmp_path)]) == 2
     assert "is not a hand-over folder" in capsys.readouterr().err
     assert run_command_line(["look", folder.path, "--txids", "x-"]) == 2
@@ -84,7 +84,7 @@ def test_consumers_are_added_and_removed_by_a_command(folder: Folder, capsys: py
     assert json.loads(capsys.readouterr().out.splitlines()[0])["name"] == "per-minute"
 
 
-def test_a_consumer_is_removed_only_where_somebody_says_so(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_consumer_is_removed_only_after_confirmation(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["consumers", folder.path, "remove", "per-minute"]) == 2
     told = capsys.readouterr().err
     assert "'per-minute' has 3 unread transactions, which can then be deleted" in told
@@ -169,7 +169,7 @@ def test_a_damaged_consumer_is_repaired_by_its_checkpoint(
     ("txids", "text"),
     [([], "is not a checkpoint with a micro-batch"), ([7], "is at txid 7, but"), (["x"], "'offsets/0' has no txid")],
 )
-def test_a_checkpoint_that_is_not_the_consumers_is_refused(
+def test_a_checkpoint_of_another_consumer_is_refused(
     folder: Folder, txids: list[Any], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(folder, "raw")
@@ -182,12 +182,12 @@ def test_a_checkpoint_that_is_not_the_consumers_is_refused(
         folder.handover().consumer("raw").read()
 
 
-def test_a_folder_without_consumers_says_what_that_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_consumers_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["consumers", Folder(tmp_path / "handover").path]) == 0
     assert "nothing is deleted, and the engine never waits" in capsys.readouterr().out
 
 
-def test_check_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_describes_the_pipelines_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flow = tmp_path / "flow.py"
     flow.write_text("def pipeline(batch, txid): ...\ndef traffic(stream): ...\n")
     assert run_command_line(["check", str(flow)]) == 0
@@ -205,7 +205,7 @@ def test_package_writes_the_zip(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "spark_bridge/source/__init__.py" in zipfile.ZipFile(output).namelist()
 
 
-def test_package_says_where_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_package_names_the_path_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["package", str(tmp_path / "nowhere" / "out.zip")]) == 2
     assert "out.zip cannot be written: No such file or directory" in " ".join(capsys.readouterr().err.split())
 
@@ -230,7 +230,7 @@ def test_run_refuses_before_spark_is_started(
     assert text in capsys.readouterr().err
 
 
-def test_json_ends_with_why_it_did_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_ends_with_the_error_of_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["run", str(tmp_path / "flow.py"), "--folder", str(tmp_path), "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert (told["event"], told["exit_status"], told["snapshot"]) == ("end", 2, None)
@@ -239,7 +239,7 @@ def test_json_ends_with_why_it_did_not_start(tmp_path: Path, capsys: pytest.Capt
     assert "master is 'here'" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, text in ((["--help"], "consumers"), (["run", "--help"], "def pipeline(stream)"), (["look", "--help"], "--txids")):
         assert run_command_line(arguments) == 0
         assert text in capsys.readouterr().out

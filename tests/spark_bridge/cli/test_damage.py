@@ -109,7 +109,7 @@ def wrong(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_commands_refuse_a_damaged_file_in_words(folder: Folder, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_explain_a_damaged_file(folder: Folder, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path, seed = Path(folder.path, name), random.randrange(2**32)
     content, chosen = path.read_bytes(), random.Random(seed)
     for command in (["look", folder.path], ["look", folder.path, "--txids", "1-", "--json"], ["consumers", folder.path]):

@@ -24,7 +24,7 @@ SMALL = ("--master", "local[1]", "--driver-memory", "512m", "--conf", "spark.sql
 @pytest.mark.timeout(300)
 @pytest.mark.guarantee("RUN-3", "RUN-4")
 @pytest.mark.usefixtures("spark_here")
-async def test_a_signal_stops_it_after_its_batch_and_json_tells_it_all(tmp_path: Path) -> None:
+async def test_a_signal_stops_run_after_its_micro_batch_and_json_reports_it(tmp_path: Path) -> None:
     Folder(tmp_path / "handover", consumers=["pipeline"]).write(2)
     (tmp_path / "flow.py").write_text(FLOW.replace("OUT", str(tmp_path / "out")))
     pipe = asyncio.subprocess.PIPE

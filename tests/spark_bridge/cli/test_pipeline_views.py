@@ -29,7 +29,7 @@ def drawn(now: PipelineSnapshot, width: int = 120) -> str:
     return console.file.getvalue()
 
 
-def test_the_live_table_shows_queries_and_why_they_died() -> None:
+def test_the_live_table_shows_queries_and_their_errors() -> None:
     lines = [" ".join(line.split()) for line in drawn(NOW).splitlines()]
     assert lines[0] == "flow.py · running · 1 m 00 s · newest txid 123 · Spark was restarted 1 time"
     assert "raw running 120 3 1,200,000 20,000 230 – 40 0" in lines
@@ -66,7 +66,7 @@ def test_json_lines_are_for_programs(capsys: pytest.CaptureFixture[str]) -> None
     assert (end["exit_status"], end["error"]["hint"], end["summary"].split(":")[1]) == (1, "Mend it.", " failed after 1 m 00 s")
 
 
-def test_auto_is_the_table_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_the_live_table_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(make_view("auto", 2.0), PlainPipeline)
     assert isinstance(make_view("silent", 2.0), SilentView)
     monkeypatch.setattr(sys, "stderr", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())

@@ -19,7 +19,7 @@ CALLS = st.lists(st.tuples(st.sampled_from(["plan", "commit"]), st.integers(0, 3
 
 
 @given(CALLS, st.booleans())
-def test_a_position_is_the_highest_of_all_that_was_asked(calls: list[tuple[str, int]], by_attempt: bool) -> None:
+def test_a_position_is_the_highest_one_requested(calls: list[tuple[str, int]], by_attempt: bool) -> None:
     position, planned, committed, attempts = Position(), 0, 0, dict[int, int]()
     for call, end in calls:
         if call == "plan":
@@ -35,7 +35,7 @@ def test_a_position_is_the_highest_of_all_that_was_asked(calls: list[tuple[str, 
         assert read_position(encode_position("a", position), "x", "a") == position
 
 
-def test_another_attempt_of_what_is_planned_is_refused() -> None:
+def test_another_attempt_of_a_planned_txid_is_refused() -> None:
     position = Position().plan(3, {3: 2**32 + 5})
     assert position.plan(4, {3: 2**32 + 5, 4: 2**32 + 6}).attempts == {3: 2**32 + 5, 4: 2**32 + 6}
     with pytest.raises(HandoverError, match=r"3 \(attempt 1\.5\) is planned already, and now 3 \(attempt 1\.7\) is requested"):
@@ -43,7 +43,7 @@ def test_another_attempt_of_what_is_planned_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_is_raised_and_never_lowered(kind: str, tmp_path: Path) -> None:
+def test_a_position_never_decreases(kind: str, tmp_path: Path) -> None:
     storage = storage_of(kind, tmp_path)
     storage.make_folder("consumers")
     consumer = Consumer(storage, "per-minute")
@@ -62,7 +62,7 @@ def test_a_file_is_raised_and_never_lowered(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_consumer_that_is_added_again_stays_where_it_is(kind: str, tmp_path: Path) -> None:
+def test_adding_a_consumer_again_keeps_its_position(kind: str, tmp_path: Path) -> None:
     storage = storage_of(kind, tmp_path)
     consumer = Consumer(storage, "a")
     assert consumer.add() == Position()
@@ -70,7 +70,7 @@ def test_a_consumer_that_is_added_again_stays_where_it_is(kind: str, tmp_path: P
     assert consumer.add() == Position(7)
 
 
-def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_files_in_the_folder_are_ignored(tmp_path: Path) -> None:
     storage = storage_of("local", tmp_path)
     storage.make_folder("consumers")
     for name in (".a.json.host-1-2.tmp", "notes.txt", "b c.json"):
@@ -83,7 +83,7 @@ def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["damaged", "empty", "of another", "of numbers that are none"])
-def test_one_damaged_file_says_how_it_is_repaired_and_leaves_the_others(kind: str, tmp_path: Path) -> None:
+def test_a_damaged_consumer_names_its_repair_and_does_not_affect_others(kind: str, tmp_path: Path) -> None:
     folder = Writer(tmp_path, consumers=["a", "b"])
     fields = {"name": "b", "planned": "7", "committed": None, "attempts": {}, "began": []}
     content = {
@@ -100,7 +100,7 @@ def test_one_damaged_file_says_how_it_is_repaired_and_leaves_the_others(kind: st
     assert folder.handover.consumer_names() == ["a", "b"]
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
     storage = storage_of("local", tmp_path)
     Consumer(storage, "a").add()
     storage.replace("consumers/a.json", b'{"format": "stormc')

@@ -61,19 +61,19 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
     return Folder(request.param, tmp_path)
 
 
-def test_the_contract_says_who_writes_and_what(folder: Folder) -> None:
+def test_the_contract_names_the_writer_and_the_schema(folder: Folder) -> None:
     assert folder.open().contract == folder.contract
     assert folder.open().contract.by_attempt is folder.by_attempt
 
 
-def test_a_folder_without_a_contract_is_none(tmp_path: Path) -> None:
+def test_a_folder_without_a_contract_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HandoverError, match=r"is not a hand-over folder: it has no contract.json") as caught:
         Handover.open(tmp_path)
     assert "Start the topology" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_the_newest_is_found_and_never_gets_smaller(folder: Folder) -> None:
+def test_the_newest_txid_is_found_and_never_decreases(folder: Folder) -> None:
     handover = folder.open()
     assert handover.newest() == 0
     manifests = [folder.add(txid) for txid in range(1, 6)]
@@ -90,7 +90,7 @@ def test_the_newest_is_found_and_never_gets_smaller(folder: Folder) -> None:
     assert handover.newest() == folder.open().newest() == 6
 
 
-def test_who_looks_seldom_finds_the_newest_though_the_next_one_is_gone(folder: Folder) -> None:
+def test_a_slow_reader_finds_the_newest_txid_after_deletions(folder: Folder) -> None:
     handover = folder.open()
     folder.add(1)
     assert handover.newest() == 1
@@ -105,7 +105,7 @@ def test_who_looks_seldom_finds_the_newest_though_the_next_one_is_gone(folder: F
     assert folder.open().newest(known=1) == 4
 
 
-def test_the_newest_is_probed_for_where_names_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_txid_is_found_without_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder("local", tmp_path)
     for txid in range(1, 4):
         folder.add(txid)
@@ -117,7 +117,7 @@ def test_the_newest_is_probed_for_where_names_are_known(tmp_path: Path, monkeypa
     assert handover.newest() == 4
 
 
-def test_what_is_not_there_is_told_with_the_reason(folder: Folder) -> None:
+def test_the_error_of_a_missing_txid_says_why(folder: Folder) -> None:
     for txid in range(1, 6):
         folder.add(txid)
     mark_deleted(folder.storage, 2)
@@ -146,14 +146,14 @@ def test_what_is_not_there_is_told_with_the_reason(folder: Folder) -> None:
         (b'{"format": "stormcell-handover", "version": 3}', NewerFormat),
     ],
 )
-def test_a_manifest_that_is_not_what_it_should_be_is_told_with_its_txid(folder: Folder, content: bytes, error: type[HandoverError]) -> None:
+def test_the_error_of_a_wrong_manifest_names_its_txid(folder: Folder, content: bytes, error: type[HandoverError]) -> None:
     folder.add(1)
     folder.storage.replace(folder.path(1), content)
     with pytest.raises(error, match="of txid 1 is"):
         folder.open().manifest(1)
 
 
-def test_the_attempt_that_was_planned_is_the_one_that_is_read(folder: Folder) -> None:
+def test_the_planned_attempt_is_read(folder: Folder) -> None:
     folder.add(7, 3)
     if folder.by_attempt:
         folder.add(7, 9)
@@ -166,7 +166,7 @@ def test_the_attempt_that_was_planned_is_the_one_that_is_read(folder: Folder) ->
     assert folder.open().manifest(7, EPOCH_SIZE + 3).attempt_id == EPOCH_SIZE + 3
 
 
-def test_consumers_are_found_by_name(folder: Folder) -> None:
+def test_consumers_are_listed_by_name(folder: Folder) -> None:
     handover = folder.open()
     handover.consumer("b").plan(3)
     handover.consumer("a").commit(2)
@@ -185,7 +185,7 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "text"), OTHERS)
-def test_another_writer_is_refused_with_both(changes: dict[str, Any], text: str) -> None:
+def test_the_error_of_another_writer_names_both(changes: dict[str, Any], text: str) -> None:
     fields = {"topology": "t", "component": "spark", "schema": SCHEMA, "manifests": "exclusive"}
     Contract(**fields).check_same_writer(Contract(**fields), "/x")
     with pytest.raises(HandoverError, match=text):
@@ -193,14 +193,14 @@ def test_another_writer_is_refused_with_both(changes: dict[str, Any], text: str)
 
 
 @pytest.mark.parametrize("content", [b"{", b"{}", b'{"format": "stormcell-handover", "version": 2}'])
-def test_a_contract_that_is_not_what_it_should_be_is_told(tmp_path: Path, content: bytes) -> None:
+def test_a_wrong_contract_is_refused(tmp_path: Path, content: bytes) -> None:
     folder = Folder("local", tmp_path)
     folder.storage.replace("contract.json", content)
     with pytest.raises(HandoverError, match=r"'contract.json' is"):
         read_contract(folder.storage)
 
 
-def test_the_schema_in_the_contract_is_the_very_one(tmp_path: Path) -> None:
+def test_the_contract_keeps_the_exact_schema(tmp_path: Path) -> None:
     schema = schema_of(pa.schema([pa.field("m", pa.map_(pa.string(), pa.list_(pa.decimal128(9, 2)))), ("t", pa.timestamp("us"))]))
     folder = Folder("local", tmp_path)
     folder.storage.replace("contract.json", Contract("t", "c", schema, "exclusive").encoded())

@@ -36,7 +36,7 @@ MANIFESTS = manifests()
 
 
 @given(FIELDS)
-def test_what_is_written_is_read(fields: dict[str, Any]) -> None:
+def test_a_written_value_is_read(fields: dict[str, Any]) -> None:
     assert decode(encode("manifest", fields), "manifest", "x") == fields
 
 
@@ -46,7 +46,7 @@ def test_a_manifest_is_read_as_it_was_written(manifest: Manifest, by_attempt: bo
 
 
 @given(MANIFESTS, st.data())
-def test_no_part_of_a_manifest_is_taken_for_one(manifest: Manifest, data: st.DataObject) -> None:
+def test_no_part_of_a_manifest_is_accepted(manifest: Manifest, data: st.DataObject) -> None:
     content = manifest.encoded().rstrip()
     cut = data.draw(st.integers(0, len(content) - 1))
     with pytest.raises(TornFile, match="manifest 7 is damaged"):
@@ -54,7 +54,7 @@ def test_no_part_of_a_manifest_is_taken_for_one(manifest: Manifest, data: st.Dat
 
 
 @given(FIELDS, st.data())
-def test_a_changed_byte_is_seen(fields: dict[str, Any], data: st.DataObject) -> None:
+def test_a_changed_byte_is_detected(fields: dict[str, Any], data: st.DataObject) -> None:
     content = encode("manifest", fields)
     at = data.draw(st.integers(0, len(content) - 1))
     changed = content[:at] + bytes([content[at] ^ data.draw(st.sampled_from([1, 2, 4, 8, 16, 32]))]) + content[at + 1 :]
@@ -66,7 +66,7 @@ def test_a_changed_byte_is_seen(fields: dict[str, Any], data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("content", [b"[]", b"7", b"{}", b'{"format": "delta"}', b'"stormcell-handover"'])
-def test_what_is_none_of_ours_is_foreign(content: bytes) -> None:
+def test_other_content_is_foreign(content: bytes) -> None:
     with pytest.raises(ForeignFile, match="x is not a file of stormcell-handover"):
         decode(content, "manifest", "x")
 
@@ -76,7 +76,7 @@ def test_a_file_of_another_kind_is_foreign() -> None:
         decode(encode("consumer", {}), "manifest", "x")
 
 
-def test_a_newer_version_is_told_whatever_else_is_in_it() -> None:
+def test_a_newer_version_is_refused_whatever_its_content() -> None:
     content = json.dumps({"format": "stormcell-handover", "version": 2, "signature": "?"}).encode()
     with pytest.raises(NewerFormat, match="is of version 2 of stormcell-handover, and this program reads up to version 1") as caught:
         decode(content, "manifest", "x")
@@ -84,12 +84,12 @@ def test_a_newer_version_is_told_whatever_else_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("name", [ManifestName(8), ManifestName(7, EPOCH_SIZE + 2)])
-def test_a_manifest_under_another_name_is_told(name: ManifestName) -> None:
+def test_a_manifest_under_another_name_is_refused(name: ManifestName) -> None:
     with pytest.raises(TornFile, match="holds the manifest of another txid or attempt than its name, of txid 7"):
         read_manifest(Manifest(7, EPOCH_SIZE + 1, 0).encoded(), "x", name)
 
 
 @pytest.mark.parametrize("fields", [{}, {"txid": 7, "attempt": 1, "time_ms": 0, "rows": 1, "files": [], "rejects": []}, {"files": 7}])
-def test_a_manifest_that_lacks_something_is_torn(fields: dict[str, Any]) -> None:
+def test_an_incomplete_manifest_is_torn(fields: dict[str, Any]) -> None:
     with pytest.raises(TornFile):
         read_manifest(encode("manifest", fields), "x", ManifestName(7))

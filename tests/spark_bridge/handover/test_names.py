@@ -17,24 +17,24 @@ MANIFESTS = st.builds(ManifestName, TXIDS, st.none() | ATTEMPTS)
 
 
 @given(STAGED)
-def test_a_staged_name_says_what_it_is(name: StagedName) -> None:
+def test_parses_the_name_of_a_staged_file(name: StagedName) -> None:
     assert StagedName.parse(str(name)) == name
 
 
 @given(MANIFESTS)
-def test_the_name_of_a_manifest_says_what_it_is(name: ManifestName) -> None:
+def test_parses_the_name_of_a_manifest(name: ManifestName) -> None:
     assert ManifestName.parse(str(name).removeprefix("manifests/")) == name
 
 
 @given(st.tuples(st.integers(1, 10**12 - 1), ATTEMPTS), st.tuples(st.integers(1, 10**12 - 1), ATTEMPTS))
-def test_names_are_in_the_order_of_their_attempts(one: tuple[int, int], other: tuple[int, int]) -> None:
+def test_names_sort_by_attempt(one: tuple[int, int], other: tuple[int, int]) -> None:
     names = [str(StagedName(txid, attempt % (99_999_999 * EPOCH_SIZE), 0, 1, 0)) for txid, attempt in (one, other)]
     keys = [(txid, attempt % (99_999_999 * EPOCH_SIZE)) for txid, attempt in (one, other)]
     assert (names[0] < names[1]) == (keys[0] < keys[1])
 
 
 @given(st.text(alphabet="0123456789-.of/parquetjsonfilesrejcm", max_size=80))
-def test_other_texts_are_no_names(text: str) -> None:
+def test_other_texts_are_not_parsed(text: str) -> None:
     staged, manifest = StagedName.parse(text), ManifestName.parse(text)
     assert staged is None or str(staged) == text
     assert manifest is None or str(manifest) == f"manifests/{text}"
@@ -45,27 +45,27 @@ def test_other_texts_are_no_names(text: str) -> None:
     ["", "files/x.parquet", "files/7-1.1-0-of-1-0.parquet", "files/000000000007-00000001.9999999999-0-of-1-0.parquet",
      "files/000000000007-00000001.0000000001-00-of-1-0.parquet", "000000000007-00000001.0000000001-0-of-1-0.parquet"],
 )  # fmt: skip
-def test_a_name_that_is_nearly_one_is_none(text: str) -> None:
+def test_a_nearly_correct_staged_name_is_not_parsed(text: str) -> None:
     assert StagedName.parse(text) is None
 
 
 @pytest.mark.parametrize("text", ["7.json", "000000000007", ".000000000007.json.host-1-2.tmp", "000000000007-1.1.json"])
-def test_what_is_nearly_a_manifest_is_none(text: str) -> None:
+def test_a_nearly_correct_manifest_name_is_not_parsed(text: str) -> None:
     assert ManifestName.parse(text) is None
 
 
 @pytest.mark.parametrize("name", ["a", "per-minute", "A.b_C-9", "x" * 100])
-def test_the_file_of_a_consumer_says_whose_it_is(name: str) -> None:
+def test_parses_the_file_name_of_a_consumer(name: str) -> None:
     assert consumer_of(consumer_file(name).removeprefix("consumers/")) == name
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden", "x" * 101, "é", "a b", None, 7])
-def test_what_can_be_no_name_of_a_consumer_is_told(name: str) -> None:
+def test_an_invalid_consumer_name_is_refused(name: str) -> None:
     with pytest.raises(HandoverError, match="is not a valid name of a consumer"):
         consumer_file(name)
 
 
-def test_an_attempt_reads_as_the_engine_writes_it() -> None:
+def test_an_attempt_is_printed_as_by_the_engine() -> None:
     from engine.transactional import TransactionAttempt
 
     assert attempt_text(7, 2 * EPOCH_SIZE + 5) == str(TransactionAttempt(7, 2 * EPOCH_SIZE + 5))

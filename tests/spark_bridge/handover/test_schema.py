@@ -33,13 +33,13 @@ SCHEMAS = st.lists(st.tuples(NAMES, TYPES, st.booleans()), min_size=1, max_size=
 
 
 @given(SCHEMAS)
-def test_a_schema_is_the_same_through_ddl_and_by_itself(fields: list[Any]) -> None:
+def test_a_schema_survives_ddl_and_serialization(fields: list[Any]) -> None:
     schema = pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, nullable in fields])
     assert schema_of(schema).equals(schema)
     assert schema_of(ddl_of(schema)).equals(schema)
 
 
-def test_ddl_is_read_as_spark_writes_it() -> None:
+def test_parses_ddl_as_spark_writes_it() -> None:
     text = """host string not null, at TIMESTAMP, status: INT, tags array<string>, price decimal(10,2) comment 'it''s', `odd ``name` long,
         who struct<name: string NOT NULL COMMENT "x", ages map<string, array<short>>>, n decimal"""
     expected = pa.schema([
@@ -51,7 +51,7 @@ def test_ddl_is_read_as_spark_writes_it() -> None:
     assert schema_of(text.replace("'it''s'", "'it\\'s'")).equals(expected)
 
 
-def test_types_that_are_nearly_sparks_become_it() -> None:
+def test_similar_types_become_types_of_spark() -> None:
     given = pa.schema({
         "a": pa.large_string(), "b": pa.timestamp("ns", tz="Europe/Berlin"), "c": pa.timestamp("s"), "d": pa.date64(), "e": pa.binary(16),
         "f": pa.large_list(pa.large_binary()), "g": pa.decimal256(20, 3),
@@ -63,7 +63,7 @@ def test_types_that_are_nearly_sparks_become_it() -> None:
 
 @pytest.mark.parametrize("kind", [pa.uint8(), pa.uint64(), pa.float16(), pa.time64("us"), pa.duration("s"), pa.null(),
                                   pa.dictionary(pa.int8(), pa.string()), pa.decimal256(50, 2), pa.struct([])])  # fmt: skip
-def test_a_type_that_spark_has_not_is_refused_wherever_it_is(kind: Any) -> None:
+def test_a_type_unknown_to_spark_is_refused_at_any_depth(kind: Any) -> None:
     with pytest.raises(HandoverError, match=r"column 'a' is of type .*, and Spark has no such type"):
         schema_of(pa.schema({"a": kind}))
     with pytest.raises(HandoverError, match=r"column 'a\.b\[\]' is of type"):
@@ -82,7 +82,7 @@ def test_a_type_that_spark_has_not_is_refused_wherever_it_is(kind: Any) -> None:
         (None, "the schema of a hand-over is None"),
     ],
 )
-def test_a_schema_that_cannot_be_is_refused(declared: Any, text: str) -> None:
+def test_an_invalid_schema_is_refused(declared: Any, text: str) -> None:
     with pytest.raises(HandoverError, match=text):
         schema_of(declared)
 
@@ -106,6 +106,6 @@ def test_a_schema_that_cannot_be_is_refused(declared: Any, text: str) -> None:
         ("7, b", "', b'"),
     ],
 )
-def test_ddl_that_cannot_be_read_is_told_with_its_place(text: str, place: str) -> None:
+def test_the_error_of_wrong_ddl_names_the_position(text: str, place: str) -> None:
     with pytest.raises(HandoverError, match=f"cannot be read at {place}"):
         schema_of(text)

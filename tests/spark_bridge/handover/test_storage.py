@@ -29,7 +29,7 @@ def storage(kind: str, tmp_path: Path) -> Storage:
     return storage_of(kind, tmp_path)
 
 
-def test_what_is_written_is_read_and_listed(storage: Storage) -> None:
+def test_a_written_file_is_read_and_listed(storage: Storage) -> None:
     assert storage.names("a") == []
     assert storage.read("a/x.json") is None
     assert not storage.exists("a/x.json")
@@ -46,7 +46,7 @@ def test_what_is_written_is_read_and_listed(storage: Storage) -> None:
     assert storage.names("a") == ["y.json"]
 
 
-def test_what_is_there_is_not_created_again(storage: Storage) -> None:
+def test_an_existing_file_is_not_created_again(storage: Storage) -> None:
     storage.make_folder("a")
     assert storage.create("a/x", b"one")
     assert not storage.create("a/x", b"two")
@@ -59,7 +59,7 @@ def test_it_says_whether_it_creates_exclusively(kind: str, storage: Storage) -> 
 
 
 @pytest.mark.parametrize("kind", ["local", "memory"])
-def test_of_many_that_create_one_name_at_once_one_does(kind: str, tmp_path: Path) -> None:
+def test_one_of_many_concurrent_creations_succeeds(kind: str, tmp_path: Path) -> None:
     storage = storage_of(kind, tmp_path)
     with ThreadPoolExecutor(8) as pool:
         for number in range(20):
@@ -80,7 +80,7 @@ def test_a_file_is_written_and_read_as_a_stream(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if EXCLUSIVE[kind]])
-def test_a_file_that_is_there_is_not_written_again(kind: str, tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(kind: str, tmp_path: Path) -> None:
     storage = storage_of(kind, tmp_path)
     with storage.open_output("x") as file:
         file.write(b"mine")
@@ -89,14 +89,14 @@ def test_a_file_that_is_there_is_not_written_again(kind: str, tmp_path: Path) ->
     assert storage.read("x") == b"mine"
 
 
-def test_a_file_that_a_manifest_names_and_is_gone_is_told(storage: Storage) -> None:
+def test_the_error_of_a_missing_staged_file_names_it(storage: Storage) -> None:
     storage.make_folder("files")
     with pytest.raises(HandoverError, match=r"'files/x' is missing, and a manifest names it"):
         storage.open_input("files/x")
 
 
 @pytest.mark.parametrize("action", ["create", "replace"])
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
     def full(_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -108,7 +108,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_system_without_links_is_told_once_and_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -129,11 +129,11 @@ class Old:
         raise AssertionError("not called")
 
 
-def test_an_old_version_of_a_file_system_is_not_trusted() -> None:
+def test_an_old_version_of_a_file_system_is_not_exclusive() -> None:
     assert not FsspecStorage(Old(), "container/folder", "abfs://container/folder").exclusive
 
 
-def test_a_url_or_a_file_system_says_which_storage_it_is(tmp_path: Path) -> None:
+def test_a_url_or_a_file_system_selects_the_storage(tmp_path: Path) -> None:
     assert storage_at(f"file://{tmp_path}/a%20b").url == f"{tmp_path}/a b"
     assert storage_at(tmp_path).url == str(tmp_path)
     assert os.path.isabs(storage_at("x").url)
@@ -154,7 +154,7 @@ def test_a_url_or_a_file_system_says_which_storage_it_is(tmp_path: Path) -> None
         ("x", "s3", "str is not a file system"),
     ],
 )
-def test_what_cannot_be_reached_is_told(folder: Any, filesystem: object, text: str) -> None:
+def test_an_unreachable_storage_is_an_error(folder: Any, filesystem: object, text: str) -> None:
     with pytest.raises(HandoverError, match=text):
         storage_at(folder, filesystem=filesystem)
 
@@ -170,5 +170,5 @@ class WithoutItsOwnCreate(AbstractFileSystem):
     protocol = "s3"
 
 
-def test_a_create_that_looks_first_is_not_taken_for_an_exclusive_one() -> None:
+def test_a_check_before_a_write_is_not_an_exclusive_create() -> None:
     assert not FsspecStorage(WithoutItsOwnCreate(), "bucket/folder", "s3://bucket/folder").exclusive

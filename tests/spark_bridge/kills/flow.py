@@ -96,9 +96,9 @@ def spark_config(places: Places) -> SparkConfig:
         **(DELTA_SETTINGS if places.has_delta else {}),
     }
     if not places.master.startswith("local"):
-        from tests.servers.spark_cluster import DRIVER_SETTINGS
+        from tests.servers.spark_cluster import driver_settings
 
-        conf |= {name: value for name, value in DRIVER_SETTINGS.items() if name != "spark.executor.memory"}
+        conf |= {name: value for name, value in driver_settings().items() if name != "spark.executor.memory"}
     memory = None if places.master.startswith("local") else "512m"
     return SparkConfig(
         master=places.master,

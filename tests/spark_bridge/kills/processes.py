@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tests.kills.forks import ForkedProgram, start_forked
 from tests.servers.keeper import descendants, living
 
 FAMILY_SECS: Final = 30.0
@@ -36,22 +35,22 @@ class LivingProcess:
     """One process: call `start`, then `kill` or `ended`."""
 
     def __init__(self, module: str, argument: str, log: Path) -> None:
-        self._command = [sys.executable, "-m", module, argument]
+        self._module, self._argument = module, argument
         self._log = log
         self.last_line = ""
         """Last line of its stdout."""
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ForkedProgram | None = None
         self._hearing: asyncio.Task[None] | None = None
 
     async def start(self) -> "LivingProcess":
         """Start the process."""
         with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE, stderr=log)
+            self._process = await start_forked(self._module, self._argument, stderr=log)
         self._hearing = asyncio.create_task(self._hear())
         return self
 
     @property
-    def process(self) -> asyncio.subprocess.Process:
+    def process(self) -> ForkedProgram:
         """The process."""
         assert self._process is not None
         return self._process
@@ -62,14 +61,12 @@ class LivingProcess:
         return self.process.returncode is not None
 
     async def _hear(self) -> None:
-        assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
             self.last_line = line.decode().strip()
 
     def say(self, line: str) -> None:
         """Write a line to its stdin."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n".encode())
+        self.process.write_stdin(f"{line}\n".encode())
 
     def family_member(self, marking: str) -> int | None:
         """Return the descendant with this text in its command line."""
@@ -87,8 +84,7 @@ class LivingProcess:
     async def kill(self) -> tuple[int | None, list[int]]:
         """Kill it with SIGKILL. Return its status, and the descendants that outlived it, which are killed too."""
         family = [] if self.has_ended else descendants(self.process.pid)
-        if not self.has_ended:
-            os.kill(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         await self.process.wait()
         assert self._hearing is not None
         with contextlib.suppress(NotInTime):
@@ -98,6 +94,7 @@ class LivingProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await self._hearing
+        await self.process.close()
         return self.process.returncode, left
 
 

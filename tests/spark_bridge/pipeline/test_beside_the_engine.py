@@ -32,7 +32,7 @@ async def handing_over(playing: Playing, rows: int) -> AsyncIterator[asyncio.Tas
 
 
 @pytest.mark.guarantee("SP-1", "SP-3", "SP-6")
-async def test_a_pipeline_ends_when_the_engine_has_and_has_every_row_once(playing: Playing) -> None:
+async def test_a_pipeline_beside_the_engine_ends_with_it_and_has_every_row_once(playing: Playing) -> None:
     async with handing_over(playing, 300) as end:
         now = await playing.run(playing.file(REPLACES), end)
     assert read_numbers(playing.out) == list(range(300))

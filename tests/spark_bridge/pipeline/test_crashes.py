@@ -22,7 +22,7 @@ def pipeline(batch, txid):
 
 
 @pytest.mark.guarantee("SP-1", "SP-5")
-async def test_killed_after_the_sinks_write_the_same_batch_comes_again(playing: Playing) -> None:
+async def test_a_micro_batch_is_repeated_after_a_kill_behind_its_sink(playing: Playing) -> None:
     playing.folder("pipeline").write(5)
     now = await playing.run(playing.file(KILLS_ITSELF), source={"maxTransactionsPerBatch": 2})
     assert playing.lines("calls") == ["2 [1, 2]", "4 [3, 4]", "4 [3, 4]", "5 [5]"]

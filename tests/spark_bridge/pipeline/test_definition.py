@@ -33,7 +33,7 @@ def test_one_argument_is_a_stream_and_two_are_a_batch() -> None:
     assert (definition_of(store, "here").kind, definition_of(store, "here").name) == ("batches", "store")
 
 
-def test_decorators_say_it_and_may_name_the_query() -> None:
+def test_decorators_select_the_kind_and_may_name_the_query() -> None:
     @pipeline(name="per-minute")
     def traffic(stream: Any) -> Any: ...
     @per_batch
@@ -56,7 +56,7 @@ def test_decorators_say_it_and_may_name_the_query() -> None:
         (Path, "the class Path, not a function"),
     ],
 )
-def test_what_is_none_says_what_it_takes(value: object, fault: str) -> None:
+def test_the_error_of_a_wrong_definition_says_what_is_accepted(value: object, fault: str) -> None:
     with pytest.raises(PipelineFileError, match=fault):
         definition_of(value, "here")
 
@@ -68,7 +68,7 @@ def test_async_functions_are_refused() -> None:
         definition_of(flow, "here")
 
 
-def test_a_file_is_searched_for_marks_then_for_the_name(write: Write) -> None:
+def test_a_file_is_searched_for_decorators_then_for_the_name(write: Write) -> None:
     named, _ = load_pipeline(write("def helper(a, b): ...\ndef pipeline(batch, txid): ...\n"))
     assert (named.name, named.kind) == ("pipeline", "batches")
     text = "from spark_bridge.pipeline import pipeline, per_batch\ndef helper(a): ...\n@per_batch\ndef store(batch, txid): ...\n"
@@ -88,13 +88,13 @@ def test_a_file_is_searched_for_marks_then_for_the_name(write: Write) -> None:
         ("from spark_bridge.pipeline import pipeline\n@pipeline\ndef a(s): ...\n@pipeline\ndef b(s): ...", "", "has 2 pipelines"),
     ],
 )
-def test_a_file_that_holds_none_says_why(write: Write, text: str, name: str, fault: str) -> None:
+def test_a_file_without_a_pipeline_is_refused_with_the_reason(write: Write, text: str, name: str, fault: str) -> None:
     with pytest.raises(PipelineFileError, match=f"(?s){fault}") as raised:
         load_pipeline(write(text) + name)
     assert raised.value.exit_status == 2
 
 
-def test_a_file_is_judged_before_spark_is_started(write: Write, tmp_path: Path) -> None:
+def test_a_file_is_validated_before_spark_is_started(write: Write, tmp_path: Path) -> None:
     check_readable(write("raise RuntimeError('not run')"))
     with pytest.raises(PipelineFileError, match="does not exist"):
         check_readable(str(tmp_path / "nowhere.py"))

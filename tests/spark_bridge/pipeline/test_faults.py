@@ -49,7 +49,7 @@ Fix: Begin at txid 4 or later.
 
 
 @pytest.mark.parametrize("text", [IN_A_UDF, IN_THE_DRIVER])
-def test_an_error_of_the_user_is_told_with_the_line(text: str) -> None:
+def test_an_error_of_user_code_names_the_line(text: str) -> None:
     fault = fault_in_text(text)
     assert fault.kind == "code"
     assert fault.text == (
@@ -58,7 +58,7 @@ def test_an_error_of_the_user_is_told_with_the_line(text: str) -> None:
 
 
 @pytest.mark.guarantee("SP-3")
-def test_what_the_source_says_is_kept_with_its_fix() -> None:
+def test_an_error_of_the_source_keeps_its_fix() -> None:
     fault = fault_in_text(OF_THE_SOURCE.replace("KIND", "TransactionDeleted"))
     assert (fault.kind, fault.text, fault.hint) == ("final", "/data/handover: txid 3 is deleted", "Begin at txid 4 or later.")
     assert fault_in_text(OF_THE_SOURCE.replace("KIND", "StorageUnavailable")).kind == "passing"
@@ -78,11 +78,11 @@ def test_what_the_source_says_is_kept_with_its_fix() -> None:
         ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", "code"),
     ],
 )
-def test_some_errors_pass_and_some_do_not(text: str, kind: str) -> None:
+def test_temporary_permanent_and_code_errors_are_told_apart(text: str, kind: str) -> None:
     assert fault_in_text(text).kind == kind
 
 
-def test_the_end_of_the_sources_process_passes_and_is_named() -> None:
+def test_the_end_of_a_source_process_is_temporary_and_named() -> None:
     fault = fault_in_text(f"null{STACK}")
     assert (fault.kind, fault.text) == (
         "passing",
@@ -98,7 +98,7 @@ def test_stacks_and_plans_are_left_out() -> None:
     assert fault_in_text("").text == "Spark gave no reason"
 
 
-def test_an_error_of_this_process_is_told_alike() -> None:
+def test_an_exception_of_this_process_is_described_alike() -> None:
     try:
         {}["wrod"]  # type: ignore[index]
     except KeyError as error:
@@ -118,13 +118,13 @@ def test_an_error_of_this_process_is_told_alike() -> None:
         "This connection has been closed.",
     ],
 )
-def test_a_database_that_is_away_passes(said: str) -> None:
+def test_an_unreachable_database_is_a_temporary_error(said: str) -> None:
     with pytest.raises(SinkUnavailable) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).translate_errors():
         raise RuntimeError(f"An error occurred while calling o1.save.\n: org.postgresql.util.PSQLException: {said}\n\tat org.x")
     assert fault_of_error(raised.value).kind == "passing"
 
 
-def test_a_database_that_refuses_what_it_is_told_does_not() -> None:
+def test_a_refused_statement_is_a_code_error() -> None:
     with pytest.raises(SinkError) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).translate_errors():
         raise RuntimeError('org.postgresql.util.PSQLException: ERROR: column "a" is of type integer but expression is of type text')
     assert fault_of_error(raised.value).kind == "code"

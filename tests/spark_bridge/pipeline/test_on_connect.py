@@ -55,7 +55,9 @@ def elsewhere(new_spark_connect: NewSparkConnect, bare_python: Path, tmp_path: P
 
 
 @pytest.mark.guarantee("SP-1", "SP-3", "SP-5")
-async def test_a_pipeline_and_its_restart(playing: Playing, flow: Callable[[str], str], elsewhere: SparkConfig) -> None:
+async def test_a_pipeline_on_connect_continues_after_a_restart(
+    playing: Playing, flow: Callable[[str], str], elsewhere: SparkConfig
+) -> None:
     folder = playing.folder("rows", "words", "each")
     folder.write(3)
     now = await playing.run(flow("both"), spark=elsewhere)

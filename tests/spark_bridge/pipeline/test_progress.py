@@ -35,7 +35,7 @@ def tracker_of(hand: Hand) -> ProgressTracker:
     return tracker
 
 
-def test_rows_and_batches_add_up_and_the_lag_is_to_the_newest(hand: Hand) -> None:
+def test_rows_and_batches_are_summed_and_the_lag_counts_to_the_newest_txid(hand: Hand) -> None:
     now = tracker_of(hand).snapshot()
     raw, per_minute = now.queries["raw"], now.queries["per-minute"]
     assert (raw.txid, raw.lag, raw.rows, raw.batches, raw.batch_ms, raw.status) == (5, 3, 50, 2, 80.0, "running")
@@ -43,14 +43,14 @@ def test_rows_and_batches_add_up_and_the_lag_is_to_the_newest(hand: Hand) -> Non
     assert (now.newest_txid, now.lag) == (8, 5)
 
 
-def test_a_batch_for_the_state_alone_keeps_the_time_of_the_last_with_rows(hand: Hand) -> None:
+def test_a_batch_without_rows_keeps_the_last_duration(hand: Hand) -> None:
     tracker = tracker_of(hand)
     tracker.apply_event(BatchDone("raw", 2, 5, 0, 3.0, 7))
     raw = tracker.snapshot().queries["raw"]
     assert (raw.batch_ms, raw.state_rows, raw.batches) == (80.0, 7, 3)
 
 
-def test_what_a_child_has_done_stays_when_another_goes_on(hand: Hand) -> None:
+def test_progress_is_kept_when_a_child_is_replaced(hand: Hand) -> None:
     tracker = tracker_of(hand)
     tracker.apply_event(StatusChanged("raw", "restarting", "Spark's process died", 1.0))
     tracker.apply_event(QueriesKnown({"raw": 6, "per-minute": 3}))
@@ -58,7 +58,7 @@ def test_what_a_child_has_done_stays_when_another_goes_on(hand: Hand) -> None:
     assert (raw.rows, raw.txid, raw.restarts, raw.status, raw.trouble) == (50, 5, 1, "starting", "Spark's process died")
 
 
-def test_the_rate_is_of_the_time_between_two_snapshots(hand: Hand) -> None:
+def test_the_rate_covers_the_time_between_two_snapshots(hand: Hand) -> None:
     tracker = tracker_of(hand)
     hand.secs += 10
     first = tracker.snapshot()
@@ -68,7 +68,7 @@ def test_the_rate_is_of_the_time_between_two_snapshots(hand: Hand) -> None:
     assert row_rate(first, tracker.snapshot(), "raw") == 20.0
 
 
-def test_a_report_of_spark_is_read() -> None:
+def test_a_progress_report_of_spark_is_parsed() -> None:
     told = {
         "batchId": 4,
         "batchDuration": 593,
@@ -79,7 +79,7 @@ def test_a_report_of_spark_is_read() -> None:
     assert parse_batch("raw", {**told, "sources": [], "stateOperators": []}) == BatchDone("raw", 4, None, 0, 593.0, None)
 
 
-def test_a_plain_line_and_the_summary_say_it(hand: Hand) -> None:
+def test_progress_as_a_plain_line_and_a_summary(hand: Hand) -> None:
     tracker = tracker_of(hand)
     tracker.state = "running"
     hand.secs += 10
@@ -91,7 +91,7 @@ def test_a_plain_line_and_the_summary_say_it(hand: Hand) -> None:
     assert summary_line(None, 2) == "the pipeline did not start"
 
 
-def test_all_of_it_is_plain_values_for_json(hand: Hand) -> None:
+def test_a_snapshot_becomes_plain_values_for_json(hand: Hand) -> None:
     plain = json.loads(json.dumps(tracker_of(hand).snapshot().to_dict()))
     assert [query["name"] for query in plain["queries"]] == ["raw", "per-minute"]
     assert plain["queries"][0]["lag"] == 3

@@ -83,7 +83,7 @@ async def test_two_queries_read_the_same_batches_each_at_its_own_pace(playing: P
 
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.deep
-async def test_a_per_batch_function_is_told_with_which_transaction_its_rows_end(playing: Playing) -> None:
+async def test_a_per_batch_function_gets_the_last_txid_of_its_rows(playing: Playing) -> None:
     playing.folder("pipeline").write(5)
     await playing.run(playing.file(STORE), source={"maxTransactionsPerBatch": 2})
     assert playing.lines("calls") == ["2 [1, 2]", "4 [3, 4]", "5 [5]"]
@@ -91,7 +91,7 @@ async def test_a_per_batch_function_is_told_with_which_transaction_its_rows_end(
 
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.deep
-async def test_what_the_log_holds_and_nobody_planned_comes_as_it_is_in_the_log(playing: Playing) -> None:
+async def test_a_logged_but_unplanned_micro_batch_is_processed_as_logged(playing: Playing) -> None:
     """Simulates a death of Spark after its write of the log, before it calls the source."""
     folder = playing.folder("pipeline")
     folder.write(2)
@@ -127,7 +127,7 @@ async def test_a_pipeline_waits_for_its_folder_and_stops_between_two_batches(pla
     assert playing.lines("calls") == ["1 [1]", "2 [2]"], "what was finished does not come again"
 
 
-async def test_it_ends_when_the_producer_has_and_all_is_processed(playing: Playing) -> None:
+async def test_a_pipeline_ends_after_its_producer_with_everything_processed(playing: Playing) -> None:
     folder = playing.folder("pipeline")
     flow = playing.file(STORE)
 
@@ -171,7 +171,7 @@ def undeclared(stream):
 
 
 @pytest.mark.deep
-async def test_an_error_of_the_users_code_is_tried_once_more_and_ends_it_with_its_line(playing: Playing) -> None:
+async def test_an_error_of_user_code_is_retried_once_then_raised_with_its_line(playing: Playing) -> None:
     playing.folder("broken", "whole", "driver").write(1)
     flow = playing.file(BREAKS)
     with pytest.raises(PipelineError, match="query 'broken' failed: ZeroDivisionError") as raised:
@@ -189,7 +189,7 @@ async def test_an_error_of_the_users_code_is_tried_once_more_and_ends_it_with_it
     assert playing.seen[-1].queries["driver"].restarts == 0, "a restart does not help"
 
 
-async def test_what_cannot_work_is_said_at_once(playing: Playing) -> None:
+async def test_a_wrong_pipeline_is_refused_at_once(playing: Playing) -> None:
     playing.folder("broken").write(1)
     flow = playing.file(BREAKS)
     with pytest.raises(PipelineFileError, match=r"numbr[\s\S]*line 23, in in_the_plan"):
@@ -202,7 +202,7 @@ async def test_what_cannot_work_is_said_at_once(playing: Playing) -> None:
 
 
 @pytest.mark.deep
-async def test_cancelled_it_leaves_no_query_behind(playing: Playing) -> None:
+async def test_a_cancelled_pipeline_leaves_no_query(playing: Playing) -> None:
     playing.folder("pipeline").write(1)
     flow = playing.file(STORE.replace("    os.makedirs", STAYS))
 
@@ -218,7 +218,7 @@ async def test_cancelled_it_leaves_no_query_behind(playing: Playing) -> None:
 
 
 @pytest.mark.guarantee("SP-5")
-async def test_a_master_that_is_not_there_ends_it_at_once(playing: Playing) -> None:
+async def test_a_missing_master_ends_the_pipeline_at_once(playing: Playing) -> None:
     playing.folder("pipeline")
     nobody = SparkConfig(master=f"spark://127.0.0.1:{free_port()}")
     with pytest.raises(SparkUnavailable, match="it cannot be reached: Connection refused"):

@@ -21,9 +21,9 @@ SHARED = "source: shared objects file (top)"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty cache folder. The JVM has its default options, as for a user: the archive is for it."""
+    """Return an empty cache folder. The JVM collects garbage as for a user, and compiles little, which does not matter to an archive."""
     required(spark_programs.why_not())
-    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "stormcell" / "spark-classes"
 
@@ -47,7 +47,7 @@ async def loaded_by_a_session(log: Path) -> str:
 
 @pytest.mark.timeout(300)
 @pytest.mark.deep
-async def test_a_session_maps_what_was_prepared(
+async def test_a_session_maps_the_prepared_archive(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert java_option() == ""
@@ -71,7 +71,7 @@ async def test_a_session_maps_what_was_prepared(
     assert "there is no archive" in capsys.readouterr().out
 
 
-def test_one_of_other_jars_at_the_same_place_is_not_found(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_of_other_jars_is_not_used(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jar = tmp_path / "jars" / "spark.jar"
     jar.parent.mkdir()
     jar.touch()
@@ -86,7 +86,7 @@ def test_one_of_other_jars_at_the_same_place_is_not_found(cache: Path, tmp_path:
     assert archive_path().parent == before.parent
 
 
-def test_folders_of_settings_cannot_be_part_of_one(
+def test_a_folder_of_settings_cannot_be_archived(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "conf").mkdir()
@@ -99,14 +99,14 @@ def test_folders_of_settings_cannot_be_part_of_one(
     assert not cache.exists()
 
 
-def test_one_that_takes_too_long_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_build_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(archive_builder, "BUILD_SECS", 0.5)
     assert run_command_line(["prepare"]) == 1
     assert "in 0 s" in capsys.readouterr().err
     assert os.listdir(cache) == []
 
 
-def test_without_java_one_line_says_so(tmp_path: Path) -> None:
+def test_without_java_prepare_says_so_in_one_line(tmp_path: Path) -> None:
     required(spark_programs.why_not())
     environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "spark_bridge", "prepare"]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.guarantee("SP-5")
         ("sc://host:15002/;token=x", "connect"),
     ],
 )
-def test_the_master_says_the_kind(master: str, kind: str) -> None:
+def test_the_kind_is_derived_from_the_master(master: str, kind: str) -> None:
     assert SparkConfig(master=master).kind == kind
 
 
@@ -30,7 +30,7 @@ def test_local_is_the_default() -> None:
     assert SparkConfig().master == "local[*]"
 
 
-def test_equal_ones_are_one_key() -> None:
+def test_equal_configurations_are_one_key() -> None:
     one = SparkConfig(conf={"spark.b": 2, "spark.a": True}, jars=["x.jar"])  # type: ignore[arg-type]
     other = SparkConfig(conf=(("spark.a", "true"), ("spark.b", "2")), jars=("x.jar",))
     assert {one: 1} == {other: 1}
@@ -68,5 +68,5 @@ def test_memory_belongs_to_the_server_of_connect() -> None:
         ("yarn", False),
     ],
 )
-def test_whether_executors_reach_files_of_this_machine(master: str, here: bool) -> None:
+def test_executors_on_this_machine_reach_its_files(master: str, here: bool) -> None:
     assert SparkConfig(master=master).is_on_this_machine is here

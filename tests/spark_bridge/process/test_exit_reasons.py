@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_bridge.process import SparkChild, SparkConfig, SparkDied, SparkUnavailable
+from spark_bridge.process import SparkChild, SparkDied, SparkUnavailable
 from spark_bridge.process.child.diagnosis import describe_status
 from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
@@ -47,7 +47,7 @@ async def died_in(child: SparkChild, process: str) -> tuple[SparkDied, dict[str,
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.deep
-async def test_a_death_is_seen_while_nothing_is_called(spark_child: SparkChild) -> None:
+async def test_a_death_without_a_call_is_noticed(spark_child: SparkChild) -> None:
     assert await spark_child.call(count, 10) == 10
     facts = spark_child.facts
     os.kill(facts["jvm_pid"], signal.SIGKILL)
@@ -73,28 +73,33 @@ async def test_the_child_is_killed_in_a_job(spark_child: SparkChild) -> None:
     assert spark_child.facts == {}
 
 
-async def logged(log: Path, text: bytes) -> None:
-    """Wait until a log contains a text."""
-    await until(lambda: text in log.read_bytes())
+async def log_of_ended(child: SparkChild) -> Path:
+    """Return the log of a child that has no process. A process of an earlier test is killed."""
+    if child._log is None:
+        await child.call(count, 10)
+    if facts := child.facts:
+        os.kill(facts["pid"], signal.SIGKILL)
+        await until(lambda: child.facts == {} and not group_members(facts["pid"]))
+    assert child._log is not None
+    return Path(child._log)
 
 
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.deep
-@pytest.mark.usefixtures("spark_here")
-async def test_the_jvm_is_killed_while_it_starts(tmp_path: Path) -> None:
+async def test_the_jvm_is_killed_while_it_starts(spark_child: SparkChild) -> None:
     """Once before its gateway is ready, then while it creates the context. Each error is temporary, so the next call starts another JVM."""
-    log = tmp_path / "spark.log"
-    child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log)))
+    log = await log_of_ended(spark_child)
     before = set(descendants(os.getpid()))
     for line in (b"", b"NativeCodeLoader"):
-        calling = asyncio.create_task(child.call(count, 10))
+        begin = log.stat().st_size
+        calling = asyncio.create_task(spark_child.call(count, 10))
         await until(lambda: bool(new_jvms(before)))
-        await logged(log, line)
+        await until(lambda: line in log.read_bytes()[begin:])  # noqa: B023 - it is awaited here
         for pid in new_jvms(before):
             os.kill(pid, signal.SIGKILL)
         with pytest.raises((SparkUnavailable, SparkDied), match="killed by SIGKILL"):
             await asyncio.wait_for(calling, PATIENCE_SECS)
-    assert await child.call(count, 10) == 10
-    await child.close()
+    assert await spark_child.call(count, 10) == 10
 
 
 ENGINE = """
@@ -113,7 +118,7 @@ asyncio.run(main())
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("spark_here")
-async def test_nothing_is_left_when_the_engine_is_killed() -> None:
+async def test_no_process_outlives_a_killed_engine() -> None:
     engine = await asyncio.create_subprocess_exec(sys.executable, "-c", ENGINE, cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert engine.stdout is not None
@@ -126,6 +131,6 @@ async def test_nothing_is_left_when_the_engine_is_killed() -> None:
     await until(lambda: not is_running(jvm) and not group_members(pid))
 
 
-def test_a_status_in_words() -> None:
+def test_an_exit_status_is_described_in_words() -> None:
     assert describe_status(-signal.SIGTERM) == "was killed by SIGTERM"
     assert describe_status(1) == "ended with status 1"

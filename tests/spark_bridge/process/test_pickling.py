@@ -34,7 +34,7 @@ def sent_and_called(script: str, folder: Path) -> str:
     return called.stdout.decode().strip()
 
 
-def test_a_function_of_main_with_what_it_calls(tmp_path: Path) -> None:
+def test_a_function_of_main_is_sent_with_the_functions_it_calls(tmp_path: Path) -> None:
     script = """
 import sys
 from spark_bridge.process import pickling
@@ -48,7 +48,7 @@ sys.stdout.buffer.write(pickling.dumps(main))
     assert sent_and_called(script, tmp_path) == "7"
 
 
-def test_a_function_of_a_topology_file(tmp_path: Path) -> None:
+def test_a_function_of_a_topology_file_is_sent(tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(FLOW)
     script = f"""
 import sys
@@ -61,7 +61,7 @@ sys.stdout.buffer.write(pickling.dumps(lambda n: add(n)))
     assert sent_and_called(script, tmp_path) == "43"
 
 
-def test_threads_that_begin_at_once_send_by_one_module(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_threads_pickle_with_one_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """With two instances of the module, one could not pickle objects of the other."""
     monkeypatch.delitem(sys.modules, pickling._MODULE_NAME, raising=False)
     begin = threading.Barrier(4)
@@ -76,7 +76,7 @@ def test_threads_that_begin_at_once_send_by_one_module(monkeypatch: pytest.Monke
     assert pickling._cloudpickle() is sys.modules[pickling._MODULE_NAME]
 
 
-def test_pyspark_is_not_loaded_for_it(tmp_path: Path) -> None:
+def test_pickling_does_not_import_pyspark(tmp_path: Path) -> None:
     script = """
 import sys
 from spark_bridge.process import SparkChild, SparkConfig, pickling

@@ -16,7 +16,7 @@ async def test_equal_configurations_share_a_child() -> None:
         await held.close()
 
 
-async def test_the_last_one_ends_it() -> None:
+async def test_the_last_holder_ends_the_child() -> None:
     first, second = hold(SparkConfig()), hold(SparkConfig())
     await first.close()
     await first.close()
@@ -27,7 +27,7 @@ async def test_the_last_one_ends_it() -> None:
     await third.close()
 
 
-async def test_a_new_one_comes_after_the_last() -> None:
+async def test_a_new_holder_after_the_last_gets_a_new_child() -> None:
     first = hold(SparkConfig())
     await first.close()
     with pytest.raises(UsageError):

@@ -42,7 +42,7 @@ def until_a_job_runs(spark: Any, call: Any) -> None:
         call.wait(0.02)
 
 
-async def test_it_returns_what_the_function_returns(spark_child: SparkChild) -> None:
+async def test_a_call_returns_the_result_of_the_function(spark_child: SparkChild) -> None:
     assert await spark_child.call(count, 1000) == 1000
     assert await spark_child.call(lambda spark, call: spark.sql("select 'é' as x").collect()[0].x) == "é"
 
@@ -83,7 +83,7 @@ async def test_events_come_in_order_before_the_result(spark_child: SparkChild) -
     assert heard == [{"number": number} for number in range(200)]
 
 
-async def test_what_on_event_raises_ends_the_call(spark_child: SparkChild) -> None:
+async def test_an_exception_of_on_event_ends_the_call(spark_child: SparkChild) -> None:
     def emit_for_ever(spark: Any, call: Any) -> None:
         while True:
             call.emit(1)
@@ -95,7 +95,7 @@ async def test_what_on_event_raises_ends_the_call(spark_child: SparkChild) -> No
         await spark_child.call(emit_for_ever, on_event=refuse)
 
 
-async def test_a_call_is_asked_to_stop(spark_child: SparkChild) -> None:
+async def test_a_call_sees_the_request_to_stop(spark_child: SparkChild) -> None:
     def serve(spark: Any, call: Any) -> str:
         call.emit("serves")
         while not call.wait(60):
@@ -177,14 +177,14 @@ async def test_an_error_of_spark_has_its_condition_and_no_stack(spark_child: Spa
     assert "at org.apache" not in str(raised.value)
 
 
-async def test_what_is_too_large_says_so(spark_child: SparkChild) -> None:
+async def test_an_argument_or_result_that_is_too_large_is_refused(spark_child: SparkChild) -> None:
     with pytest.raises(SparkError, match="at most 16,777,216"):
         await spark_child.call(lambda spark, call: b"x" * (17 * 2**20))
     with pytest.raises(SparkError, match="Put large values into a file"):
         await spark_child.call(lambda spark, call, given: None, b"x" * (17 * 2**20))
 
 
-async def test_what_cannot_be_sent_says_so(spark_child: SparkChild) -> None:
+async def test_a_function_that_cannot_be_pickled_is_refused(spark_child: SparkChild) -> None:
     lock = threading.Lock()
     with pytest.raises(SparkError, match="cannot be sent to Spark's process"):
         await spark_child.call(lambda spark, call: lock.acquire())

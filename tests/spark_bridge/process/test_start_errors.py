@@ -40,7 +40,7 @@ async def test_no_pyspark() -> None:
     assert "stormcell[spark]" in str(error)
 
 
-async def test_a_module_of_the_users_that_hides_one_of_pythons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_user_module_that_hides_a_standard_module_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "numbers.py").write_text("from decimal import Decimal\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     error = await refusal(SparkConfig())
@@ -123,7 +123,7 @@ async def test_connect_without_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("spark_here")
-async def test_what_the_jvm_does_not_take_is_shown() -> None:
+async def test_the_error_of_a_refused_jvm_option_shows_the_log() -> None:
     error = await refusal(SparkConfig(driver_memory="1k"))
     assert isinstance(error, SparkMissing)
     assert "its JVM ended during its start; the end of its log" in str(error)
@@ -132,7 +132,7 @@ async def test_what_the_jvm_does_not_take_is_shown() -> None:
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("spark_here")
-async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
+async def test_a_wrong_sql_setting_is_refused_at_the_start() -> None:
     """Spark itself validates these settings at the first query, not at its start."""
     conf = {"spark.sql.shuffle.partitions": "abc"}
     error = await refusal(SparkConfig(master="local[1]", driver_memory="512m", conf=conf))
@@ -158,7 +158,7 @@ async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
         ("org.apache.spark.SparkException: All masters are unresponsive! Giving up.", True, "does not answer"),
     ],
 )
-def test_what_spark_says_of_its_start_in_one_line(said: str, is_temporary: bool, part: str) -> None:
+def test_a_start_error_of_spark_becomes_one_line(said: str, is_temporary: bool, part: str) -> None:
     settings: dict[str, Any] = {"master": "spark://host:7077"}
     failure = explain_start_error(settings, RuntimeError(said)).failure
     assert failure.is_temporary is is_temporary
@@ -167,6 +167,6 @@ def test_what_spark_says_of_its_start_in_one_line(said: str, is_temporary: bool,
     assert failure.hint
 
 
-def test_a_wrong_master_is_told_at_once() -> None:
+def test_a_wrong_master_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="sc://host:15002"):
         SparkConfig(master="localhost")

@@ -37,7 +37,7 @@ class Frame:
 
 
 @pytest.mark.parametrize(("query_id", "batch_id"), [(None, 3), ("one", None), (b"one", 3), ("one", "x"), ("one", b"3"), (7, 1.5)])
-def test_a_note_in_sqlite_that_is_none(tmp_path: Path, query_id: object, batch_id: object) -> None:
+def test_a_damaged_batch_record_in_sqlite_is_refused(tmp_path: Path, query_id: object, batch_id: object) -> None:
     sink = Sqlite(str(tmp_path / "words.db"), "words")
     with closing(sqlite3.connect(sink.path)) as connection, connection:
         sink._stored_batch(connection, BATCH)
@@ -49,7 +49,7 @@ def test_a_note_in_sqlite_that_is_none(tmp_path: Path, query_id: object, batch_i
 
 
 @pytest.mark.parametrize("content", [b"x" * 4096, b"SQLite format 3\0" + b"\xff" * 4096])
-def test_a_file_that_is_none_of_sqlite(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "words.db").write_bytes(content)
     with pytest.raises(SinkError, match="table 'words': file is not a database") as raised:
         Sqlite(str(tmp_path / "words.db"), "words").write(Frame(), BATCH)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def test_a_file_that_is_none_of_sqlite(tmp_path: Path, content: bytes) -> None:
     assert raised.value.hint.startswith("The file is not an SQLite file, or it is damaged")
 
 
-def test_a_file_whose_schema_is_no_text(tmp_path: Path) -> None:
+def test_a_file_with_a_damaged_schema_is_refused(tmp_path: Path) -> None:
     sink = Sqlite(str(tmp_path / "words.db"), "words")
     with closing(sqlite3.connect(sink.path)) as connection, connection:
         sink._stored_batch(connection, BATCH)
@@ -69,7 +69,7 @@ def test_a_file_whose_schema_is_no_text(tmp_path: Path) -> None:
         sink.write(Frame(), BATCH)  # type: ignore[arg-type]
 
 
-def test_what_the_source_says_is_not_laid_on_the_table() -> None:
+def test_an_error_of_the_source_is_not_reported_as_one_of_the_table() -> None:
     """Spark raises it inside the sink, when the sink reads the rows of the micro-batch."""
     error = PythonException(message=OF_THE_SOURCE)
     with pytest.raises(PythonException) as raised:

@@ -48,7 +48,7 @@ def rows(spark: "SparkSession") -> MakesRows:
 
 
 @pytest.mark.guarantee("SP-1")
-def test_a_micro_batch_that_comes_again_is_written_once(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+def test_a_repeated_micro_batch_is_written_once(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
     sink = make()
     for batch_id, txid in ((0, 1), (0, 1), (1, 2), (1, 2), (2, 3)):
         sink.write(rows([("a", txid, txid), ("b", txid, txid)]), SinkBatch("words", "one", batch_id))
@@ -56,7 +56,7 @@ def test_a_micro_batch_that_comes_again_is_written_once(make: MakesSink, rows: M
 
 
 @pytest.mark.guarantee("SP-1")
-def test_a_micro_batch_without_rows_is_one(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+def test_an_empty_micro_batch_is_counted(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
     sink = make()
     sink.write(rows([]), SinkBatch("words", "one", 0))
     sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 1))
@@ -66,7 +66,7 @@ def test_a_micro_batch_without_rows_is_one(make: MakesSink, rows: MakesRows, spa
 
 
 @pytest.mark.guarantee("SP-1")
-def test_another_checkpoint_neither_skips_nor_doubles(make: MakesSink, kind: str, rows: MakesRows, spark: "SparkSession") -> None:
+def test_another_checkpoint_skips_and_duplicates_no_row(make: MakesSink, kind: str, rows: MakesRows, spark: "SparkSession") -> None:
     sink = make()
     sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
     sink.write(rows([("a", 2, 2)]), SinkBatch("words", "one", 1))
@@ -83,7 +83,7 @@ def test_another_checkpoint_neither_skips_nor_doubles(make: MakesSink, kind: str
 
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.parametrize("kind", ["delta", "postgres", "sqlite"], indirect=True)
-def test_a_checkpoint_that_is_given_up_is_replaced(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+def test_a_new_checkpoint_replaces_the_named_one(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
     make().write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
     sink = make(replaces="one")
     for batch_id, txid in ((0, 2), (0, 2), (1, 3)):
@@ -92,7 +92,7 @@ def test_a_checkpoint_that_is_given_up_is_replaced(make: MakesSink, rows: MakesR
 
 
 @pytest.mark.parametrize("kind", ["delta", "postgres", "sqlite"], indirect=True)
-def test_columns_that_the_place_has_not_are_named(make: MakesSink, rows: MakesRows) -> None:
+def test_missing_columns_of_the_table_are_named(make: MakesSink, rows: MakesRows) -> None:
     sink = make()
     sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
     with pytest.raises(SinkError, match="colour") as raised:
@@ -124,7 +124,7 @@ def test_a_row_without_a_txid_is_refused(make: MakesSink, rows: MakesRows, spark
 
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_two_that_write_one_micro_batch_at_once_write_it_once(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+def test_two_concurrent_writers_of_a_micro_batch_write_it_once(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
     """Both have checked the stored batch and collected the rows before the first one writes."""
     sink, batch = make(), SinkBatch("words", "one", 0)
     frame, fetched = rows([("a", 1, 1), ("b", 2, 1)]), Barrier(2)
@@ -143,7 +143,7 @@ def test_two_that_write_one_micro_batch_at_once_write_it_once(make: MakesSink, r
     assert rows_in(sink, spark) == [("a", 1, 1), ("b", 2, 1)]
 
 
-def test_a_file_that_another_holds_may_come_free(rows: MakesRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_file_is_a_temporary_error(rows: MakesRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_bridge.sinks.sqlite.WAIT_SECS", 0.1)
     path = tmp_path / "words.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
@@ -164,7 +164,7 @@ class TaskThatCommitsTwice(Postgres):
 
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.usefixtures("with_jdbc")
-def test_a_task_that_commits_twice_doubles_nothing(new_database: str, rows: MakesRows, spark: "SparkSession") -> None:
+def test_a_task_that_commits_twice_duplicates_no_row(new_database: str, rows: MakesRows, spark: "SparkSession") -> None:
     sink = TaskThatCommitsTwice(new_database, "words")
     sink.write(rows([("a", 1, 1), ("b", 2, 1), ("c", 3, 1)]), SinkBatch("words", "one", 0))
     assert rows_in(sink, spark) == [("a", 1, 1), ("b", 2, 1), ("c", 3, 1)]
@@ -185,7 +185,7 @@ class FailsOnce(Sink):
 
 
 @pytest.mark.guarantee("SP-1")
-def test_a_query_goes_on_after_a_failure_behind_the_sink(make: MakesSink, rows: MakesRows, spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_query_continues_after_a_failure_behind_the_sink(make: MakesSink, rows: MakesRows, spark: "SparkSession", tmp_path: Path) -> None:
     """Spark repeats the micro-batch with the query id of its checkpoint."""
     sink = FailsOnce(make(), 1)
     (tmp_path / "input").mkdir()

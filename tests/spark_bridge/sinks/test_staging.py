@@ -28,7 +28,7 @@ def driver(folder: Path, how: str, txid: int) -> "subprocess.Popen[bytes]":
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.timeout(300)
 @pytest.mark.deep
-def test_what_a_killed_driver_left_is_swept_and_what_a_living_one_writes_is_not(spark: "SparkSession", tmp_path: Path) -> None:
+def test_staging_folders_of_killed_drivers_are_removed_and_of_living_ones_kept(spark: "SparkSession", tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "begun")
     os.mkfifo(tmp_path / "go")
     sink = Parquet(str(tmp_path / "words"))
@@ -49,7 +49,7 @@ def test_what_a_killed_driver_left_is_swept_and_what_a_living_one_writes_is_not(
     assert sorted(row.word for row in spark.read.parquet(sink.path).collect()) == ["a", "b"]
 
 
-def test_a_process_is_dead_only_where_that_is_known() -> None:
+def test_a_process_counts_as_dead_only_with_proof() -> None:
     mine = writer_entry(os.getpid()).removeprefix(f"{WRITERS}/")
     machine, pid, ticks = mine.removesuffix(".json").split("-")
     assert not is_dead(mine)

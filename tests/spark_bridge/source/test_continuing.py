@@ -16,7 +16,7 @@ def started_again(query: HandoverStreamReader, txid: int) -> HandoverStreamReade
     return query
 
 
-def test_the_last_entry_of_a_checkpoint_is_lost(writer: Writer, reader: MakesReader) -> None:
+def test_a_checkpoint_that_lost_its_last_entry_continues(writer: Writer, reader: MakesReader) -> None:
     """Spark does not fsync its log, so a power failure can lose the entry. The next micro-batch then has the same batches."""
     writer.commit_many(4)
     first = reader()
@@ -31,7 +31,7 @@ def test_the_last_entry_of_a_checkpoint_is_lost(writer: Writer, reader: MakesRea
 
 
 @pytest.mark.parametrize("start", [None, 0])
-def test_more_than_that_is_lost(writer: Writer, reader: MakesReader, start: int | None) -> None:
+def test_a_checkpoint_that_lost_more_entries_is_refused(writer: Writer, reader: MakesReader, start: int | None) -> None:
     writer.commit_many(9)
     first = reader()
     for begin, end in ((0, 2), (2, 4)):
@@ -45,7 +45,7 @@ def test_more_than_that_is_lost(writer: Writer, reader: MakesReader, start: int 
     assert (position(writer).planned, position(writer).committed) == (4, 0)
 
 
-def test_a_folder_that_was_begun_anew_is_not_taken_for_the_old_one(writer: Writer, reader: MakesReader) -> None:
+def test_a_recreated_folder_is_refused(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(3)
     with pytest.raises(HandoverError, match="has txid 5, but the newest txid here is 3"):
         started_again(reader(), 5).latestOffset()  # Spark has not written 3 down
@@ -59,7 +59,7 @@ def test_a_folder_that_was_begun_anew_is_not_taken_for_the_old_one(writer: Write
     assert position(writer).planned == 8
 
 
-def test_a_stream_that_is_joined_with_itself_is_read_alike_or_refused(writer: Writer, reader: MakesReader) -> None:
+def test_a_self_join_reads_the_same_rows_or_is_refused(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(4)
     left, right = reader(), reader()
     for query in (left, right):
@@ -72,7 +72,7 @@ def test_a_stream_that_is_joined_with_itself_is_read_alike_or_refused(writer: Wr
         right.latestOffset()
 
 
-def test_a_consumer_that_a_command_has_removed_does_not_come_back(writer: Writer, reader: MakesReader) -> None:
+def test_a_removed_consumer_is_not_added_again_by_its_stream(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(4)
     query = reader()
     query.partitions(at(0), at(2))
@@ -83,7 +83,7 @@ def test_a_consumer_that_a_command_has_removed_does_not_come_back(writer: Writer
     assert writer.handover.consumers() == {}
 
 
-def test_what_is_read_again_by_request_is_kept_until_then(writer: Writer, reader: MakesReader) -> None:
+def test_a_requested_reread_keeps_its_transactions(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(9)
     first = reader()
     first.partitions(at(0), at(5))

@@ -57,7 +57,7 @@ def refused(read: Read, txid: int) -> str:
     return str(raised.value)
 
 
-def test_a_flipped_byte_is_seen_wherever_it_is(read: Read) -> None:
+def test_a_flipped_byte_is_detected_anywhere(read: Read) -> None:
     path, seed = read.file(3), random.randrange(2**32)
     whole, chosen = path.read_bytes(), random.Random(seed)
     places = sorted({0, 3, len(whole) - 1, *(chosen.randrange(len(whole)) for _ in range(FLIPS))})
@@ -70,7 +70,7 @@ def test_a_flipped_byte_is_seen_wherever_it_is(read: Read) -> None:
     assert sum(batch.num_rows for batch in read.rows(3)) == 4
 
 
-def test_forty_overwritten_bytes_are_seen(read: Read) -> None:
+def test_forty_overwritten_bytes_are_detected(read: Read) -> None:
     with open(read.file(2), "r+b") as file:
         file.seek(30)
         file.write(os.urandom(40))
@@ -78,28 +78,28 @@ def test_forty_overwritten_bytes_are_seen(read: Read) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 4, 8, 400, None])
-def test_a_truncated_file_is_seen(read: Read, lost: int | None) -> None:
+def test_a_truncated_file_is_detected(read: Read, lost: int | None) -> None:
     size = read.file(1).stat().st_size
     left = 0 if lost is None else size - lost
     os.truncate(read.file(1), left)
     assert f"it has {left} bytes, and {size} were committed" in refused(read, 1)
 
 
-def test_a_file_of_another_txid_is_seen(read: Read) -> None:
+def test_a_file_of_another_txid_is_detected(read: Read) -> None:
     """It is whole, has as many rows, and may have as many bytes."""
     read.file(4).write_bytes(read.file(5).read_bytes())
     assert "is not the file that was committed" in refused(read, 4)
     assert [row for batch in read.rows(5) for row in batch["number"].to_pylist()] == [16, 17, 18, 19]
 
 
-def test_a_file_that_is_away_is_named(read: Read) -> None:
+def test_a_missing_file_is_named(read: Read) -> None:
     name = read.file(6).name
     read.file(6).unlink()
     with pytest.raises(HandoverError, match=f"{name}' of txid 6 is missing, and a manifest names it"):
         list(read.rows(6))
 
 
-def test_what_an_earlier_version_wrote_is_read_and_its_size_verified(tmp_path: Path) -> None:
+def test_files_of_an_earlier_version_are_read_and_their_size_is_verified(tmp_path: Path) -> None:
     """Its manifests have no digest, its pages no checksum."""
     old = Writer(tmp_path / "old", digests=False)
     old.commit_many(1, rows=4)

@@ -13,16 +13,13 @@ import pytest
 from spark_bridge import Parquet, package_zip
 from tests.servers import spark_programs
 from tests.servers.process import HOST
-from tests.servers.spark_cluster import DRIVER_SETTINGS
-from tests.servers.spark_programs import JVM_OPTIONS
+from tests.servers.spark_cluster import driver_settings
 from tests.spark_bridge.writing import Writer
 
 PROGRAM = Path(__file__).with_name("bare_program.py")
 SETTINGS = {
-    **DRIVER_SETTINGS,
     "spark.driver.host": HOST,
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": JVM_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "1s",  # each look of an idle query asks a Python process
 }
@@ -41,13 +38,14 @@ def test_the_bare_python_does_not_know_this_package(bare_python: Path, tmp_path:
 @pytest.mark.guarantee("SP-1", "SP-3")
 @pytest.mark.timeout(300)
 @pytest.mark.deep
-def test_an_executor_dies_and_the_zip_is_enough(spark_cluster: str, bare_python: Path, tmp_path: Path) -> None:
+def test_with_the_zip_alone_a_dead_executor_loses_and_duplicates_no_row(spark_cluster: str, bare_python: Path, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "handover", consumers=["c"])
     writer.commit_many(3, rows=4)
     (tmp_path / "out").mkdir()
     pythons = {"PYSPARK_PYTHON": str(bare_python), "PYSPARK_DRIVER_PYTHON": str(bare_python)}
     environment = {**spark_programs.environment(tmp_path), **pythons, "PYTHONPATH": str(tmp_path / "stormcell.zip")}
-    options = [option for name, value in SETTINGS.items() for option in ("--conf", f"{name}={value}")]
+    settings = {**SETTINGS, **driver_settings(), "spark.driver.extraJavaOptions": spark_programs.jvm_options()}
+    options = [option for name, value in settings.items() for option in ("--conf", f"{name}={value}")]
     package = package_zip(tmp_path / "stormcell.zip")
     submit = [str(spark_programs.spark_home() / "bin" / "spark-submit"), "--master", spark_cluster, "--py-files", package, *options]
     done = said_by(*submit, str(PROGRAM), writer.folder, str(tmp_path / "out"), environment=environment, folder=tmp_path)

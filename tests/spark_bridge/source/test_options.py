@@ -11,12 +11,12 @@ def parsed(**options: str) -> SourceOptions:
     return SourceOptions.parse({"path": "/data/handover", **options})
 
 
-def test_names_are_known_however_they_are_written() -> None:
+def test_option_names_ignore_case() -> None:
     options = parsed(CONSUMER="c", maxtransactionsperbatch="5", startingTxid="7", MaxPartitionBytes="2m")
     assert (options.consumer, options.max_transactions, options.starting, options.max_partition_bytes) == ("c", 5, 7, 2 << 20)
 
 
-def test_storage_options_are_passed_on() -> None:
+def test_storage_options_reach_the_storage() -> None:
     options = SourceOptions.parse({"path": "s3://b/h", "storage.key": "me", "storageOptions": '{"anon": false, "key": "other"}'})
     assert options.storage == {"anon": False, "key": "me"}
 
@@ -35,7 +35,7 @@ def test_storage_options_are_passed_on() -> None:
         ({"fromTxid": "-1"}, "fromTxid is '-1'"),
     ],
 )
-def test_what_is_wrong_is_named(options: dict[str, str], said: str) -> None:
+def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
     with pytest.raises(HandoverError) as raised:
         parsed(**options)
     assert said in str(raised.value)
@@ -61,5 +61,5 @@ def test_a_folder_is_needed() -> None:
         (9, 4, 3, 10, 9),  # never backwards
     ],
 )
-def test_a_micro_batch_is_bounded(begin: int, newest: int, transactions: int | None, rows: int | None, end: int) -> None:
+def test_the_bounds_of_a_micro_batch_are_parsed(begin: int, newest: int, transactions: int | None, rows: int | None, end: int) -> None:
     assert last_txid(begin, newest, transactions, rows, lambda txid: 100) == end

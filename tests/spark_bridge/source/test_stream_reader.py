@@ -33,7 +33,7 @@ def test_rows_come_once_with_their_txid_and_time(writer: Writer, reader: MakesRe
 
 
 @pytest.mark.guarantee("SP-3")
-def test_planned_is_noted_before_partitions_are_known_and_committed_by_commit(writer: Writer, reader: MakesReader) -> None:
+def test_planned_is_stored_before_the_partitions_and_committed_at_commit(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(4)
     query = reader()
     query.partitions(at(0), at(3))
@@ -44,7 +44,7 @@ def test_planned_is_noted_before_partitions_are_known_and_committed_by_commit(wr
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_micro_batch_that_comes_again_is_the_same(writer: Writer, reader: MakesReader) -> None:
+def test_a_repeated_micro_batch_has_the_same_rows(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(4)
     first = reader()
     first.partitions(at(0), at(1))
@@ -56,7 +56,7 @@ def test_a_micro_batch_that_comes_again_is_the_same(writer: Writer, reader: Make
 
 
 @pytest.mark.guarantee("SP-3")
-def test_before_spark_42_a_micro_batch_is_counted_from_what_is_planned(writer: Writer, reader: MakesReader) -> None:
+def test_before_spark_42_the_bound_counts_from_the_planned_txid(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(9)
     query = reader(maxTransactionsPerBatch="4")
     assert query.latestOffset() == at(4)
@@ -67,7 +67,7 @@ def test_before_spark_42_a_micro_batch_is_counted_from_what_is_planned(writer: W
 
 
 @pytest.mark.guarantee("SP-3")
-def test_from_spark_42_on_it_is_counted_from_where_it_begins(writer: Writer, reader: MakesReader) -> None:
+def test_since_spark_42_the_bound_counts_from_the_start_offset(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(9)
     query = HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "maxTransactionsPerBatch": "4"}))
     assert query.latestOffset(at(3), None) == at(7)
@@ -109,7 +109,7 @@ def test_an_empty_batch_has_no_partition(writer: Writer, reader: MakesReader) ->
 
 
 @pytest.mark.guarantee("SP-3")
-def test_an_unknown_consumer_is_refused_and_the_others_named(writer: Writer, reader: MakesReader) -> None:
+def test_the_error_of_an_unknown_consumer_names_the_others(writer: Writer, reader: MakesReader) -> None:
     with pytest.raises(HandoverError, match=r"no consumer 'd' \(it has: c\)"):
         reader(consumer="d").latestOffset()
     with pytest.raises(HandoverError, match="not a valid name of a consumer"):
@@ -117,7 +117,7 @@ def test_an_unknown_consumer_is_refused_and_the_others_named(writer: Writer, rea
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_new_checkpoint_of_a_consumer_that_has_planned_is_refused(writer: Writer, reader: MakesReader) -> None:
+def test_a_new_checkpoint_for_a_consumer_with_a_position_is_refused(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(5)
     first = reader()
     first.partitions(at(0), at(3))
@@ -129,7 +129,7 @@ def test_a_new_checkpoint_of_a_consumer_that_has_planned_is_refused(writer: Writ
 
 @pytest.mark.guarantee("SP-3")
 @pytest.mark.parametrize("version", ["4.1", "4.2"])
-def test_the_first_micro_batch_comes_again_and_a_new_checkpoint_does_not(writer: Writer, reader: MakesReader, version: str) -> None:
+def test_a_repeated_first_micro_batch_is_no_new_checkpoint(writer: Writer, reader: MakesReader, version: str) -> None:
     """Both call initialOffset while nothing is committed. Only a new query calls latestOffset, before or after it."""
     writer.commit_many(5)
     reader().partitions(at(0), at(3))
@@ -144,14 +144,14 @@ def test_the_first_micro_batch_comes_again_and_a_new_checkpoint_does_not(writer:
 
 @pytest.mark.guarantee("SP-3")
 @pytest.mark.parametrize(("starting", "begin"), [("committed", 2), ("earliest", 0), ("2", 1), ("6", 5)])
-def test_a_new_checkpoint_begins_where_it_is_told(writer: Writer, reader: MakesReader, starting: str, begin: int) -> None:
+def test_a_new_checkpoint_begins_at_starting_txid(writer: Writer, reader: MakesReader, starting: str, begin: int) -> None:
     writer.commit_many(5)
     reader().partitions(at(0), at(3))
     reader().commit(at(2))
     assert reader(startingTxid=starting).initialOffset() == at(begin)
 
 
-def test_it_cannot_begin_where_nothing_is(writer: Writer, reader: MakesReader) -> None:
+def test_a_starting_txid_without_a_batch_is_refused(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(5)
     writer.delete_up_to(2)
     assert reader(startingTxid="earliest").initialOffset() == at(2)
@@ -162,7 +162,7 @@ def test_it_cannot_begin_where_nothing_is(writer: Writer, reader: MakesReader) -
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_bound_counts_from_what_is_there(writer: Writer, reader: MakesReader) -> None:
+def test_a_bound_skips_deleted_txids(writer: Writer, reader: MakesReader) -> None:
     """Spark 4.1 calls latestOffset of a new checkpoint before initialOffset."""
     writer.commit_many(9)
     writer.delete_up_to(4)
@@ -172,7 +172,7 @@ def test_a_bound_counts_from_what_is_there(writer: Writer, reader: MakesReader) 
 
 
 @pytest.mark.guarantee("SP-3")
-def test_what_is_deleted_stops_the_query(writer: Writer, reader: MakesReader) -> None:
+def test_a_deleted_txid_stops_the_query(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(5)
     writer.delete_up_to(2)
     with pytest.raises(TransactionDeleted, match="txid 1 is deleted"):
@@ -181,7 +181,7 @@ def test_what_is_deleted_stops_the_query(writer: Writer, reader: MakesReader) ->
 
 
 @pytest.mark.guarantee("SP-3")
-def test_what_is_missing_or_torn_stops_the_query(writer: Writer, reader: MakesReader) -> None:
+def test_a_missing_or_torn_manifest_stops_the_query(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(5)
     manifest = Path(writer.folder, "manifests", "000000000003.json")
     manifest.write_bytes(manifest.read_bytes()[:-20])
@@ -230,7 +230,7 @@ def test_a_file_that_is_missing_or_changed_stops_the_query(writer: Writer, reade
 
 
 @pytest.mark.parametrize("offset", [{}, {"txid": "3"}, {"txid": -1}, {"txid": None}, {"txid": 10**30}, {"topic": {"0": 3}}, []])
-def test_an_offset_that_is_none_is_refused(offset: Any, writer: Writer, reader: MakesReader) -> None:
+def test_a_wrong_offset_is_refused(offset: Any, writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(3)
     query = reader()
     for ask in (
@@ -244,13 +244,13 @@ def test_an_offset_that_is_none_is_refused(offset: Any, writer: Writer, reader: 
     assert position(writer).planned == 0
 
 
-def test_a_folder_that_is_older_than_the_checkpoint_stops_the_query(writer: Writer, reader: MakesReader) -> None:
+def test_a_folder_older_than_the_checkpoint_stops_the_query(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(2)
     with pytest.raises(HandoverError, match="the checkpoint of this query has txid 5, but the newest txid here is 2"):
         reader().partitions(at(5), at(2))
 
 
-def test_the_attempt_that_was_planned_is_read_again(tmp_path: Path) -> None:
+def test_a_repeated_micro_batch_reads_the_planned_attempt(tmp_path: Path) -> None:
     """Manifests are named by attempt, and a higher attempt of the same txid appears later."""
     writer = Writer(tmp_path / "handover", consumers=["c"], by_attempt=True)
     writer.commit([("a", 1)], attempt=7)
@@ -265,7 +265,7 @@ def test_the_attempt_that_was_planned_is_read_again(tmp_path: Path) -> None:
     assert rows_of(without, without.partitions(at(0), at(1)))[0][0] == "b"
 
 
-def test_it_is_pickled_with_nothing_open(writer: Writer, reader: MakesReader) -> None:
+def test_a_reader_is_pickled_without_open_files(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(2)
     query = reader()
     [partition] = query.partitions(at(0), at(2))

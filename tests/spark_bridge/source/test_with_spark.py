@@ -49,7 +49,7 @@ def stream(source: "SparkSession", writer: Writer, tmp_path: Path) -> ReadsStrea
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_stream_goes_on_where_it_was(stream: ReadsStream, writer: Writer) -> None:
+def test_a_stream_continues_from_its_checkpoint(stream: ReadsStream, writer: Writer) -> None:
     writer.commit_many(2, rows=2)
     assert stream() == [[("1", 0, 1), ("1", 1, 1), ("2", 0, 2), ("2", 1, 2)]]
     writer.commit()
@@ -60,14 +60,14 @@ def test_a_stream_goes_on_where_it_was(stream: ReadsStream, writer: Writer) -> N
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_stream_is_bounded(stream: ReadsStream, writer: Writer, source: "SparkSession") -> None:
+def test_a_micro_batch_has_at_most_max_transactions(stream: ReadsStream, writer: Writer, source: "SparkSession") -> None:
     writer.commit_many(5, rows=2)
     taken = [sorted({row[2] for row in batch}) for _ in range(3) for batch in stream(maxTransactionsPerBatch="2")]
     assert taken == [[1, 2], [3, 4], [5]]
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_new_checkpoint_is_refused_in_words(stream: ReadsStream, writer: Writer) -> None:
+def test_a_new_checkpoint_is_refused_with_the_fix(stream: ReadsStream, writer: Writer) -> None:
     writer.commit_many(2, rows=2)
     stream()
     with pytest.raises(Exception, match="has planned up to txid 2") as raised:
@@ -77,7 +77,7 @@ def test_a_new_checkpoint_is_refused_in_words(stream: ReadsStream, writer: Write
 
 
 @pytest.mark.guarantee("SP-3")
-def test_what_is_deleted_ends_the_stream_in_words(stream: ReadsStream, writer: Writer) -> None:
+def test_a_deleted_txid_ends_the_stream_with_the_reason(stream: ReadsStream, writer: Writer) -> None:
     writer.commit_many(2, rows=2)
     stream()
     writer.commit_many(2, rows=2)
@@ -116,12 +116,12 @@ def test_a_damaged_consumer_is_repaired_and_nothing_comes_twice(stream: ReadsStr
     assert stream() == [[("3", 0, 3), ("3", 1, 3)]]
 
 
-def test_an_unknown_consumer_is_told_when_the_stream_is_loaded(stream: ReadsStream) -> None:
+def test_an_unknown_consumer_is_refused_at_load(stream: ReadsStream) -> None:
     with pytest.raises(Exception, match=r"no consumer 'd' \(it has: c\)"):
         stream(consumer="d")
 
 
-def test_a_folder_without_a_contract_is_told(source: "SparkSession", tmp_path: Path) -> None:
+def test_a_folder_without_a_contract_is_refused_at_load(source: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"is not a hand-over folder: it has no contract\.json"):
         source.read.format("stormcell").load(str(tmp_path))
 
@@ -139,7 +139,7 @@ def test_batches_are_read_as_a_table(source: "SparkSession", writer: Writer) -> 
     assert writer.handover.consumer("c").read().planned == 0
 
 
-def test_a_txid_that_is_not_there_is_told(source: "SparkSession", writer: Writer) -> None:
+def test_a_missing_txid_is_named(source: "SparkSession", writer: Writer) -> None:
     writer.commit_many(2, rows=2)
     with pytest.raises(Exception, match="txid 3 is not committed yet: the newest is 2"):
         source.read.format("stormcell").option("toTxid", 3).load(writer.folder).count()
@@ -172,6 +172,6 @@ def test_rejects_are_a_table_of_their_own(source: "SparkSession", writer: Writer
     assert (row.task, row.row, row.error, row.txid) == (0, 3, "n is no number", 1)
 
 
-def test_a_schema_of_ones_own_is_refused(source: "SparkSession", writer: Writer) -> None:
+def test_a_user_defined_schema_is_refused(source: "SparkSession", writer: Writer) -> None:
     with pytest.raises(Exception, match=r"Leave \.schema\(\) out"):
         source.read.format("stormcell").schema("word string").load(writer.folder).count()

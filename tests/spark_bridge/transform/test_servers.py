@@ -10,7 +10,8 @@ from engine.runtime.run import Run
 from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.process.spark_child import hold
 from tests.patience import PATIENCE_SECS
-from tests.servers.spark_cluster import DRIVER_SETTINGS
+from tests.servers.process import accepts
+from tests.servers.spark_cluster import driver_settings
 from tests.servers.spark_connect_server import SparkConnectServer
 from tests.spark_bridge.spark_fixtures import until
 from tests.spark_bridge.transform.play import DOUBLED, double, in_order, run_transform, there
@@ -28,19 +29,19 @@ def doubled_in_python(rows: Any) -> Any:
     return rows.select(doubled("number").alias("number"), "word")
 
 
-async def test_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
-    conf = {name: value for name, value in DRIVER_SETTINGS.items() if name != "spark.executor.memory"}
+async def test_transform_on_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
+    conf = {name: value for name, value in driver_settings().items() if name != "spark.executor.memory"}
     config = SparkConfig(master=spark_cluster, driver_memory="512m", executor_memory="512m", conf=conf)
     played = await run_transform(tmp_path, doubled_in_python, config=config)
     assert played.rows == in_order(DOUBLED)
 
 
-async def test_a_connect_server(spark_connect: str, tmp_path: Path) -> None:
+async def test_transform_on_a_connect_server(spark_connect: str, tmp_path: Path) -> None:
     played = await run_transform(tmp_path, doubled_in_python, config=SparkConfig(master=spark_connect))
     assert played.rows == in_order(DOUBLED)
 
 
-async def test_cancelling_and_errors_of_connect(spark_connect: str) -> None:
+async def test_connect_cancels_jobs_and_names_the_line_of_an_error(spark_connect: str) -> None:
     held = hold(SparkConfig(master=spark_connect))
 
     def stay(spark: Any, call: Any) -> None:
@@ -80,6 +81,7 @@ async def test_the_connect_server_dies_in_a_batch(own_spark_connect: SparkConnec
     async def kill(running: Run) -> None:
         await there(begun)
         own_spark_connect.kill()
+        assert not accepts(own_spark_connect.port)
         await asyncio.to_thread(own_spark_connect.start)
 
     played = await run_transform(tmp_path, stay_the_first_time, config=SparkConfig(master=own_spark_connect.remote), during=kill)

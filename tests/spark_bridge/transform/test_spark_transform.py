@@ -33,7 +33,7 @@ async def test_every_row_comes_out_once(spark_child: SparkChild, tmp_path: Path)
 
 
 @pytest.mark.deep
-async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: SparkChild, tmp_path: Path) -> None:
+async def test_rows_damaged_in_the_spool_fail_the_batch(spark_child: SparkChild, tmp_path: Path) -> None:
     """Spark verifies the checksums of pages. Without that it would read wrong rows."""
     done = str(tmp_path / "damaged")
 
@@ -56,7 +56,7 @@ async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: Sp
 
 
 @pytest.mark.parametrize(("kept", "rows"), [(0, 100), (40, 100), (0.5, 100), (1.0, 99)])
-async def test_a_result_that_is_not_what_spark_wrote_is_refused(tmp_path: Path, kept: float, rows: int) -> None:
+async def test_a_damaged_result_is_refused(tmp_path: Path, kept: float, rows: int) -> None:
     files = AttemptFiles(str(tmp_path), TransactionAttempt(7, 2**32 + 1))
     table = pa.table({"n": range(100), "word": ["word"] * 100})
     with pa.OSFile(files.result_path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
@@ -70,7 +70,7 @@ async def test_a_result_that_is_not_what_spark_wrote_is_refused(tmp_path: Path, 
 
 
 @pytest.mark.deep
-async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_path: Path) -> None:
+async def test_two_batches_run_in_spark_concurrently(spark_child: SparkChild, tmp_path: Path) -> None:
     """Each job waits for another one, so sequential jobs would never end."""
     here = str(tmp_path)
 
@@ -89,7 +89,7 @@ async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_pat
 
 
 @pytest.mark.deep
-async def test_the_loop_goes_on_while_a_job_runs(spark_child: SparkChild, tmp_path: Path) -> None:
+async def test_a_job_does_not_block_the_event_loop(spark_child: SparkChild, tmp_path: Path) -> None:
     """The job waits for a file that only the running event loop can create."""
     begun, may_end = tmp_path / "begun", tmp_path / "may end"
 
@@ -139,7 +139,7 @@ async def test_a_job_of_a_replaced_attempt_is_cancelled(spark_child: SparkChild,
 
 
 @pytest.mark.deep
-async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spark_child: SparkChild, tmp_path: Path) -> None:
+async def test_an_exception_of_the_function_is_reported_and_the_batch_replayed(spark_child: SparkChild, tmp_path: Path) -> None:
     failed = tmp_path / "failed"
 
     def fail_once(rows: Any) -> Any:
@@ -164,7 +164,7 @@ async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spar
 
 
 @pytest.mark.deep
-async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path: Path) -> None:
+async def test_batches_are_replayed_after_two_deaths_of_spark(spark_child: SparkChild, tmp_path: Path) -> None:
     """First the JVM is killed, then the Python process that started it."""
     first, killed, second, may_end = (tmp_path / name for name in ("first", "killed", "second", "may end"))
 
@@ -202,7 +202,7 @@ async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path
     ],
 )
 @pytest.mark.deep
-async def test_a_result_that_is_none_is_reported(spark_child: SparkChild, tmp_path: Path, returned: Any, says: str) -> None:
+async def test_a_result_of_the_wrong_kind_is_reported(spark_child: SparkChild, tmp_path: Path, returned: Any, says: str) -> None:
     fixed = tmp_path / "fixed"
 
     def fail_once(rows: Any) -> Any:
@@ -218,14 +218,14 @@ async def test_a_result_that_is_none_is_reported(spark_child: SparkChild, tmp_pa
     assert played.rows == in_order(DOUBLED)
 
 
-async def test_a_row_that_does_not_fit_ends_the_run(spark_child: SparkChild, tmp_path: Path) -> None:
+async def test_a_row_that_does_not_fit_the_schema_ends_the_run(spark_child: SparkChild, tmp_path: Path) -> None:
     with pytest.raises(ComponentError) as raised:
         await run_transform(tmp_path, schema="number long, word int")
     assert re.search(r"does not fit the schema: column 'word' is int32, and the value is 'word \d+' \(str\)", str(raised.value))
     assert "SparkTransform" in str(raised.value)
 
 
-async def test_a_task_without_rows_makes_no_job(spark_child: SparkChild, tmp_path: Path) -> None:
+async def test_a_task_without_rows_starts_no_job(spark_child: SparkChild, tmp_path: Path) -> None:
     """A batch of one row leaves one of two tasks without rows. An aggregate over no rows would emit a row."""
     played = await run_transform(tmp_path, lambda rows: rows.selectExpr("count(*) as number", "'n' as word"), rows=ROWS[:3], take=1)
     assert played.rows == [{"number": 1, "word": "n"}] * 3
@@ -263,7 +263,7 @@ async def test_tasks_and_tests_share_one_spark(spark_child: SparkChild) -> None:
         ({"spool": ""}, "spool"),
     ],
 )
-async def test_what_is_wrong_is_told_at_once(wrong: dict[str, Any], says: str) -> None:
+async def test_a_wrong_argument_is_refused_at_once(wrong: dict[str, Any], says: str) -> None:
     right: dict[str, Any] = {"function": double, "schema": "number long", "output_fields": "number"}
     with pytest.raises(UsageError, match=says):
         SparkTransform(**{**right, **wrong})

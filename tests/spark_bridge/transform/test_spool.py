@@ -9,7 +9,7 @@ import pytest
 from spark_bridge.transform import spool
 
 
-def test_a_folder_with_a_late_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spool_with_a_late_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     once = iter([True])

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guarantee("SP-6")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_batches_begin_as_far_as_the_slowest_consumer_lets_them(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_batches_wait_for_the_slowest_consumer(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     handover = handover_at(kind, tmp_path / "spool", consumers=("fast", "slow"), max_pending_batches=2)
     seen = []
 
@@ -38,7 +38,7 @@ def test_batches_begin_as_far_as_the_slowest_consumer_lets_them(kind: str, tmp_p
     assert told[0] == "'t' begins no batch after 2 for now: consumer 'slow' is 2 batches behind, at 0 (max_pending_batches=2)."
 
 
-def test_what_is_planned_counts_and_not_what_is_committed(tmp_path: Path) -> None:
+def test_planned_batches_do_not_count_as_pending(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool", consumers=("a",), max_pending_batches=1)
 
     async def during(_: Run) -> None:
@@ -48,7 +48,7 @@ def test_what_is_planned_counts_and_not_what_is_committed(tmp_path: Path) -> Non
     assert numbers(handover) == list(range(30))
 
 
-def test_a_consumer_that_is_added_while_it_runs_is_waited_for(tmp_path: Path) -> None:
+def test_a_consumer_added_during_the_run_is_waited_for(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool", max_pending_batches=3)
     handover.storage().make_folder("consumers")
     opened_at = handover.storage()
@@ -68,7 +68,7 @@ def test_a_consumer_that_is_added_while_it_runs_is_waited_for(tmp_path: Path) ->
     assert numbers(handover) == list(range(30))
 
 
-def test_a_storage_that_does_not_answer_holds_back_for_as_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_storage_holds_batches_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handover = handover_at("local", tmp_path / "spool", consumers=("a",), max_pending_batches=2)
     real, is_away = LocalStorage._names, [False]
 
@@ -91,7 +91,7 @@ def test_a_storage_that_does_not_answer_holds_back_for_as_long(tmp_path: Path, m
     assert numbers(handover) == list(range(30))
 
 
-def test_a_storage_that_is_not_there_at_the_start_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_is_missing_at_the_start_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handover = handover_at("local", tmp_path / "spool")
     real, left = open_folder.read_contract, [3]
 
@@ -110,7 +110,7 @@ def test_a_storage_that_is_not_there_at_the_start_is_waited_for(tmp_path: Path, 
         run_hand_over(handover, config={"state_timeout_secs": 1})
 
 
-def test_a_damaged_position_ends_the_run_and_is_named(tmp_path: Path) -> None:
+def test_a_damaged_position_ends_the_run_with_its_name(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool", consumers=("a",))
     storage = handover.storage()
     storage.make_folder("consumers")

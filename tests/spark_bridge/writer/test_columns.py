@@ -45,7 +45,7 @@ def outcome(make: Callable[[], pa.Array]) -> tuple[object, ...]:
 
 @pytest.mark.guarantee("SP-2")
 @given(st.data())
-def test_a_column_is_what_pyarrow_makes_of_the_values(data: st.DataObject) -> None:
+def test_a_column_equals_the_conversion_of_pyarrow(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(list(BUFFERS)))
     field = pa.field("column", kind, data.draw(st.booleans()))
     exact = exact_values(kind)
@@ -55,14 +55,14 @@ def test_a_column_is_what_pyarrow_makes_of_the_values(data: st.DataObject) -> No
 
 
 @given(st.data())
-def test_values_of_exactly_its_type_need_no_pyarrow(data: st.DataObject) -> None:
+def test_values_of_the_exact_type_need_no_conversion(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(list(BUFFERS)))
     rows = [(0, value) for value in data.draw(st.lists(exact_values(kind) | st.none()))]
     assert plain_column(pa.field("column", kind), 1, rows) is not None
 
 
 @pytest.mark.guarantee("SP-2")
-def test_rows_that_do_not_fit_are_told_by_the_first_column_they_do_not_fit() -> None:
+def test_the_error_of_a_wrong_row_names_its_first_wrong_column() -> None:
     schema = pa.schema([pa.field("number", pa.int32(), nullable=False), pa.field("name", pa.string())])
     batch, bad = Columns(schema, [2, 1]).convert([(0, "a", 1), (0, 7, None), (0, "b", 2**40), (0, None, 2)])
     assert batch.to_pylist() == [{"number": 1, "name": "a"}, {"number": 2, "name": None}]

@@ -49,7 +49,7 @@ def test_every_row_is_there_once_in_the_batch_of_its_txid(handover: SparkHandove
     assert all(row["name"] == f"n{row['number']}" for batch in read_back(handover) for row in batch)
 
 
-def test_the_contract_says_whose_it_is_before_the_first_batch(handover: SparkHandover) -> None:
+def test_the_contract_is_written_before_the_first_batch(handover: SparkHandover) -> None:
     run_hand_over(handover, MemoryTransactionalSpout([], FIELDS, 4))
     contract = opened(handover).contract
     assert (contract.topology, contract.component, contract.schema) == ("t", "spark", handover.arrow_schema)
@@ -72,7 +72,7 @@ def test_a_batch_without_rows_has_a_manifest_without_files(handover: SparkHandov
 
 
 @pytest.mark.guarantee("TX-3")
-def test_replays_leave_one_batch_each_and_nothing_else_where_it_can_be_swept(handover: SparkHandover) -> None:
+def test_replays_leave_one_batch_each_and_no_other_files(handover: SparkHandover) -> None:
     left = [5, 9, 9, 17, 29]
 
     class Flaky(BasicBolt):
@@ -94,7 +94,7 @@ def test_replays_leave_one_batch_each_and_nothing_else_where_it_can_be_swept(han
 
 
 @pytest.mark.parametrize("when", ["before", "between"])
-def test_a_stray_manifest_is_named_and_not_the_state(tmp_path: Path, handover: SparkHandover, when: str) -> None:
+def test_a_stray_manifest_is_named_in_the_error(tmp_path: Path, handover: SparkHandover, when: str) -> None:
     """The stray manifest has a far txid: a copy of another one, or a file of another hand-over."""
     state = tmp_path / "state.db"
     by_attempt = not handover.storage().exclusive
@@ -115,7 +115,7 @@ def test_a_stray_manifest_is_named_and_not_the_state(tmp_path: Path, handover: S
 
 
 @pytest.mark.parametrize("component", ["spark", "spark/manifest"])
-def test_tasks_that_die_cost_no_row(handover: SparkHandover, component: str) -> None:
+def test_dead_tasks_lose_no_row(handover: SparkHandover, component: str) -> None:
     finished = run_hand_over(handover, faults=[KillTask(component, task_index=0, at_call={2, 5, 6, 13})])
     assert finished.strikes
     assert numbers(handover) == ALL
@@ -124,7 +124,7 @@ def test_tasks_that_die_cost_no_row(handover: SparkHandover, component: str) -> 
 @pytest.mark.guarantee("TX-9")
 @pytest.mark.parametrize("nth", [1, 2, 5, 8])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
+def test_a_run_that_ended_after_its_manifest_continues(
     tmp_path: Path, handover: SparkHandover, monkeypatch: pytest.MonkeyPatch, nth: int, after: bool
 ) -> None:
     real, calls = manifest_writer.ManifestWriter.write_manifest, [0]
@@ -154,7 +154,7 @@ def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
     assert numbers(handover) == list(range(34))
 
 
-def test_many_rows_are_written_as_they_come_and_in_files_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_written_as_they_arrive_into_files_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stager, "CHUNK_ROWS", 10)
     monkeypatch.setattr(stager.Stager, "burst_rows", 5)
     monkeypatch.setattr(partition_output, "ROW_GROUP_ROWS", 30)
@@ -169,7 +169,7 @@ def test_many_rows_are_written_as_they_come_and_in_files_of_a_bounded_size(tmp_p
 
 
 @pytest.mark.parametrize(("action", "first"), [("sync_file", 10), ("sync_folder", 20), ("link", 4)])
-def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, first: int) -> None:
+def test_a_full_disk_fails_the_batch_until_there_is_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, first: int) -> None:
     real, calls = getattr(local, action), [0]
 
     def full(*arguments: Any) -> None:
@@ -187,7 +187,7 @@ def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeyp
     assert not [name for name in handover.storage().names("manifests") if name.startswith(".")]
 
 
-def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
     with pytest.raises(ComponentError, match="Name a folder that can be made"):
         run_hand_over(SparkHandover(tmp_path / "spool" / "below", DDL))
@@ -196,7 +196,7 @@ def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
 # Another writer in the folder
 
 
-def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(handover: SparkHandover) -> None:
+def test_another_component_topology_or_schema_ends_the_run_and_names_both(handover: SparkHandover) -> None:
     run_hand_over(handover)
     place: dict[str, Any] = {"folder": handover.folder, "filesystem": handover.filesystem}
     with pytest.raises(ComponentError, match="is written by component 'spark' of topology 't', and now by 'spark' of 'u'"):
@@ -213,7 +213,7 @@ def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(hand
     assert numbers(handover) == ALL
 
 
-def test_a_state_that_is_older_than_the_folder_ends_the_run_before_anything_is_written(handover: SparkHandover) -> None:
+def test_a_state_older_than_the_folder_ends_the_run_before_a_write(handover: SparkHandover) -> None:
     run_hand_over(handover)
     before = staged(handover)
     with pytest.raises(ComponentError, match="has batch 8 already, and the coordinator continues with a new batch 1"):
@@ -221,7 +221,7 @@ def test_a_state_that_is_older_than_the_folder_ends_the_run_before_anything_is_w
     assert staged(handover) == before
 
 
-def test_two_engines_on_one_new_folder_are_told_by_what_they_write(tmp_path: Path) -> None:
+def test_two_engines_on_one_new_folder_notice_each_other(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool")
     run_hand_over(handover)
     for name in handover.storage().names("manifests"):
@@ -242,7 +242,7 @@ def test_a_folder_that_has_lost_batches_ends_the_run(tmp_path: Path, handover: S
         run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
 
 
-def test_a_hand_over_that_is_added_later_begins_there_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handover_added_later_begins_at_the_current_txid_and_logs_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     state = tmp_path / "state.db"
     run_hand_over(handover_at("local", tmp_path / "first"), state=state)
     later = handover_at("local", tmp_path / "later")
@@ -255,14 +255,14 @@ def test_a_hand_over_that_is_added_later_begins_there_and_says_so(tmp_path: Path
 @pytest.mark.parametrize(
     "content", [b'{"format": "stormcell-handover", "ver', b'{"format": "x"}', b'{"format": "stormcell-handover", "version": 2}']
 )
-def test_a_contract_that_is_torn_foreign_or_newer_ends_the_run(handover: SparkHandover, content: bytes) -> None:
+def test_a_torn_foreign_or_newer_contract_ends_the_run(handover: SparkHandover, content: bytes) -> None:
     run_hand_over(handover)
     handover.storage().replace("contract.json", content)
     with pytest.raises(ComponentError, match=r"'contract.json' is "):
         run_hand_over(handover)
 
 
-def test_a_hand_over_that_takes_nothing_in_is_refused(tmp_path: Path) -> None:
+def test_a_handover_without_inputs_is_refused(tmp_path: Path) -> None:
     builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(range(4)), FIELDS, 4))
     handover_at("local", tmp_path / "spool").declare(builder, "spark")
     with pytest.raises(TopologyError, match=r"bolt 'spark': takes nothing in.*shuffle_grouping"):
@@ -281,7 +281,7 @@ def test_a_hand_over_that_takes_nothing_in_is_refused(tmp_path: Path) -> None:
         ((2**70, "n"), r"column 'number' is int64 not null, and the value is 1180591620717411303424 \(int\)"),
     ],
 )
-def test_the_first_row_that_does_not_fit_ends_the_run_and_is_told(tmp_path: Path, row: Any, told: str) -> None:
+def test_the_first_wrong_row_ends_the_run_with_its_values(tmp_path: Path, row: Any, told: str) -> None:
     handover = handover_at("local", tmp_path / "spool")
     rows: list[Any] = [*rows_of(range(5)), row, ("y", "z"), *rows_of(range(5, 9))]
     with pytest.raises(ComponentError, match=rf"row 1 of batch 2 \(attempt 1\.\d+\) does not fit the schema: {told}"):
@@ -289,7 +289,7 @@ def test_the_first_row_that_does_not_fit_ends_the_run_and_is_told(tmp_path: Path
     assert numbers(handover) == [0, 1, 2, 3]
 
 
-def test_rows_that_do_not_fit_are_kept_apart_where_that_is_wanted(tmp_path: Path) -> None:
+def test_wrong_rows_go_to_the_rejects_if_configured(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     for kind in KINDS:
@@ -309,7 +309,7 @@ def test_rows_that_do_not_fit_are_kept_apart_where_that_is_wanted(tmp_path: Path
         assert staged(handover) == named(handover)
 
 
-def test_nested_values_that_may_not_be_null_are_seen(tmp_path: Path) -> None:
+def test_a_null_in_a_nested_not_null_field_is_detected(tmp_path: Path) -> None:
     schema = pa.schema([("who", pa.struct([pa.field("name", pa.string(), nullable=False)])), ("tags", pa.list_(pa.string()))])
     handover = handover_at("local", tmp_path / "spool", schema=schema, on_bad_row="reject")
     rows: list[Any] = [({"name": "a"}, ["x", None]), (None, None), ({"name": None}, []), ({}, [])]
@@ -329,7 +329,7 @@ def test_nested_values_that_may_not_be_null_are_seen(tmp_path: Path) -> None:
         (MemoryTransactionalSpout([(1,)], "number", 4), r"reads the field 'name', which stream 'default' of 'rows' has not"),
     ],
 )
-def test_a_topology_that_cannot_be_handed_over_is_refused(tmp_path: Path, spout: Any, text: str) -> None:
+def test_a_spout_that_does_not_fit_the_handover_is_refused(tmp_path: Path, spout: Any, text: str) -> None:
     with pytest.raises(TopologyError, match=text):
         handing(handover_at("local", tmp_path / "spool"), spout)
 
@@ -356,14 +356,14 @@ def test_a_manifest_committer_has_one_task(tmp_path: Path) -> None:
         ({"compression": "zip"}, r"SparkHandover\(compression\) is 'zip'"),
     ],
 )
-def test_wrong_settings_are_told(settings: dict[str, Any], text: str) -> None:
+def test_wrong_settings_are_refused(settings: dict[str, Any], text: str) -> None:
     from engine import UsageError
 
     with pytest.raises(UsageError, match=text):
         SparkHandover(**{"folder": "spool", "schema": DDL, **settings})
 
 
-def test_names_are_by_attempt_where_nothing_else_is_safe(tmp_path: Path) -> None:
+def test_manifests_are_named_by_attempt_without_exclusive_creation(tmp_path: Path) -> None:
     for kind in KINDS:
         handover = handover_at(kind, tmp_path / kind)
         run_hand_over(handover, config={"seed": 1})
@@ -373,7 +373,7 @@ def test_names_are_by_attempt_where_nothing_else_is_safe(tmp_path: Path) -> None
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_declared_consumer_is_known_before_it_has_read(tmp_path: Path) -> None:
+def test_a_declared_consumer_counts_before_it_has_read(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool", consumers=("per-minute",))
     run_hand_over(handover)
     assert dict(opened(handover).consumers()) == {"per-minute": Position()}

@@ -1,20 +1,17 @@
 """The engine is killed (SIGKILL) at each named step of staging, commit and deletion: every row arrives once (SP-2)."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge import Handover
+from tests.kills.forks import run_forked
 from tests.spark_bridge.writer.killed import STEPS, handover_of, written
 from tests.spark_bridge.writer.playing import named, staged
 
 pytestmark = [pytest.mark.deep, pytest.mark.guarantee("SP-2", "TX-8", "TX-9")]
 
-ROOT = Path(__file__).resolve().parents[3]
 LINES = [f"line {number}" for number in range(240)]
 BATCH = 5
 READ_EVERY = 4
@@ -23,9 +20,7 @@ READ_EVERY = 4
 
 def live(folder: Path, step: str | None, number: int) -> bool:
     """Run one process; tell whether it was killed."""
-    command = [sys.executable, "-m", "tests.spark_bridge.writer.killed", written(folder, BATCH, step, number)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = run_forked("tests.spark_bridge.writer.killed", written(folder, BATCH, step, number))
     assert ended.returncode in (0, -9), ended.stderr
     return ended.returncode == -9
 
@@ -54,7 +49,7 @@ KINDS = ("contract", "staging", "commit", "state", "deletion")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_step_the_engine_is_killed_at_every_row_is_there_once(tmp_path: Path, kind: str) -> None:
+def test_killed_at_each_step_every_row_is_there_once(tmp_path: Path, kind: str) -> None:
     steps = [step for step in STEPS if step.startswith(kind)]
     (tmp_path / "lines").mkdir()
     for part in range(2):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.guarantee("SP-2")
 
 
 @pytest.mark.parametrize("kind", ["local", "memory"])
-def test_a_file_that_was_sent_twice_is_ones_own(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_created_by_a_repeated_request_is_accepted(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The repeated request fails because the first one created the name."""
     storage = storage_of(kind, tmp_path)
     for folder in FOLDERS:

@@ -18,7 +18,7 @@ ATTEMPT = TransactionAttempt(7, EPOCH + 9)
     ("newest", "written", "step"),
     [(6, None, ManifestStep.WRITE), (7, EPOCH + 8, ManifestStep.SKIP), (7, 1, ManifestStep.SKIP), (0, None, ManifestStep.BEGIN)],
 )
-def test_a_batch_is_written_skipped_or_the_first(newest: int, written: int | None, step: ManifestStep) -> None:
+def test_a_manifest_is_written_skipped_or_the_first(newest: int, written: int | None, step: ManifestStep) -> None:
     assert next_step("'/x'", ATTEMPT, newest, written) is step
     assert next_step("'/x'", TransactionAttempt(1, EPOCH), 0, None) is ManifestStep.WRITE
 
@@ -32,13 +32,13 @@ def test_a_batch_is_written_skipped_or_the_first(newest: int, written: int | Non
         (5, None, r"has batches up to 5, and this is batch 7 \(attempt 1\.9\): the batches between are missing"),
     ],
 )
-def test_what_is_of_another_history_is_refused(newest: int, written: int | None, text: str) -> None:
+def test_a_manifest_of_another_history_is_refused(newest: int, written: int | None, text: str) -> None:
     with pytest.raises(FatalError, match=text):
         next_step("'/x'", ATTEMPT, newest, written)
 
 
 @given(st.lists(st.sampled_from(["commits", "is lost", "restarts"]), max_size=40))
-def test_whatever_is_heard_of_commits_each_batch_is_written_once(events: list[str]) -> None:
+def test_lost_answers_of_commits_write_each_batch_once(events: list[str]) -> None:
     """The coordinator learns of a commit or not; the next attempt has the next id."""
     folder: dict[int, int] = {}
     txid, attempt_id, epoch = 1, EPOCH, 1

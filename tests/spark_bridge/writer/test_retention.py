@@ -23,7 +23,7 @@ POSITIONS = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: P
 
 
 @given(st.dictionaries(st.sampled_from("abc"), POSITIONS), st.integers(0, 30), st.integers(0, 5))
-def test_what_goes_was_committed_by_all_and_is_not_to_be_kept(consumers: dict[str, Position], newest: int, keep: int) -> None:
+def test_the_deletable_txid_is_committed_by_all_and_older_than_keep(consumers: dict[str, Position], newest: int, keep: int) -> None:
     upto = deletable_txid(consumers, newest, keep)
     assert all(upto <= position.committed for position in consumers.values())
     assert upto == 0 or (consumers and upto <= newest - max(1, keep))
@@ -39,7 +39,7 @@ def more(handover: SparkHandover, state: Path, upto: int) -> None:
     run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(upto)), FIELDS, 4), state=state)
 
 
-def test_what_all_have_committed_is_deleted_and_no_more(kind: str, tmp_path: Path) -> None:
+def test_only_batches_that_all_have_committed_are_deleted(kind: str, tmp_path: Path) -> None:
     state, handover = tmp_path / "state.db", handover_at(kind, tmp_path / "spool", consumers=("a", "b"))
     more(handover, state, 32)
     assert opened(handover).deleted() == 0
@@ -56,7 +56,7 @@ def test_what_all_have_committed_is_deleted_and_no_more(kind: str, tmp_path: Pat
         opened(handover).manifest(3)
 
 
-def test_a_consumer_that_was_added_keeps_what_it_has_not_committed(tmp_path: Path) -> None:
+def test_an_added_consumer_keeps_its_uncommitted_batches(tmp_path: Path) -> None:
     state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool", consumers=("a",))
     more(handover, state, 32)
     opened(handover).consumer("late").add()
@@ -68,7 +68,7 @@ def test_a_consumer_that_was_added_keeps_what_it_has_not_committed(tmp_path: Pat
     assert opened(handover).deleted() == 7
 
 
-def test_the_newest_stay_though_all_is_committed(tmp_path: Path) -> None:
+def test_the_newest_batches_stay_after_their_commit(tmp_path: Path) -> None:
     state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool", consumers=("a",), keep_batches=3)
     more(handover, state, 40)
     opened(handover).consumer("a").commit(10)
@@ -76,7 +76,7 @@ def test_the_newest_stay_though_all_is_committed(tmp_path: Path) -> None:
     assert opened(handover).deleted() == 8
 
 
-def test_without_consumers_nothing_goes(kind: str, tmp_path: Path) -> None:
+def test_without_consumers_nothing_is_deleted(kind: str, tmp_path: Path) -> None:
     handover = handover_at(kind, tmp_path / "spool")
     run_hand_over(handover)
     assert opened(handover).deleted() == 0
@@ -84,7 +84,7 @@ def test_without_consumers_nothing_goes(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stops_at", range(1, 9))
-def test_a_deletion_that_was_stopped_is_done_again(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops_at: int) -> None:
+def test_an_interrupted_deletion_is_repeated(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops_at: int) -> None:
     state, handover = tmp_path / "state.db", handover_at(kind, tmp_path / "spool", consumers=("a",))
     more(handover, state, 32)
     opened(handover).consumer("a").commit(3)
@@ -115,7 +115,7 @@ def stopping(call: Any, calls: list[int], at: int) -> Any:
     return made
 
 
-def test_what_superseded_attempts_staged_is_swept_once_its_txid_is_visible(tmp_path: Path) -> None:
+def test_files_of_superseded_attempts_are_removed_after_the_commit(tmp_path: Path) -> None:
     state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool")
     more(handover, state, 32)
     storage = handover.storage()
@@ -129,7 +129,7 @@ def test_what_superseded_attempts_staged_is_swept_once_its_txid_is_visible(tmp_p
     assert numbers(handover) == list(range(44))
 
 
-def test_what_was_staged_of_a_batch_that_was_committed_without_rows_is_swept(tmp_path: Path) -> None:
+def test_files_of_a_batch_committed_without_rows_are_removed(tmp_path: Path) -> None:
     """Between two attempts a source may define an unreported batch anew: the files of the first attempt have no manifest."""
     state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool")
     more(handover, state, 4)
@@ -143,7 +143,7 @@ def test_what_was_staged_of_a_batch_that_was_committed_without_rows_is_swept(tmp
     assert numbers(handover) == list(range(4))
 
 
-def test_what_cannot_be_deleted_costs_no_batch_and_is_told_once(
+def test_a_failed_deletion_fails_no_batch_and_is_logged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     handover = handover_at("local", tmp_path / "spool", consumers=("a",))

@@ -1,1 +1,1 @@
-"""Transactional topologies that are killed at each named step of each phase, and at random instants: begin with `steps`, then `rounds`."""
+"""Kills of transactional topologies at each step of each phase, and at random times. Read `steps` first, then `rounds`."""

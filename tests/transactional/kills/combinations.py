@@ -1,4 +1,4 @@
-"""What is killed: which spout, where the values are, where the coordinator's state is; all pairs of them."""
+"""The killed topologies: all pairs of a spout, a store of values, and a store of the coordinator's state."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,31 +10,31 @@ STATES: Final = ("sqlite", "redis", "zookeeper")
 
 @dataclass(frozen=True)
 class Combination:
-    """One of each."""
+    """One spout and its stores."""
 
     spout: str
     values: str
-    """Where words are counted."""
+    """Store of the counts of words."""
     state: str
 
     @property
     def other_values(self) -> str:
-        """Where all words together are counted, and where the counts of words are copied to: the next database."""
+        """Store of the total, and of the copy of the counts: the next database."""
         return STORES[(STORES.index(self.values) + 1) % len(STORES)]
 
     @property
     def is_opaque(self) -> bool:
-        """True where replays may differ."""
+        """True if replays may differ."""
         return self.spout.startswith("opaque")
 
     @property
     def reads_kafka(self) -> bool:
-        """True where lines come from Kafka."""
+        """True if lines come from Kafka."""
         return self.spout.endswith("kafka")
 
     @property
     def needs(self) -> frozenset[str]:
-        """The servers."""
+        """Names of the servers."""
         return frozenset({self.values, self.other_values, self.state, "kafka" if self.reads_kafka else "sqlite"} - {"sqlite"})
 
     def __str__(self) -> str:

@@ -18,26 +18,26 @@ PARTITIONS: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where everything of one round is."""
+    """Names and URLs of one round."""
 
     name: str
-    """Of the topology, and in those of its maps."""
+    """Name of the topology, and part of the names of its maps."""
     spout: str
     source: str
-    """The folder of the files, or `brokers/topic`."""
+    """Folder of the files, or `brokers/topic`."""
     state: str
     words: str
     others: str
-    """URLs: of the coordinator's state, and of the two databases."""
+    """URLs of the coordinator's state and of the two databases."""
 
     def maps(self) -> dict[str, ValueMap]:
-        """The map of each committer."""
+        """Return the map of each committer."""
         urls = {"words": self.words, "total": self.others, "mirror": self.others}
         return {component: values_at(url, f"{component}_{self.name}") for component, url in urls.items()}
 
 
 class Split(BasicBolt):
-    """From lines to words."""
+    """Splits lines into words."""
 
     output_fields = "word"
 
@@ -46,7 +46,7 @@ class Split(BasicBolt):
 
 
 class Partial(BatchBolt):
-    """Counts the words of a batch that come here."""
+    """Counts the words of a batch in this task."""
 
     output_fields = ("word", "count")
 
@@ -61,7 +61,7 @@ class Partial(BatchBolt):
 
 
 def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
-    """Two emitters, and three committers, one of which is behind another."""
+    """Build a topology with two emitters and three committers, one of them behind another."""
     maps = places.maps()
     builder = TransactionalTopologyBuilder(places.name, LINES, spout, 2, max_spout_pending=pending)
     builder.set_bolt("split", Split, 2).shuffle_grouping(LINES)
@@ -75,12 +75,12 @@ def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
 
 
 def newer(_: int, count: int) -> int:
-    """A count instead of an earlier one."""
+    """Return the new count instead of the stored one."""
     return count
 
 
 def spout_of(places: Places, *, batch: int) -> Any:
-    """The spout of a round, which takes so many lines of each partition in a batch."""
+    """Return the spout of a round. `batch`: lines of each partition in a batch."""
     if places.spout.endswith("kafka"):
         return _kafka_spout(places, batch)
     kind = FileOpaqueSpout if places.spout.startswith("opaque") else FileTransactionalSpout

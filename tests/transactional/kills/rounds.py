@@ -1,4 +1,4 @@
-"""One transactional topology that is killed again and again, on the servers that its combination needs."""
+"""Repeated kills of one transactional topology, on the servers of its combination."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ WORDS: Final = tuple(f"{letter}{number}" for letter in "abcde" for number in ran
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """Where the servers are that a combination needs; empty for those that it does not."""
+    """Addresses of the servers. Empty for servers that the combination does not need."""
 
     kafka: str = ""
     redis: str = ""
@@ -27,13 +27,13 @@ class Servers:
 
 
 def drawn_lines(draws: random.Random, count: int) -> list[str]:
-    """Lines of words, some of which are much more frequent than others."""
+    """Return lines of words. Some words are much more frequent than others."""
     shares = [1 / (rank + 1) for rank in range(len(WORDS))]
     return [" ".join(draws.choices(WORDS, shares, k=draws.randrange(1, 6))) for _ in range(count)]
 
 
 class KilledTransactions(KilledTopology[Killed, Death]):
-    """Its processes. Its name stands in all that it keeps."""
+    """The processes of one topology. Its name is part of all stored names."""
 
     module = "tests.transactional.kills.killing"
     to_its_end = Death()
@@ -63,7 +63,7 @@ class KilledTransactions(KilledTopology[Killed, Death]):
         super().__init__(Killed(combination), places, folder)
 
     async def prepare(self) -> None:
-        """Put the lines where they are read."""
+        """Write the lines into the source."""
         if self.killed.combination.reads_kafka:
             await self._produce()
             return

@@ -1,6 +1,6 @@
-"""kill -9 at every named step of both phases, and at random instants, then another start: each word is counted exactly once (TX-9, TX-10).
+"""kill -9 at every step of both phases and at random times: each word is counted exactly once (TX-9, TX-10).
 
-Each step once; `python -m tests.soak.transactions COUNT` does it over and over, in all combinations.
+Each step is struck once. `python -m tests.soak.transactions COUNT` repeats them in all combinations.
 """
 
 import random

@@ -1,14 +1,12 @@
 """The writing process is killed (SIGKILL) at each named step, and another one goes on: each transaction counts once."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from engine.transactional.values import values_at
+from tests.kills.forks import run_forked
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 from tests.transactional.values.killed import TXIDS, batch_of
@@ -16,7 +14,6 @@ from tests.transactional.values.tasks import stored
 
 pytestmark = pytest.mark.deep
 
-ROOT = Path(__file__).resolve().parents[3]
 STEPS = [
     ("before create", 1),
     ("behind create", 1),
@@ -39,9 +36,7 @@ STEPS = [
 
 def run_victim(url: str, kind: str, first: int, epoch: int, step: str, nth: int) -> tuple[int, bool]:
     """Run one victim; return the newest txid that it said was done (first - 1: none), and whether it was killed."""
-    command = [sys.executable, "-m", "tests.transactional.values.killed", json.dumps([url, kind, first, epoch, step, nth])]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = run_forked("tests.transactional.values.killed", json.dumps([url, kind, first, epoch, step, nth]))
     assert ended.returncode in (0, -9), ended.stderr
     return int((ended.stdout.split() or [str(first - 1)])[-1]), ended.returncode == -9
 

@@ -12,21 +12,21 @@ from tests.spark_bridge.pipeline.folders import Folder
 
 
 @pytest.mark.guarantee("SP-3")
-def test_a_query_that_is_no_consumer_is_refused_with_the_command(tmp_path: Path) -> None:
+def test_a_query_that_is_not_a_consumer_is_refused_with_the_command(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "handover", consumers=["raw"])
     with pytest.raises(PipelineRefused, match=r"'per-minute' \(its consumers are 'raw'\)") as raised:
         list(check_declared(folder.handover(), ["raw", "per-minute"]))
     assert f"python -m spark_bridge consumers {folder.path} add per-minute" in str(raised.value)
 
 
-def test_a_consumer_that_is_no_query_is_told_of(tmp_path: Path) -> None:
+def test_a_consumer_without_a_query_is_a_warning(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "handover", consumers=["raw", "old"])
     (warning,) = check_declared(folder.handover(), ["raw"])
     assert "consumer 'old'" in warning
     assert f"consumers {folder.path} remove old" in warning
 
 
-def test_checkpoints_belong_to_one_hand_over(tmp_path: Path) -> None:
+def test_a_checkpoint_folder_belongs_to_one_handover(tmp_path: Path) -> None:
     clicks, orders = Folder(tmp_path / "a"), Folder(tmp_path / "b", topology="orders")
     checkpoints = storage_at(tmp_path / "checkpoints")
     claim_checkpoints(checkpoints, clicks.handover().contract)
@@ -35,7 +35,7 @@ def test_checkpoints_belong_to_one_hand_over(tmp_path: Path) -> None:
         claim_checkpoints(checkpoints, orders.handover().contract)
 
 
-def test_the_txid_of_a_batch_is_read_from_the_querys_log(tmp_path: Path) -> None:
+def test_the_txid_of_a_micro_batch_is_in_the_offset_log(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "3").write_text('v1\n{"batchTimestampMs":1}\n{"txid": 12}')
     assert txid_of_batch(str(tmp_path), 3) == 12
