@@ -111,7 +111,7 @@ class BarrierModel(Witness):
         """Tasks whose ROLLBACK has begun: what they hold next is what is committed."""
         disk.on_written = self._on_written
 
-    def violated(self, text: str) -> None:
+    def add_violation(self, text: str) -> None:
         """Note a broken promise."""
         self.violations.append(text)
 
@@ -157,7 +157,7 @@ class BarrierModel(Witness):
         self._compare(task, self._live[task], f"PREPARE({txid})")
         cut = self._set_aside.setdefault((txid, self._record.prepared_round), {})
         if task in cut:
-            self.violated(f"{task} prepared {txid} twice in round {self._record.prepared_round}")
+            self.add_violation(f"{task} prepared {txid} twice in round {self._record.prepared_round}")
         cut[task] = deepcopy(self._live[task])
 
     def commits(self, task: Task, txid: int) -> None:
@@ -176,13 +176,13 @@ class BarrierModel(Witness):
     def _compare(self, task: Task, expected: Values, when: str) -> None:
         found = list(self.states[task].items())
         if len(found) != len({key for key, _ in found}):
-            self.violated(f"at {when} items() of {task} gave a key twice: {found}")
+            self.add_violation(f"at {when} items() of {task} gave a key twice: {found}")
         if dict(found) != expected:
-            self.violated(f"at {when} {task} holds {dict(found)}, not {expected}")
+            self.add_violation(f"at {when} {task} holds {dict(found)}, not {expected}")
 
     def _expect_phase(self, what: str, phase: str, txid: int | None = None) -> None:
         if self._record.phase != phase or (txid is not None and self._record.txid != txid):
-            self.violated(f"{what} while what is saved is {self._record}")
+            self.add_violation(f"{what} while what is saved is {self._record}")
 
     # What the disk tells
 
@@ -198,17 +198,17 @@ class BarrierModel(Witness):
         record = self._record
         last = self.last_cut.txid
         if record.txid != last + 1:
-            self.violated(f"txid {record.txid} is committed after {last}")
+            self.add_violation(f"txid {record.txid} is committed after {last}")
         cut = self._set_aside.pop((record.txid, record.prepared_round), {})
         missing = self._committed.keys() - cut.keys()
         if missing:
-            self.violated(f"txid {record.txid} is committed, and {sorted(missing)} had not prepared it")
+            self.add_violation(f"txid {record.txid} is committed, and {sorted(missing)} had not prepared it")
             return
         for task, values in cut.items():
             if not messages_in(self._committed[task]) <= messages_in(values):
-                self.violated(f"{task} has lost messages between the cuts {last} and {record.txid}")
+                self.add_violation(f"{task} has lost messages between the cuts {last} and {record.txid}")
             if (durable := self._durable(task)) != values:
-                self.violated(f"txid {record.txid} is committed, and the disk holds {durable} of {task}, not {values}")
+                self.add_violation(f"txid {record.txid} is committed, and the disk holds {durable} of {task}, not {values}")
         self._committed = dict(cut)
         self.cuts.append(cut_of(record.txid, cut))
 
@@ -216,7 +216,7 @@ class BarrierModel(Witness):
         """What a new process would find is what is committed."""
         for task, values in self._committed.items():
             if (durable := self._durable(task)) != values:
-                self.violated(f"at the end the disk holds {durable} of {task}, not {values}")
+                self.add_violation(f"at the end the disk holds {durable} of {task}, not {values}")
 
     def _durable(self, task: Task) -> Values:
         """What the disk holds of a task: its rows, and the deltas that count over them, decoded plainly."""

@@ -18,7 +18,7 @@ from tests.checkpoint.model import BarrierModel
 from tests.checkpoint.plan import Plan, ProcessPlan, draw_plan
 from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
 from tests.checkpoint.world import Chance, World
-from tests.simulation.overheard import overheard
+from tests.simulation.complaints import report_complaints
 
 LIMIT_SECS: Final = 50_000.0
 EXPECTED_ERRORS: Final = ("InjectedError", "StateUnavailable", "was killed")
@@ -210,5 +210,5 @@ def small_folds(txids: int) -> Iterator[None]:
 def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
     """Play what a seed says; is_calm: with no faults, by default one run in five. `quiet` keeps the engine's log shut."""
     simulation = Simulation(draw_plan(seed, is_calm=is_calm))
-    with small_folds(simulation.plan.fold_txids), overheard(simulation.model.violated, quiet=quiet):
+    with small_folds(simulation.plan.fold_txids), report_complaints(simulation.model.add_violation, quiet=quiet):
         return simulation.play()

@@ -1,4 +1,4 @@
-"""Deaths at bad moments: too often, while a replacement gets ready, while the run closes."""
+"""Deaths at bad moments: too often, while an instance prepares, while the run closes."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from engine.testing import Capture, Feeder, Finished, KillTask, RaiseError, run_
 
 
 class SlowToPrepare(Bolt):
-    """Takes a second to get ready."""
+    """Takes a second to prepare."""
 
     prepared = 0
 
@@ -42,7 +42,7 @@ def three_kills(victim: str) -> list[KillTask]:
 
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("victim", ["victim", "feed"])
-def test_under_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str) -> None:
+def test_with_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str) -> None:
     topology = one_bolt(fed(3, max_retries=10), Capture(settles=False))
     with pytest.raises(ComponentError, match="died more than 2 times"):
         run_topology(topology, Config(max_task_restarts=2, on_error="restart"), faults=three_kills(victim), limit_secs=60)
@@ -50,8 +50,8 @@ def test_under_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str)
 
 @pytest.mark.guarantee("SV-3")
 @pytest.mark.parametrize("victim", ["victim", "feed"])
-def test_by_default_kills_end_no_run(victim: str) -> None:
-    """The second and the third cause a pause. A bolt fails what comes meanwhile; a spout's trees are open again after it."""
+def test_by_default_repeated_kills_do_not_end_the_run(victim: str) -> None:
+    """The second and the third kill cause a pause. A bolt fails its inputs meanwhile. A spout emits its trees again later."""
     feeder = fed(3, max_retries=10**9)
     finished = run_topology(one_bolt(feeder, Capture(settles=False)), faults=three_kills(victim), until=60)
     assert finished.state == "stopped"
@@ -61,7 +61,7 @@ def test_by_default_kills_end_no_run(victim: str) -> None:
 
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("moments", [(0.5,), (2,), (0.2, 0.4, 2.5), (2, 2.5), (2, 2.5, 2.9), (2, 2, 2), (2, 3.00005)])
-def test_a_kill_while_an_instance_gets_ready_makes_another(moments: tuple[float, ...]) -> None:
+def test_an_instance_that_is_killed_while_it_prepares_is_replaced(moments: tuple[float, ...]) -> None:
     feeder = Feeder("number")
     SlowToPrepare.prepared = 0
 
@@ -79,7 +79,7 @@ def test_a_kill_while_an_instance_gets_ready_makes_another(moments: tuple[float,
     assert feeder.acked == [1]
 
 
-def test_background_work_that_raises_while_an_instance_gets_ready_kills_it() -> None:
+def test_background_work_that_raises_while_its_instance_prepares_kills_the_instance() -> None:
     class Nervous(SlowToPrepare):
         instances = 0
 
@@ -99,7 +99,7 @@ def test_background_work_that_raises_while_an_instance_gets_ready_kills_it() -> 
     assert feeder.acked == [1]
 
 
-def test_background_work_that_raises_while_the_run_closes_ends_nothing_else() -> None:
+def test_background_work_that_raises_while_the_run_closes_does_not_delay_the_stop() -> None:
     class Stubborn(Bolt):
         def prepare(self) -> None:
             self.context.create_task(self.background())
@@ -121,7 +121,7 @@ def test_background_work_that_raises_while_the_run_closes_ends_nothing_else() ->
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_under_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
+def test_with_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
     feeder, always = fed(10), [RaiseError("victim", at_call=range(1, 100))]
     with pytest.raises(ComponentError, match="died more than 5 times"):
         run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=always, limit_secs=60)
@@ -129,7 +129,7 @@ def test_under_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
 
 
 @pytest.mark.guarantee("SV-3")
-def test_by_default_a_bolt_that_raises_at_every_input_ends_no_run() -> None:
+def test_by_default_a_bolt_that_raises_at_every_input_does_not_end_the_run() -> None:
     feeder, always = fed(50), [RaiseError("victim", at_call=range(1, 100))]
     finished = run_topology(one_bolt(feeder, SlowToPrepare), faults=always, limit_secs=60)
     assert finished.state == "complete"
@@ -138,7 +138,7 @@ def test_by_default_a_bolt_that_raises_at_every_input_ends_no_run() -> None:
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_under_restart_deaths_with_progress_between_them_do_not_count() -> None:
+def test_with_restart_deaths_with_progress_between_them_do_not_count() -> None:
     feeder, every_second = fed(40), [RaiseError("victim", at_call=range(2, 100, 2))]
     finished = run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=every_second, limit_secs=60)
     assert finished.snapshot.components["victim"].restarts == 20
@@ -158,7 +158,7 @@ def test_a_task_that_is_killed_before_its_first_step_is_replaced() -> None:
 
 
 @pytest.mark.guarantee("ACK-6")
-def test_what_an_untracked_ack_emits_after_the_end_of_the_source_is_acked_too() -> None:
+def test_without_ackers_a_tuple_that_ack_emits_after_the_end_of_the_source_is_acked() -> None:
     class Receipts(Spout):
         output_fields = "number"
         acked: list[object] = []
@@ -182,8 +182,8 @@ def test_what_an_untracked_ack_emits_after_the_end_of_the_source_is_acked_too() 
     assert Receipts.acked == [0, 1, 2, 3]
 
 
-class Suicidal(Bolt):
-    """Has itself killed by the very step in which its work ends."""
+class KilledByItself(Bolt):
+    """Is killed in the same step in which its work ends."""
 
     kill: Callable[[int], None]
     deaths = 0
@@ -199,7 +199,7 @@ class Suicidal(Bolt):
             type(self).kill(self.context.task_id)
 
 
-def finished_by(bolt: type[Suicidal]) -> Finished:
+def finished_by(bolt: type[KilledByItself]) -> Finished:
     async def script(run: Run) -> None:
         bolt.kill = run.kill_task
         feeder.feed_all([(1,), (2,)])
@@ -215,17 +215,17 @@ def finished_by(bolt: type[Suicidal]) -> Finished:
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_a_call_that_ends_with_the_death_of_its_instance_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    class Victim(Suicidal):
-        """Its own count of deaths."""
+def test_a_call_that_ends_when_its_instance_dies_is_not_reported_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Victim(KilledByItself):
+        """Has its own count of deaths."""
 
     assert finished_by(Victim).snapshot.components["victim"].restarts == 1
     assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_background_work_that_raises_with_the_death_of_its_instance_spares_the_next() -> None:
-    class Victim(Suicidal):
+def test_background_work_that_raises_when_its_instance_dies_does_not_kill_the_next_instance() -> None:
+    class Victim(KilledByItself):
         async def execute(self, tup: Tuple) -> None:
             if type(self).deaths:
                 self.collector.ack(tup)

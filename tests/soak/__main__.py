@@ -1,9 +1,11 @@
 """Random faults for minutes or hours. The seed comes from the operating system and is printed. Status 1 after a violation.
 
-python -m tests.soak --minutes 10             rounds of all parts for ten minutes
-python -m tests.soak --full                   each part once, with the counts of a release; --help shows them
-python -m tests.soak --full --only kills      one part
-python -m tests.soak --seed 42 ...            repeat an earlier soak
+Usage:
+
+    python -m tests.soak --minutes 10             rounds of all parts for ten minutes
+    python -m tests.soak --full                   each part once, with the counts of a release; --help shows them
+    python -m tests.soak --full --only kills      one part
+    python -m tests.soak --seed 42 ...            repeat an earlier soak
 """
 
 import argparse

@@ -1,7 +1,9 @@
 """Kills topologies under flow control again and again, in all combinations.
 
-python -m tests.soak.flow COUNT SEED               kill COUNT processes; a seed gives the same rounds
-python -m tests.soak.flow COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
+Usage:
+
+    python -m tests.soak.flow COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.flow COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
 """
 
 import random

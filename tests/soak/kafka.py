@@ -1,6 +1,8 @@
 """Groups on a real Kafka broker under faults; each scenario has its own broker.
 
-python -m tests.soak.kafka SCENARIO COUNT SEED     repeat a scenario: the same faults in the same order, at about the same instants
+Usage:
+
+    python -m tests.soak.kafka SCENARIO COUNT SEED     repeat a scenario: the same faults in the same order, at about the same instants
 """
 
 import argparse

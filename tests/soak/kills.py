@@ -1,7 +1,9 @@
 """Kills topologies with state again and again, on SQLite and Redis (CP-10).
 
-python -m tests.soak.kills COUNT SEED               kill COUNT processes; a seed gives the same rounds
-python -m tests.soak.kills COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
+Usage:
+
+    python -m tests.soak.kills COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.kills COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
 """
 
 import asyncio

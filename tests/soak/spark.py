@@ -1,8 +1,10 @@
 """Kills an engine and a pipeline on Spark again and again, with all ready-made sinks at once; also freezes Spark.
 
-python -m tests.soak.spark COUNT SEED               kill COUNT processes; a seed gives the same rounds
-python -m tests.soak.spark COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
-python -m tests.soak.spark --frozen 60              freeze Spark for 60 seconds, and kill nothing
+Usage:
+
+    python -m tests.soak.spark COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.spark COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
+    python -m tests.soak.spark --frozen 60              freeze Spark for 60 seconds, and kill nothing
 """
 
 import argparse

@@ -1,7 +1,9 @@
 """Kills transactional topologies again and again, on real servers and in all combinations.
 
-python -m tests.soak.transactions COUNT SEED               kill COUNT processes; a seed gives the same rounds
-python -m tests.soak.transactions COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
+Usage:
+
+    python -m tests.soak.transactions COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.transactions COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
 """
 
 import logging

@@ -178,7 +178,7 @@ class Batch(Sends, BatchBolt):
     def prepare(self) -> Any:
         self.settle_in()
         if self.replays_differ != (self.play.source.shape.kind == "opaque"):
-            self.play.witness.violated(f"{self.where} is told {self.replays_differ} of replays")
+            self.play.witness.add_violation(f"{self.where} is told {self.replays_differ} of replays")
         return self._later("prepare", self._prepare) if "prepare" in self.shape.awaits else self._prepare()
 
     def _prepare(self) -> None:
@@ -187,9 +187,11 @@ class Batch(Sends, BatchBolt):
 
     def execute(self, tup: Tuple) -> Any:
         if tup[0] != self.attempt or tup["attempt"] != self.attempt:
-            self.play.witness.violated(f"a tuple of {tup[0]} came to {self.attempt} in {self.where}")
+            self.play.witness.add_violation(f"a tuple of {tup[0]} came to {self.attempt} in {self.where}")
         if self.is_over or not self.is_prepared:
-            self.play.witness.violated(f"a tuple of {tup[0]} came to {self.where} {'after finish' if self.is_over else 'before prepare'}")
+            self.play.witness.add_violation(
+                f"a tuple of {tup[0]} came to {self.where} {'after finish' if self.is_over else 'before prepare'}"
+            )
         if not self.play.takes(self.where, tup):
             return None
         take = partial(self._take, item_in(tup))
@@ -204,7 +206,7 @@ class Batch(Sends, BatchBolt):
         self.play.witness.asks(self.where, self.attempt)
         self.is_over = True
         if self.calls:
-            self.play.witness.violated(f"finish_batch of {self.attempt} in {self.where} while execute goes on")
+            self.play.witness.add_violation(f"finish_batch of {self.attempt} in {self.where} while execute goes on")
         return self._finish_later() if "finish" in self.shape.awaits else self._finish_now()
 
     def _finish_now(self) -> None:
@@ -285,7 +287,7 @@ class Batch(Sends, BatchBolt):
 
     async def _later(self, method: str, do: Any) -> None:
         if self.calls:
-            self.play.witness.violated(f"{method} of {self.attempt} begins in {self.where} while another call goes on")
+            self.play.witness.add_violation(f"{method} of {self.attempt} begins in {self.where} while another call goes on")
         self.calls += 1
         try:
             await self.play.trouble.wait()
@@ -299,7 +301,7 @@ class Batch(Sends, BatchBolt):
 
     def _clean_up(self) -> None:
         if self.calls:
-            self.play.witness.violated(f"cleanup of {self.attempt} in {self.where} while a call goes on")
+            self.play.witness.add_violation(f"cleanup of {self.attempt} in {self.where} while a call goes on")
         self.play.trouble.meet("cleanup", self.context)
 
     async def _clean_up_later(self) -> None:

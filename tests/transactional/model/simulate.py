@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 from engine import ComponentError, Run, StateError
 from engine.testing import ACKER, RunUnfinished, VirtualLoopError, run_topology
 from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
-from tests.simulation.overheard import overheard
+from tests.simulation.complaints import report_complaints
 from tests.transactional.model.bolts import Play, topology_of
 from tests.transactional.model.judge import judge_outcome, watch_runners
 from tests.transactional.model.kept import Files, Server, ValueMap
@@ -86,12 +86,12 @@ class Simulation:
         simulated.batches, simulated.replayed = witness.committed, witness.replayed
         simulated.refused, simulated.landed_late = self.server.refused, self.server.landed_late
         if simulated.outcomes[-1] != "complete":
-            witness.violated(f"the topology is not complete: {simulated.outcomes}")
+            witness.add_violation(f"the topology is not complete: {simulated.outcomes}")
         else:
             self.server.land()
             simulated.violations += judge_outcome(self.shape, witness, self.values, self.files)
         if self.plan.is_calm and simulated.replayed:
-            witness.violated("nothing went wrong, and batches were replayed")
+            witness.add_violation("nothing went wrong, and batches were replayed")
         return simulated
 
 
@@ -130,7 +130,7 @@ class Process:
         except (ComponentError, StateError) as error:
             return self._ended_by(error)
         except (RunUnfinished, VirtualLoopError) as error:
-            self.witness.violated(f"process {self.number} did not end: {error}")
+            self.witness.add_violation(f"process {self.number} did not end: {error}")
             return "unfinished"
         finally:
             IN_USE.clear()
@@ -142,7 +142,7 @@ class Process:
         assert finished.state in ("complete", "stopped", "drained"), finished.state
         spared = not (plan.outages or plan.trouble or self.trouble.struck["kill"])  # a coordinator that is killed last saves no more
         if self.witness.in_commit is not None and finished.state == "complete" and spared:
-            self.witness.violated(f"process {self.number} is complete, and txid {self.witness.in_commit} is not saved as committed")
+            self.witness.add_violation(f"process {self.number} is complete, and txid {self.witness.in_commit} is not saved as committed")
         return finished.state
 
     def _ended_by(self, error: Exception) -> Outcome:
@@ -151,7 +151,7 @@ class Process:
             return "killed"
         tried = re.search(r"tried for ([\d.]+) s", str(error))
         if not (tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.trouble)):
-            self.witness.violated(f"process {self.number} failed: {error!r}")
+            self.witness.add_violation(f"process {self.number} failed: {error!r}")
         return "gave up"
 
     # What goes on while it runs
@@ -210,13 +210,13 @@ class Process:
         """Judge an error of a component: nothing but what was injected goes wrong."""
         store_away = "close() did not return" in report.text and (self.plan.outages or self.plan.trouble)
         if not store_away and not any(name in report.text for name in EXPECTED_ERRORS):
-            self.witness.violated(f"process {self.number}: {report.text}")
+            self.witness.add_violation(f"process {self.number}: {report.text}")
 
 
 def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
     """Play what a seed says; is_calm: with no faults, by default one run in ten. `quiet` keeps the engine's log shut."""
     simulation = Simulation(draw_plan(seed, is_calm=is_calm))
-    with overheard(simulation.witness.violated, quiet=quiet):
+    with report_complaints(simulation.witness.add_violation, quiet=quiet):
         simulated = simulation.play()
     if "killed" in simulated.outcomes:  # such a process leaves what it was doing
         simulated.violations[:] = [each for each in simulated.violations if not each.startswith("LeftoverTaskWarning")]

@@ -118,7 +118,7 @@ class Emits:
     def cleanup_before(self, txid: int) -> Any:
         self.source.trouble.meet("forget", self.context)
         if txid > self.source.witness.committed + 2:
-            self.source.witness.violated(f"an emitter is to forget what is before {txid}")
+            self.source.witness.add_violation(f"an emitter is to forget what is before {txid}")
         return self.source.answer(None)
 
     def send(self, collector: Any, items: Iterable[Item], result: Any = None) -> Any:

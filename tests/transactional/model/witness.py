@@ -50,7 +50,7 @@ class Witness:
         """By emitter, the attempt id it was told of last."""
         self.replayed = 0
 
-    def violated(self, text: str) -> None:
+    def add_violation(self, text: str) -> None:
         """Note a broken promise."""
         if not self.is_deaf:
             self.violations.append(text)
@@ -68,10 +68,10 @@ class Witness:
         if self.is_deaf:
             return
         if attempt.attempt_id <= self._told.get(task, 0):
-            self.violated(f"{task} is to emit {attempt} after {self._told[task]}")
+            self.add_violation(f"{task} is to emit {attempt} after {self._told[task]}")
         self._told[task] = attempt.attempt_id
         if attempt.txid <= self.committed:
-            self.violated(f"{attempt} is emitted, and txid {self.committed} is committed")
+            self.add_violation(f"{attempt} is emitted, and txid {self.committed} is committed")
         self._sees(attempt)
 
     def _sees(self, attempt: TransactionAttempt) -> None:
@@ -91,7 +91,7 @@ class Witness:
         if self.is_deaf:
             return
         if self.final.get(attempt.txid) == attempt:
-            self.violated(f"{item} of {attempt} comes to {task} after its commit")
+            self.add_violation(f"{item} of {attempt} comes to {task} after its commit")
         with self._lock:  # a pool's threads tell as well
             self.came[attempt][task[0]][item] += 1
 
@@ -102,12 +102,12 @@ class Witness:
         self._sees(attempt)
         self.asked[attempt, task] += 1
         if self.asked[attempt, task] > 1:
-            self.violated(f"finish_batch of {attempt} is called {self.asked[attempt, task]} times in {task}")
+            self.add_violation(f"finish_batch of {attempt} is called {self.asked[attempt, task]} times in {task}")
         bolt = self.shape.by_name[task[0]]
         before = {each.source for each in bolt.inputs}
         missing = {each for each in self.shape.batch_tasks if each[0] in before} - self.finished[attempt]
         if missing:
-            self.violated(f"finish_batch of {attempt} is called in {task}, and {sorted(missing)} have not finished")
+            self.add_violation(f"finish_batch of {attempt} is called in {task}, and {sorted(missing)} have not finished")
         if task[0] in self.shape.late:
             self._in_commit_phase(f"finish_batch of {attempt} is called in {task}", attempt)
 
@@ -116,11 +116,11 @@ class Witness:
         if self.is_deaf:
             return
         if self._running[task]:
-            self.violated(f"finish_batch of {attempt} begins in {task} while that of {self._running[task]} goes on")
+            self.add_violation(f"finish_batch of {attempt} begins in {task} while that of {self._running[task]} goes on")
         for other, attempts in self._running.items():
             for each in attempts:
                 if each.txid != attempt.txid:  # an old attempt of the same may end, or begin, where nobody has heard of the new one
-                    self.violated(f"finish_batch of {attempt} begins in {task} while that of {each} goes on in {other}")
+                    self.add_violation(f"finish_batch of {attempt} begins in {task} while that of {each} goes on in {other}")
         self._running[task].append(attempt)
 
     def ends_finish(self, task: Task, attempt: TransactionAttempt) -> None:
@@ -135,7 +135,9 @@ class Witness:
 
     def _in_commit_phase(self, what: str, attempt: TransactionAttempt) -> None:
         if not self.is_deaf and attempt.txid != self.in_commit:
-            self.violated(f"{what}, and what is saved is that txid {self.committed} is committed, and {self.in_commit} in its commit phase")
+            self.add_violation(
+                f"{what}, and what is saved is that txid {self.committed} is committed, and {self.in_commit} in its commit phase"
+            )
 
     # Told by the disk
 
@@ -143,7 +145,7 @@ class Witness:
         """A record counts from now on."""
         _, _, committed, metadata, positions, following, *_ = cast(Any, entries["transactions"])
         if committed not in (self.committed, self.committed + 1):
-            self.violated(f"txid {committed} is saved as committed after {self.committed}")
+            self.add_violation(f"txid {committed} is saved as committed after {self.committed}")
         if committed > self.committed:
             self._commit(committed, metadata, positions)
         self.in_commit = None if following is None else committed + 1
@@ -156,27 +158,27 @@ class Witness:
         self.committed = txid
         attempt = self.newest.get(txid)
         if attempt is None or txid not in self.saved:
-            self.violated(f"txid {txid} is committed, and was never emitted, or never saved")
+            self.add_violation(f"txid {txid} is committed, and was never emitted, or never saved")
             return
         self.final[txid] = attempt
         if missing := self.shape.batch_tasks - self.finished[attempt]:
-            self.violated(f"{attempt} is committed, and {sorted(missing)} have not finished it")
+            self.add_violation(f"{attempt} is committed, and {sorted(missing)} have not finished it")
         saved = self.saved[txid]
         if metadata != saved.metadata:
-            self.violated(f"txid {txid} is committed with the metadata {metadata}, and was saved with {saved.metadata}")
+            self.add_violation(f"txid {txid} is committed with the metadata {metadata}, and was saved with {saved.metadata}")
         ends = {name: share[0] for name, share in saved.shares.items() if name}
         if not ends.items() <= dict(positions).items():
-            self.violated(f"txid {txid} is committed with the positions {positions}, and ended at {ends}")
+            self.add_violation(f"txid {txid} is committed with the positions {positions}, and ended at {ends}")
 
     def _forget(self, txid: int) -> None:
         """What was saved of a txid is saved no more: its commit phase cannot have begun."""
         if begun := [attempt for attempt, (name, _) in self.asked if attempt.txid == txid and name in self.shape.late]:
-            self.violated(f"txid {txid} is forgotten, and {begun} was about to be committed")
+            self.add_violation(f"txid {txid} is forgotten, and {begun} was about to be committed")
 
     def _save(self, txid: int, saved: Saved) -> None:
         before = self.saved.get(txid)
         if before is not None and self.shape.kind != "opaque" and before != saved:
-            self.violated(f"txid {txid} was {before} when it was saved first, and now is {saved}")
+            self.add_violation(f"txid {txid} was {before} when it was saved first, and now is {saved}")
         self.saved[txid] = saved
 
     # What was committed
