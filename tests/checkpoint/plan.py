@@ -1,4 +1,4 @@
-"""What a simulated topology with state is made of, and what happens to its processes: all drawn from one seed."""
+"""Plan of a simulated topology with state and of its processes, drawn from one seed."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ PROVIDER: Final = "tests.checkpoint.slow_store:provider?simulated"
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """One process: its settings and its faults."""
+    """Settings and faults of one process."""
 
     config: Config
     tasks: Mapping[str, int]
@@ -40,9 +40,9 @@ class ProcessPlan:
     outages: Sequence[tuple[float, float]]
     strikes: Sequence[StoreStrike]
     kills: Sequence[tuple[float, tuple[str | None, int]]]
-    """At so many seconds: the component and the task index, or (None, 0) for the whole process."""
+    """Time in seconds, and the killed component and task index; (None, 0) is the whole process."""
     ending: tuple[Literal["stop", "drain"], float] | None
-    """How the host ends it, and when."""
+    """How and when the host ends it."""
     faults: Sequence[Fault]
     fails: float
     waits: float
@@ -58,11 +58,11 @@ class Plan:
     fold_txids: int
     is_calm: bool
     processes: Sequence[ProcessPlan]
-    """The last one lives to the end."""
+    """The last process runs to the end."""
 
 
 def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
-    """Draw it all."""
+    """Draw a plan."""
     draws = random.Random(seed)
     calm = draws.random() < 0.2 if is_calm is None else is_calm
     world = draw_world(draws, draws.choice(MESSAGES))
@@ -71,7 +71,7 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     resident, fold_txids, base = draws.random() < 0.5, draws.choice([1, 2, 4, 30]), _drawn_config(draws, is_calm=calm)
     processes = [_drawn_process(draws, world, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
-    for _ in range(2):  # an outage may outlast the patience of one
+    for _ in range(2):  # an outage may last longer than the timeout of one process
         processes.append(_drawn_process(draws, world, base, is_calm=calm, dies=False))
     processes.append(_drawn_process(draws, world, base, is_calm=True, dies=False))
     return Plan(seed, world, resident, fold_txids, calm, processes)

@@ -1,4 +1,4 @@
-"""One simulated topology with state, through its processes: drawn from a seed, played under the virtual clock, judged by a plain model."""
+"""Simulates one topology with state under the virtual clock, through all its processes. A model checks it."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from engine.testing import ACKER, RunUnfinished, VirtualLoopError, run_topology
 from tests.checkpoint.judge import judge_ack, judge_counts, judge_cuts
 from tests.checkpoint.model import BarrierModel
 from tests.checkpoint.plan import Plan, ProcessPlan, draw_plan
-from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
+from tests.checkpoint.slow_store import IN_USE, Conditions, Disk, SlowProvider, StoreStrike
 from tests.checkpoint.world import Chance, World
 from tests.simulation.complaints import report_complaints
 
@@ -27,31 +27,31 @@ Outcome: TypeAlias = Literal["complete", "killed", "stopped", "drained", "gave u
 
 @dataclass
 class Simulated:
-    """What one simulated topology showed."""
+    """Result of one simulated topology."""
 
     seed: int
     outcomes: list[Outcome] = field(default_factory=list)
-    """How each of its processes ended."""
+    """End of each process."""
     strikes: Counter[str] = field(default_factory=Counter)
-    """Faults that came true, by kind."""
+    """Faults that took place, by kind."""
     cuts: int = 0
-    """Committed checkpoints."""
+    """Number of committed checkpoints."""
     rolled_back: int = 0
-    """States that were compared after a ROLLBACK."""
+    """Number of states that were compared after a ROLLBACK."""
     unavailable: int = 0
-    """Times that the store did not answer."""
+    """Number of calls that the store did not answer."""
     replayed: int = 0
     secs: float = 0.0
     violations: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """The violations, and the command that replays the run."""
+        """Return the violations, and the command that replays the run."""
         lines = "\n".join(f"  - {violation}" for violation in self.violations)
         return f"state, seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: python -m tests.checkpoint {self.seed}"
 
 
 class Simulation:
-    """A topology, its disk, and the model that judges it."""
+    """A topology, its disk, and the model that checks it."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -61,7 +61,7 @@ class Simulation:
         self.simulated = Simulated(plan.seed, violations=self.model.violations)
 
     def play(self) -> Simulated:
-        """Play all processes; what the last one leaves is judged."""
+        """Run all processes, and judge the final state."""
         simulated = self.simulated
         for number, process in enumerate(self.plan.processes):
             outcome = Process(self, process, number).play()
@@ -80,15 +80,15 @@ class Simulation:
 
 
 class Process:
-    """One process of the topology, from its start to its end or its death."""
+    """One process of the topology, from its start to its end or death."""
 
     def __init__(self, simulation: Simulation, plan: ProcessPlan, number: int) -> None:
         self.simulation, self.plan, self.number = simulation, plan, number
         self.world, self.model = simulation.world, simulation.model
         self.run: Run | None = None
         self.died = asyncio.Event()
-        self.weather = Weather(
-            random.Random(f"{simulation.plan.seed} weather {number}"),
+        self.conditions = Conditions(
+            random.Random(f"{simulation.plan.seed} conditions {number}"),
             plan.scale_secs,
             plan.trouble,
             plan.outages,
@@ -97,14 +97,14 @@ class Process:
         )
 
     def play(self) -> Outcome:
-        """Run it; say how it ended."""
+        """Run the process; return how it ended."""
         simulation, plan = self.simulation, self.plan
         chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
         self.model.begins(self.world.layouts(plan.tasks, plan.config.key_groups))
         for source in self.world.sources:
             source.is_gone = False
             source.on_acked = self.judge_ack
-        IN_USE["simulated"] = SlowProvider(simulation.disk, self.weather, resident=simulation.plan.resident)
+        IN_USE["simulated"] = SlowProvider(simulation.disk, self.conditions, resident=simulation.plan.resident)
         try:
             finished = run_topology(
                 self.world.topology(self.model, chance, plan.tasks),
@@ -122,21 +122,21 @@ class Process:
             return "unfinished"
         finally:
             IN_USE.clear()
-            simulation.simulated.unavailable += self.weather.unavailable
+            simulation.simulated.unavailable += self.conditions.unavailable
             if self.run is not None:
                 self.model.check_disk()
         simulation.simulated.secs += finished.secs
         simulation.simulated.strikes.update(type(strike.fault).__name__ for strike in finished.strikes)
         for source in self.world.sources:
             source.is_gone = True
-        if self.weather.is_dead:
+        if self.conditions.is_dead:
             return "killed"
         assert finished.state in ("complete", "stopped", "drained"), finished.state
         return finished.state
 
     def _ended_by(self, error: Exception) -> Outcome:
-        """An error ended it: as it had to, or against its promises."""
-        if self.weather.is_dead:
+        """Classify an error that ended the process: expected, or a violation."""
+        if self.conditions.is_dead:
             return "killed"
         tried = re.search(r"tried for ([\d.]+) s", str(error))
         if not (tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.trouble)):
@@ -145,12 +145,12 @@ class Process:
             source.is_gone = True
         return "gave up"
 
-    # What goes on while it runs
+    # During the run
 
     async def script(self, run: Run) -> None:
-        """Watch the run, and strike it at the times of its plan."""
+        """Watch the run, and inject the faults of its plan in time."""
         self.run = run
-        run.on_report.append(self.heard)
+        run.on_report.append(self.on_report)
         loop, plan = asyncio.get_running_loop(), self.plan
         timers = [loop.call_later(secs, self.strike, StoreStrike("at a time", 0, *victim)) for secs, victim in plan.kills]
         ended, died = map(asyncio.ensure_future, (run.completed(), self.died.wait()))
@@ -164,18 +164,18 @@ class Process:
             await asyncio.gather(ended, died, return_exceptions=True)
             for timer in timers:
                 timer.cancel()
-        if self.weather.is_dead:
+        if self.conditions.is_dead:
             await run.stop()
 
     def judge_ack(self, message: str) -> None:
-        """What is acked is committed."""
+        """Check that the message is committed."""
         self.model.violations += judge_ack(self.world, self.model.last_cut, message)
 
     def strike(self, strike: StoreStrike) -> None:
         """Kill a task, or the process."""
         run = self.run
         if strike.victim is None:
-            self.weather.is_dead = True
+            self.conditions.is_dead = True
             self.died.set()
             for source in self.world.sources:
                 source.is_gone = True
@@ -189,16 +189,16 @@ class Process:
         if run.state in ("starting", "running", "draining"):
             run.kill_task(task_id)
 
-    def heard(self, report: Any) -> None:
-        """Judge an error of a component: nothing but what was injected goes wrong."""
+    def on_report(self, report: Any) -> None:
+        """Check an error of a component: only injected ones may occur."""
         expected = any(name in report.text for name in EXPECTED_ERRORS)
-        if not self.weather.is_dead and not expected:
+        if not self.conditions.is_dead and not expected:
             self.simulation.simulated.violations.append(f"process {self.number}: {report.text}")
 
 
 @contextmanager
 def small_folds(txids: int) -> Iterator[None]:
-    """Have states fold after so many checkpoints, and at a start that finds more of them."""
+    """Let states fold after few checkpoints, and at a start with more of them."""
     before = layered.FOLD_TXIDS, layered.MOST_TAKEN_UP
     layered.FOLD_TXIDS = layered.MOST_TAKEN_UP = txids  # type: ignore[misc]
     try:
@@ -208,7 +208,9 @@ def small_folds(txids: int) -> Iterator[None]:
 
 
 def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
-    """Play what a seed says; is_calm: with no faults, by default one run in five. `quiet` keeps the engine's log shut."""
+    """Simulate the plan of a seed. `is_calm` means without faults; by default one run in five is calm. `quiet` turns the engine's log
+    off.
+    """
     simulation = Simulation(draw_plan(seed, is_calm=is_calm))
     with small_folds(simulation.plan.fold_txids), report_complaints(simulation.model.add_violation, quiet=quiet):
         return simulation.play()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.checkpoint.killed import faults_of, stored_counts
 from tests.checkpoint.killing import FOLD_STEPS, STEPS, Places, lines_of
-from tests.checkpoint.rounds import LookedAt, deaths_at
+from tests.checkpoint.rounds import ComparedWithTools, deaths_at
 from tests.integration.redis_states import everything, opened
 from tests.kills.lives import Death, told
 from tests.kills.rounds import play
@@ -52,7 +52,7 @@ async def judge(folder: Path, server: RedisServer) -> None:
         assert await faults_of(folder, MESSAGES, provider) == []
 
 
-class InRedis(LookedAt):
+class InRedis(ComparedWithTools):
     """Compares all keys of the server."""
 
     def __init__(self, folder: Path, server: RedisServer, messages: int) -> None:
@@ -65,7 +65,7 @@ class InRedis(LookedAt):
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.deep
-async def test_killed_at_every_step_each_start_goes_on_with_what_the_tools_find(server: RedisServer, tmp_path: Path) -> None:
+async def test_after_a_kill_at_each_step_the_next_start_restores_the_state_that_the_tools_read(server: RedisServer, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     deaths = deaths_at([step for step in STEPS if step not in FOLD_STEPS], random.Random(seed))
@@ -78,7 +78,7 @@ async def test_killed_at_every_step_each_start_goes_on_with_what_the_tools_find(
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.parametrize("step", FOLD_STEPS)
-async def test_killed_in_a_fold_the_next_start_goes_on_with_what_the_tools_find(step: str, server: RedisServer, tmp_path: Path) -> None:
+async def test_after_a_kill_in_a_fold_the_next_start_restores_the_state_that_the_tools_read(step: str, server: RedisServer, tmp_path: Path) -> None:
     killed = await play(InRedis(tmp_path, server, FEW_MESSAGES), [Death(step=step)])
 
     assert killed.violations == []

@@ -67,6 +67,7 @@ REWRITTEN: Final = (
     "spark_bridge",
     "tests/api",
     "tests/budgets.py",
+    "tests/checkpoint",
     "tests/cli",
     "tests/config",
     "tests/flow",

@@ -14,7 +14,7 @@ from engine.cli.main import run_command_line
 from engine.errors import StateDamaged, StateError
 from engine.state.checksums import MARK
 from engine.state.sqlite.tables import STATEMENTS
-from tests.checkpoint.stored_states import Found, found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.stored_states import Found, read_at_start, read_with_tools, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
 from tests.state.connections import is_closed
 
@@ -68,7 +68,7 @@ def damaged(path: Path, random: Random) -> str:
 def found_by_deleting(path: Path) -> Found:
     """The remaining data of one topology after a deletion of the other."""
     assert run_command_line(["state", "delete", f"sqlite:///{path}", "--topology", "other", "--yes"]) in (0, 2)
-    return asyncio.run(found_by_looking(f"sqlite:///{path}", "counts"))
+    return asyncio.run(read_with_tools(f"sqlite:///{path}", "counts"))
 
 
 @pytest.mark.guarantee("CP-11")
@@ -77,7 +77,7 @@ def test_a_damaged_file_gives_what_was_written_or_an_error(
     seed: int, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = printed(whole, capsys)
-    state = asyncio.run(found_by_looking(f"sqlite:///{whole}", "counts"))
+    state = asyncio.run(read_with_tools(f"sqlite:///{whole}", "counts"))
     path = tmp_path / "state.db"
     shutil.copy(whole, path)
     how = damaged(path, Random(seed))
@@ -87,7 +87,7 @@ def test_a_damaged_file_gives_what_was_written_or_an_error(
     with suppress(StateError):
         assert found_by_deleting(tmp_path / "copy.db") == state, how
     with suppress(StateError):
-        assert asyncio.run(found_by_a_start(f"sqlite:///{path}", "counts", WORD_PLACES)) == state, how
+        assert asyncio.run(read_at_start(f"sqlite:///{path}", "counts", WORD_PLACES)) == state, how
 
 
 # One block
@@ -142,7 +142,7 @@ def test_a_damaged_block_is_named(statement: str, said: str, whole: Path, tmp_pa
     shutil.copy(whole, path)
     changed(path, statement)
     with pytest.raises(StateDamaged, match=said):
-        asyncio.run(found_by_a_start(f"sqlite:///{path}", "counts", WORD_PLACES))
+        asyncio.run(read_at_start(f"sqlite:///{path}", "counts", WORD_PLACES))
     assert run_command_line(["state", "export", f"sqlite:///{path}", "--topology", "counts"]) == 2
     assert "Traceback" not in capsys.readouterr().err
 
@@ -156,7 +156,7 @@ def test_a_block_moved_to_another_place_is_refused(whole: Path, tmp_path: Path) 
     changed(path, f"UPDATE rows SET value = CASE WHEN value = x'{one.hex()}' THEN x'{two.hex()}' ELSE x'{one.hex()}' END WHERE {OF_COUNT} "
             f"AND slot IN ({first}, {second})")  # fmt: skip
     with pytest.raises(StateDamaged, match="its checksum does not match"):
-        asyncio.run(found_by_a_start(f"sqlite:///{path}", "counts", WORD_PLACES))
+        asyncio.run(read_at_start(f"sqlite:///{path}", "counts", WORD_PLACES))
 
 
 # Older versions
@@ -179,18 +179,18 @@ def without_checksums(path: Path) -> None:
 def test_what_an_older_version_wrote_is_read_and_gets_checksums_as_it_changes(whole: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     shutil.copy(whole, tmp_path / "state.db")
-    state = asyncio.run(found_by_looking(url, "counts"))
+    state = asyncio.run(read_with_tools(url, "counts"))
     without_checksums(tmp_path / "state.db")
-    assert asyncio.run(found_by_looking(url, "counts")) == state
-    assert asyncio.run(found_by_a_start(url, "counts", WORD_PLACES)) == state  # folds what is committed
+    assert asyncio.run(read_with_tools(url, "counts")) == state
+    assert asyncio.run(read_at_start(url, "counts", WORD_PLACES)) == state  # folds what is committed
     with closing(sqlite3.connect(tmp_path / "state.db")) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (2,)
         values = [value for (value,) in database.execute(f"SELECT value FROM rows WHERE {OF_COUNT}")]
     assert {value[:1] == MARK for value in values} == {True, False}
-    assert asyncio.run(found_by_looking(url, "counts")) == state
+    assert asyncio.run(read_with_tools(url, "counts")) == state
     changed(tmp_path / "state.db", f"UPDATE rows SET value = CAST(value || x'00' AS BLOB) WHERE {OF_COUNT} AND substr(value, 1, 1) = x'c1'")
     with pytest.raises(StateDamaged, match="its checksum does not match"):
-        asyncio.run(found_by_a_start(url, "counts", WORD_PLACES))
+        asyncio.run(read_at_start(url, "counts", WORD_PLACES))
 
 
 @pytest.mark.parametrize(

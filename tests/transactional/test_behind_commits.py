@@ -236,7 +236,7 @@ class BadWrites(MemoryProvider):
 
 
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
-def test_a_provider_that_raises_what_it_should_not_ends_the_run(on_error: str) -> None:
+def test_a_provider_that_raises_a_foreign_error_ends_the_run(on_error: str) -> None:
     config = {"on_error": on_error, "state_provider": "tests.transactional.test_behind_commits:BadWrites"}
     with pytest.raises(ComponentError, match="its transactions cannot be kept: ValueError: a provider's own mistake"):
         run_batches(summing(Batches([[1], [2]]), Store()), config=config, limit_secs=100)
