@@ -36,7 +36,7 @@ class ProcessPlan:
     config: Config
     tasks: Mapping[str, int]
     scale_secs: float
-    trouble: float
+    failure_chance: float
     outages: Sequence[tuple[float, float]]
     strikes: Sequence[StoreStrike]
     kills: Sequence[tuple[float, tuple[str | None, int]]]
@@ -118,7 +118,7 @@ def _drawn_process(draws: random.Random, world: World, base: Config, *, is_calm:
         config=base.replace(seed=draws.getrandbits(32)),
         tasks=tasks,
         scale_secs=draws.choice([0.0, 0.001, 0.05, 0.05, 0.4]),
-        trouble=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
+        failure_chance=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
         outages=outages,
         strikes=strikes,
         kills=kills,

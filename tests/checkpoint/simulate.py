@@ -60,11 +60,11 @@ class Simulation:
         self.model = BarrierModel(self.disk, LEDGER)
         self.simulated = Simulated(plan.seed, violations=self.model.violations)
 
-    def play(self) -> Simulated:
+    def simulate(self) -> Simulated:
         """Run all processes, and judge the final state."""
         simulated = self.simulated
         for number, process in enumerate(self.plan.processes):
-            outcome = Process(self, process, number).play()
+            outcome = Process(self, process, number).simulate()
             simulated.outcomes.append(outcome)
             if outcome in ("complete", "unfinished"):
                 break
@@ -90,13 +90,13 @@ class Process:
         self.conditions = Conditions(
             random.Random(f"{simulation.plan.seed} conditions {number}"),
             plan.scale_secs,
-            plan.trouble,
+            plan.failure_chance,
             plan.outages,
             plan.strikes,
             self.strike,
         )
 
-    def play(self) -> Outcome:
+    def simulate(self) -> Outcome:
         """Run the process; return how it ended."""
         simulation, plan = self.simulation, self.plan
         chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
@@ -139,7 +139,9 @@ class Process:
         if self.conditions.is_dead:
             return "killed"
         tried = re.search(r"tried for ([\d.]+) s", str(error))
-        if not (tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.trouble)):
+        if not (
+            tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.failure_chance)
+        ):
             self.simulation.simulated.violations.append(f"process {self.number} failed: {error!r}")
         for source in self.world.sources:
             source.is_gone = True
@@ -213,4 +215,4 @@ def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> S
     """
     simulation = Simulation(draw_plan(seed, is_calm=is_calm))
     with small_folds(simulation.plan.fold_txids), report_complaints(simulation.model.add_violation, quiet=quiet):
-        return simulation.play()
+        return simulation.simulate()

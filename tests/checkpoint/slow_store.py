@@ -51,7 +51,7 @@ class Conditions:
 
     draws: random.Random
     scale_secs: float = 0.0
-    trouble: float = 0.0
+    failure_chance: float = 0.0
     """Chance that a step raises StateUnavailable, before or after its effect."""
     outages: Sequence[tuple[float, float]] = ()
     """Begin and end of each outage, on the loop's clock."""
@@ -70,8 +70,8 @@ class Conditions:
             if (strike.step, strike.number) == (name, self.reached[name]):
                 self.on_strike(strike)
         await self.pass_time()
-        trouble = self.trouble / 10 if name.startswith("within") else self.trouble  # a call has many steps within
-        if self.draws.random() < trouble or self._is_out():
+        chance = self.failure_chance / 10 if name.startswith("within") else self.failure_chance  # a call has many steps within
+        if self.draws.random() < chance or self._is_out():
             self.unavailable += 1
             raise StateUnavailable(f"{name}: the store did not answer")
 

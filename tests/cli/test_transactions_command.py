@@ -13,7 +13,7 @@ from engine.state import provider_of
 from engine.transactional.open_batches import UNPARTITIONED, PartitionOutput, Record
 from engine.transactional.transactional_state import TransactionalState
 from tests.checkpoint.stored_states import write_words
-from tests.transactional.play import Batches, Partitions, Store, run_batches, summing
+from tests.transactional.batch_topologies import Batches, Partitions, Store, run_batches, summing
 from tests.transactional.test_restarts import FIVE, dies_after
 
 pytestmark = pytest.mark.guarantee("TX-9")

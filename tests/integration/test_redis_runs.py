@@ -78,7 +78,9 @@ async def test_after_a_kill_at_each_step_the_next_start_restores_the_state_that_
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.parametrize("step", FOLD_STEPS)
-async def test_after_a_kill_in_a_fold_the_next_start_restores_the_state_that_the_tools_read(step: str, server: RedisServer, tmp_path: Path) -> None:
+async def test_after_a_kill_in_a_fold_the_next_start_restores_the_state_that_the_tools_read(
+    step: str, server: RedisServer, tmp_path: Path
+) -> None:
     killed = await play(InRedis(tmp_path, server, FEW_MESSAGES), [Death(step=step)])
 
     assert killed.violations == []

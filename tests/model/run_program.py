@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from engine import Bolt, Config, Topology, TopologyBuilder, Tuple
-from engine.testing import ACKER, DropTuple, Fault, Feeder, KillTask, run_topology
+from engine.testing import ACKER, DropTuple, Fault, Feeder, InjectedError, KillTask, run_topology
 from tests.model.ledger_program import pick
 from tests.model.tree_model import AckerModel, Delivery, Forest, Message, Verdict
 
@@ -23,10 +23,6 @@ DEEDS = (
     *("ack", "ack", "ack", "ack", "ack", "branch", "branch", "branch", "branch", "join", "join", "join"),
     *("hold", "hold", "twice", "fail", "forget", "keep", "explode"),
 )
-
-
-class Poison(Exception):
-    """Raised by a bolt if the program says so."""
 
 
 class RunProgram:
@@ -248,7 +244,7 @@ class ProgrammedBolt(Bolt):
         if self.program.restarts(self.context.component_id):
             for side in self.sides.values():
                 self.program.tell(self.program.forest.fail(side, "task_died"))
-        raise Poison(f"label {tup['label']}")
+        raise InjectedError(f"label {tup['label']}")
 
 
 class AwaitingBolt(ProgrammedBolt):

@@ -96,7 +96,7 @@ REWRITTEN: Final = (
     "tests/testing",
     "tests/tiers.py",
     "tests/topology",
-    "tests/transactional/values",
+    "tests/transactional",
 )
 """Files and folders, from the project's root."""
 

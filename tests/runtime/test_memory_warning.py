@@ -14,7 +14,7 @@ from engine import Config, StatefulBolt, Topology, TopologyBuilder, Tuple, bolt,
 from engine.cli.settings import read_settings
 from engine.testing import run_topology
 from tests.flow.flow_topologies import Numbers, Work, topology
-from tests.transactional.play import Batches, Store, summing
+from tests.transactional.batch_topologies import Batches, Store, summing
 
 pytestmark = pytest.mark.guarantee("CP-8")
 

@@ -21,15 +21,12 @@ from engine import (
     TupleFailed,
     spout,
 )
+from engine.testing import InjectedError
 from tests.simulation.plan import BoltPlan, SpoutPlan
 from tests.simulation.world import MessageId, World
 
 FIELDS = Fields("label", "hops")
 STREAMS = {"default": FIELDS, "direct": Fields("label", "hops", direct=True)}
-
-
-class InjectedError(Exception):
-    """Raised by components at random."""
 
 
 class Source(Spout):

@@ -8,7 +8,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Fields, FlowControlBolt, Spout, StatefulBolt, TopologyBuilder, TopologyError, UsageError, bolt, spout
 from engine.transactional import BatchBolt, TransactionalTopologyBuilder
-from tests.transactional.play import Batches
+from tests.transactional.batch_topologies import Batches
 
 pytestmark = pytest.mark.guarantee("GRP-5")
 

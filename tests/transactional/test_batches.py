@@ -1,4 +1,4 @@
-"""What defines a batch, in order and by what the emitters tell: where each begins, what is saved, what a replay must be (TX-7, TX-9)."""
+"""Definition of batches from the reports of the emitters: begin of each partition, saved metadata, and checks of replays (TX-7, TX-9)."""
 
 import random
 from typing import Any
@@ -20,14 +20,14 @@ def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | 
 
 
 def processed(batches: OpenBatches, txid: int, shares: dict[int | str, PartitionOutput], attempt_id: int = 1) -> None:
-    """One emitter emits these of a txid, and it is processed."""
+    """Let one emitter report these outputs of a txid, then process the batch."""
     batches.emit_request(attempt(txid, attempt_id))
     batches.note_output(txid, 1, shares)
     batches.define_batch(txid)
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitters_have_told() -> None:
+def test_a_batch_begins_at_the_end_of_the_one_before_once_all_emitters_have_reported() -> None:
     batches = opened(emitters=2)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a", "b"])
@@ -43,7 +43,7 @@ def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitt
 
 
 @pytest.mark.guarantee("TX-7")
-def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
+def test_a_new_attempt_has_no_outputs_of_the_old_one() -> None:
     batches = opened(replays_differ=True)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
@@ -53,11 +53,11 @@ def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
     batches.emit_request(attempt(1, 2))
 
     assert (batches.emit_request(attempt(2, 3)).positions, batches.emit_request(attempt(2, 4)).awaited) == ({}, {"a": attempt(1, 2)})
-    assert batches.positions == {"a": 10}, "the source is told what is known"
+    assert batches.positions == {"a": 10}, "the source gets the known positions"
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_it_ended() -> None:
+def test_a_partition_that_a_batch_skips_continues_from_its_newest_batch() -> None:
     batches = opened()
     for txid, shares in ((1, {"a": PartitionOutput(10, 1, 1), "b": PartitionOutput(5, 1, 1)}), (2, {"b": PartitionOutput(6, 1, 1)})):
         batches.begin_batch(txid, list(shares))
@@ -72,7 +72,7 @@ def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_i
 
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("replays_differ", [False, True])
-def test_a_replay_is_told_by_which_metadata_it_was_emitted_unless_it_may_differ(replays_differ: bool) -> None:
+def test_a_replay_gets_its_metadata_unless_the_spout_is_opaque(replays_differ: bool) -> None:
     batches = opened(replays_differ=replays_differ)
     batches.begin_batch(1, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
@@ -104,7 +104,7 @@ def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: di
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None:
+def test_without_a_digest_only_the_counts_are_compared() -> None:
     batches = opened(partitioned=False)
     batches.begin_batch(1, None)
     processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 5, None)})
@@ -114,7 +114,7 @@ def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None
 
 
 @pytest.mark.guarantee("TX-7")
-def test_what_several_tasks_emit_of_one_batch_is_one_share_whoever_emits_which() -> None:
+def test_outputs_of_several_tasks_in_one_batch_are_merged_in_any_order() -> None:
     batches = opened(emitters=2, partitioned=False)
     batches.begin_batch(1, 9)
     for attempt_id, told in enumerate([((1, 3, 10), (2, 4, 2**64 - 1)), ((2, 7, 9), (1, 0, 0))], 1):
@@ -128,7 +128,7 @@ def test_what_several_tasks_emit_of_one_batch_is_one_share_whoever_emits_which()
     assert batches.committed_record == Record(1, 9, {})
 
 
-def test_a_batch_is_not_processed_before_all_emitters_have_told_and_no_txid_is_left_out() -> None:
+def test_a_batch_is_processed_after_all_emitters_have_reported_and_no_txid_is_skipped() -> None:
     batches = opened(emitters=2)
     batches.begin_batch(1, ["a"])
     batches.note_output(1, 1, {"a": PartitionOutput(1, 1, 1)})
@@ -160,21 +160,21 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
 
 
 @pytest.mark.guarantee("TX-9")
-def test_a_txid_that_was_not_in_its_commit_phase_is_defined_anew() -> None:
+def test_after_a_restart_a_txid_before_its_commit_phase_is_defined_again() -> None:
     assert not opened(record=Record(4, [], {})).begin_stored_batch(5)
     assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(6)
     assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(5)
 
 
 @pytest.mark.guarantee("TX-7")
-def test_where_a_batch_of_an_opaque_spout_ended_before_a_restart_is_not_known() -> None:
+def test_after_a_restart_the_end_of_an_opaque_batch_in_doubt_is_unknown() -> None:
     batches = opened(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": PartitionOutput(20, 5, 1)}))
     batches.begin_stored_batch(2)
     assert batches.positions == {"a": 10}
 
 
 @pytest.mark.guarantee("TX-9")
-def test_a_partition_that_is_forgotten_is_kept_while_an_open_batch_has_it() -> None:
+def test_a_forgotten_partition_is_kept_while_an_open_batch_has_it() -> None:
     batches = opened()
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
@@ -189,8 +189,8 @@ def test_a_partition_that_is_forgotten_is_kept_while_an_open_batch_has_it() -> N
 
 @pytest.mark.guarantee("TX-7", "TX-9")
 @pytest.mark.parametrize("seed", range(40))
-def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -> None:
-    """The model: every batch there ever was, in a list; where one begins is found by going back."""
+def test_in_any_sequence_positions_equal_those_of_a_list_of_all_batches(seed: int) -> None:
+    """Compares with a list of all batches, in which the begin of a batch is found by going back."""
     draws = random.Random(seed)
     replays_differ, most_open = draws.random() < 0.5, draws.randint(1, 6)
     batches = opened(replays_differ=replays_differ)
@@ -201,7 +201,7 @@ def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -
     committed = 0
 
     def before(txid: int, partition: str) -> int | None:
-        """The place of the newest batch before a txid that has the partition."""
+        """Index of the newest batch before a txid that has the partition."""
         return next((place for place in reversed(range(txid - 1)) if partition in lists[place]), None)
 
     for number in range(400):

@@ -1,4 +1,4 @@
-"""User code behind a commit's ack: what it raises is reported, and the commit is noted (TX-11). Deaths of a coordinator are paced."""
+"""Errors of user code after a commit's ack are reported, and the commit counts (TX-11). Deaths of a coordinator are followed by pauses."""
 
 import asyncio
 import itertools
@@ -11,7 +11,7 @@ from engine import ComponentError, FatalError, SpoutExhausted
 from engine.state import Ledger
 from engine.state.memory import MemoryProvider
 from engine.transactional import PartitionedCoordinator
-from tests.transactional.play import (
+from tests.transactional.batch_topologies import (
     Batches,
     BatchesCoordinator,
     BatchesEmitter,
@@ -67,7 +67,7 @@ FAULTS: dict[str, Any] = {
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("pending", [1, 3])
-def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fault: str, on_error: str, pending: int) -> None:
+def test_a_forgotten_that_always_raises_loses_no_commit_and_no_coordinator(fault: str, on_error: str, pending: int) -> None:
     store = Store()
     config = {"on_error": on_error, "max_spout_pending": pending}
     finished = run_batches(summing(forgetting(FAULTS[fault]), store), config=config, limit_secs=10)
@@ -78,7 +78,7 @@ def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fau
     assert all("the batch is committed all the same" in report.next_step for report in finished.errors)
 
 
-def test_a_forgotten_that_never_returns_holds_nothing_up() -> None:
+def test_a_forgotten_that_never_returns_does_not_delay_batches() -> None:
     async def forgotten(coordinator: Any) -> Any:
         await asyncio.Event().wait()
 
@@ -111,7 +111,7 @@ def test_a_forgotten_may_be_async() -> None:
     assert seen[-1] == ["a"]
 
 
-def test_a_fatal_error_of_forgotten_ends_the_run_behind_a_commit_that_is_durable(tmp_path: Path) -> None:
+def test_a_fatal_error_of_forgotten_ends_the_run_after_the_commit_is_durable(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
     with pytest.raises(ComponentError, match="for good"):
         run_batches(summing(forgetting(raises(FatalError("for good"))), store), config=config, limit_secs=10)
@@ -122,7 +122,7 @@ def test_a_fatal_error_of_forgotten_ends_the_run_behind_a_commit_that_is_durable
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_cleanup_before_that_raises_fails_no_batch(is_async: bool) -> None:
+def test_a_cleanup_before_that_raises_does_not_fail_a_batch(is_async: bool) -> None:
     class Plain(BatchesEmitter):
         def cleanup_before(self, txid: int) -> Any:
             raise OSError(f"cannot clean up before {txid}")
@@ -143,7 +143,7 @@ def test_a_cleanup_before_that_raises_fails_no_batch(is_async: bool) -> None:
     assert "OSError: cannot clean up before 2" in {report.text for report in finished.errors}
 
 
-def test_a_coordinator_that_dies_behind_each_verdict_but_never_commits_ends_the_run() -> None:
+def test_a_coordinator_that_dies_repeatedly_without_a_commit_ends_the_run() -> None:
     opened: list[int] = []
 
     class Dies(BatchesCoordinator):
@@ -172,7 +172,7 @@ def test_a_coordinator_that_dies_behind_each_verdict_but_never_commits_ends_the_
     assert len(opened) == 6
 
 
-def test_a_coordinator_that_dies_behind_each_commit_gets_further_after_growing_pauses() -> None:
+def test_a_coordinator_that_dies_after_each_commit_continues_after_growing_pauses() -> None:
     opened: list[float] = []
 
     class Dies(BatchesCoordinator):
@@ -199,7 +199,7 @@ def test_a_coordinator_that_dies_behind_each_commit_gets_further_after_growing_p
     assert pauses[6:] == pytest.approx([30] * len(pauses[6:]), abs=0.05)
 
 
-def test_a_coordinator_that_lived_for_a_while_is_replaced_at_once() -> None:
+def test_a_coordinator_that_dies_after_a_long_life_is_replaced_at_once() -> None:
     opened: list[float] = []
     died: list[float] = []
 

@@ -30,7 +30,7 @@ def test_the_choice_has_all_pairs() -> None:
         assert {(getattr(each, one), getattr(each, other)) for each in PAIRS} == all_pairs
 
 
-def test_each_step_is_struck_once() -> None:
+def test_each_step_is_planned_once() -> None:
     assert sorted(step.name for steps in STEPS_OF.values() for step in steps) == sorted(STEPS)
 
 

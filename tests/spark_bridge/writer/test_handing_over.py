@@ -187,7 +187,7 @@ def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeyp
     assert not [name for name in handover.storage().names("manifests") if name.startswith(".")]
 
 
-def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
     with pytest.raises(ComponentError, match="Name a folder that can be made"):
         run_hand_over(SparkHandover(tmp_path / "spool" / "below", DDL))

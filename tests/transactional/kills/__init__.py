@@ -1,1 +1,1 @@
-"""Transactional topologies that are killed at each named step of each phase, and at random instants: begin with `steps`, then `rounds`."""
+"""Kills transactional topologies at each named step of each phase, and at random moments. Read `steps` first, then `rounds`."""

@@ -1,4 +1,4 @@
-"""What is killed: which spout, where the values are, where the coordinator's state is; all pairs of them."""
+"""Combinations of a spout, a store of values and a store of the coordinator's state; all pairs occur."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,31 +10,31 @@ STATES: Final = ("sqlite", "redis", "zookeeper")
 
 @dataclass(frozen=True)
 class Combination:
-    """One of each."""
+    """One spout with its stores."""
 
     spout: str
     values: str
-    """Where words are counted."""
+    """Database in which words are counted."""
     state: str
 
     @property
     def other_values(self) -> str:
-        """Where all words together are counted, and where the counts of words are copied to: the next database."""
+        """Another database, for the total and for the copied counts."""
         return STORES[(STORES.index(self.values) + 1) % len(STORES)]
 
     @property
     def is_opaque(self) -> bool:
-        """True where replays may differ."""
+        """Whether replays may differ."""
         return self.spout.startswith("opaque")
 
     @property
     def reads_kafka(self) -> bool:
-        """True where lines come from Kafka."""
+        """Whether lines come from Kafka."""
         return self.spout.endswith("kafka")
 
     @property
     def needs(self) -> frozenset[str]:
-        """The servers."""
+        """Names of the servers that it needs."""
         return frozenset({self.values, self.other_values, self.state, "kafka" if self.reads_kafka else "sqlite"} - {"sqlite"})
 
     def __str__(self) -> str:

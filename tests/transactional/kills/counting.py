@@ -1,7 +1,9 @@
-"""The topology that is killed: words counted by key, all together, and copied behind the first committer, in two databases.
+"""Topology to kill, which counts words by key and in total, and copies the counts, into two databases.
 
-lines → split → partial → words → mirror
-                        → total
+    lines → split → partial → words → mirror
+                            → total
+
+`mirror` is behind a committer.
 """
 
 from collections import Counter
@@ -18,26 +20,26 @@ PARTITIONS: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where everything of one round is."""
+    """Places of all data of one round."""
 
     name: str
-    """Of the topology, and in those of its maps."""
+    """Name of the topology, and a part of the names of its maps."""
     spout: str
     source: str
-    """The folder of the files, or `brokers/topic`."""
+    """Folder of the files, or `brokers/topic`."""
     state: str
     words: str
     others: str
-    """URLs: of the coordinator's state, and of the two databases."""
+    """URLs of the coordinator's state and of the two databases."""
 
     def maps(self) -> dict[str, ValueMap]:
-        """The map of each committer."""
+        """Map of each committer."""
         urls = {"words": self.words, "total": self.others, "mirror": self.others}
         return {component: values_at(url, f"{component}_{self.name}") for component, url in urls.items()}
 
 
 class Split(BasicBolt):
-    """From lines to words."""
+    """Splits lines into words."""
 
     output_fields = "word"
 
@@ -46,7 +48,7 @@ class Split(BasicBolt):
 
 
 class Partial(BatchBolt):
-    """Counts the words of a batch that come here."""
+    """Counts the words of a batch at this task."""
 
     output_fields = ("word", "count")
 
@@ -61,7 +63,7 @@ class Partial(BatchBolt):
 
 
 def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
-    """Two emitters, and three committers, one of which is behind another."""
+    """Two emitters and three committers, one of them behind another."""
     maps = places.maps()
     builder = TransactionalTopologyBuilder(places.name, LINES, spout, 2, max_spout_pending=pending)
     builder.set_bolt("split", Split, 2).shuffle_grouping(LINES)
@@ -75,12 +77,12 @@ def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
 
 
 def newer(_: int, count: int) -> int:
-    """A count instead of an earlier one."""
+    """Replace an earlier count."""
     return count
 
 
 def spout_of(places: Places, *, batch: int) -> Any:
-    """The spout of a round, which takes so many lines of each partition in a batch."""
+    """Spout of a round, which takes `batch` lines of each partition in a batch."""
     if places.spout.endswith("kafka"):
         return _kafka_spout(places, batch)
     kind = FileOpaqueSpout if places.spout.startswith("opaque") else FileTransactionalSpout
@@ -88,7 +90,11 @@ def spout_of(places: Places, *, batch: int) -> Any:
 
 
 def _kafka_spout(places: Places, batch: int) -> Any:
-    from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaOpaqueSpout, KafkaTransactionalSpout  # with a client
+    from engine.kafka.transactional import (  # imported here, because it needs a client
+        KafkaBatchSpoutConfig,
+        KafkaOpaqueSpout,
+        KafkaTransactionalSpout,
+    )
 
     brokers, _, topic = places.source.partition("/")
     config = KafkaBatchSpoutConfig(

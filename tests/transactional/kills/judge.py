@@ -1,4 +1,4 @@
-"""What must be true of a topology of `counting` that was killed, started again, and is complete now (TX-8, TX-9)."""
+"""Checks the final state of a `counting` topology that was killed, restarted, and is complete (TX-8, TX-9)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from tests.transactional.kills.counting import Places
 
 
 async def faults_of(places: Places, lines: Iterable[str]) -> list[str]:
-    """Return what is wrong in the end, given what was read."""
+    """Return the faults of the final state, given the lines."""
     counted = Counter(word for line in lines for word in line.split())
     expected = {"words": dict(counted), "total": {ALL: counted.total()}, "mirror": dict(counted)}
     committed = await committed_txid(places)
@@ -26,7 +26,7 @@ async def faults_of(places: Places, lines: Iterable[str]) -> list[str]:
 
 
 async def committed_txid(places: Places) -> int:
-    """The newest transaction that is committed, as the coordinator's state says."""
+    """Newest committed txid in the coordinator's state."""
     provider = provider_of(places.state)
     await provider.open(places.name)
     try:

@@ -1,4 +1,4 @@
-"""Which process of which combination dies where: each step once, and all combinations."""
+"""Plan of the deaths: each step once, in all combinations."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -9,13 +9,16 @@ from tests.transactional.kills.killing import Death
 from tests.transactional.kills.steps import STEPS, TransactionStep
 
 BATCH: Final = 3
-"""Lines of each partition in a batch, here: many batches of few lines."""
+"""Lines of each partition in a batch. Few lines give many batches."""
 
 MOST_INSTANT_SECS: Final = 0.3
 
 
 def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combination, list[TransactionStep]]:
-    """Give each step to one combination that comes to it, those with few to choose from first, so that all have about as many."""
+    """Give each step to one combination that reaches it.
+
+    Steps with few combinations come first, so that all combinations get about the same number.
+    """
     having: dict[Combination, list[TransactionStep]] = {combination: [] for combination in combinations}
     choices = {step.name: [combination for combination in having if step.where(combination)] for step in STEPS.values()}
     for step in sorted(STEPS.values(), key=lambda step: len(choices[step.name])):
@@ -24,14 +27,14 @@ def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combin
 
 
 def among(steps: Iterable[TransactionStep]) -> tuple[int, int]:
-    """Between which places of the chain of these steps others may die without any of the steps being missed."""
+    """Return the range of places in the chain of these steps where other deaths do not skip a step."""
     ranks = [(step.rank, step.prepared_by is not None) for step in steps]
     first = sum(rank == 0 for rank, _ in ranks)
     return first, first + ranks.count((1, False))
 
 
 def chain(steps: Iterable[TransactionStep], draws: random.Random) -> list[Death]:
-    """Return deaths at these steps, in an order in which each is come to."""
+    """Return deaths at these steps, in an order that reaches each of them."""
     deaths: list[Death] = []
     prepared_by: str | None = None
     for step in sorted(steps, key=lambda step: (step.rank, step.prepared_by is not None)):
@@ -44,12 +47,12 @@ def chain(steps: Iterable[TransactionStep], draws: random.Random) -> list[Death]
 
 
 def drawn_instant(draws: random.Random) -> Death:
-    """Return a death at a random instant: while it starts, or while it runs."""
+    """Return a death at a random moment of the start or of the run."""
     starts = draws.random() < 0.2
     return drawn(draws, secs=draws.uniform(0, MOST_INSTANT_SECS), from_the_beginning=starts, batch=draws.randrange(1, 6))
 
 
 def drawn(draws: random.Random, **death: object) -> Death:
-    """Return a death with the rest of it drawn."""
+    """Return a death whose other settings are drawn."""
     fields = {"pending": draws.choice([1, 2, 4]), "flight_secs": draws.choice([0.0, 0.0003, 0.001, 0.003]), **death}
     return Death(**fields)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""One transactional topology that is killed again and again, on the servers that its combination needs."""
+"""Kills one transactional topology again and again, with the servers that its combination needs."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ WORDS: Final = tuple(f"{letter}{number}" for letter in "abcde" for number in ran
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """Where the servers are that a combination needs; empty for those that it does not."""
+    """Addresses of the servers; empty if the combination does not need one."""
 
     kafka: str = ""
     redis: str = ""
@@ -27,13 +27,13 @@ class Servers:
 
 
 def drawn_lines(draws: random.Random, count: int) -> list[str]:
-    """Lines of words, some of which are much more frequent than others."""
+    """Draw lines of words, some of which are much more frequent than others."""
     shares = [1 / (rank + 1) for rank in range(len(WORDS))]
     return [" ".join(draws.choices(WORDS, shares, k=draws.randrange(1, 6))) for _ in range(count)]
 
 
 class KilledTransactions(KilledTopology[Killed, Death]):
-    """Its processes. Its name stands in all that it keeps."""
+    """Processes of one topology, whose name is a part of all stored names."""
 
     module = "tests.transactional.kills.killing"
     to_its_end = Death()
@@ -63,7 +63,7 @@ class KilledTransactions(KilledTopology[Killed, Death]):
         super().__init__(Killed(combination), places, folder)
 
     async def prepare(self) -> None:
-        """Put the lines where they are read."""
+        """Write the lines to the source."""
         if self.killed.combination.reads_kafka:
             await self._produce()
             return
@@ -74,7 +74,7 @@ class KilledTransactions(KilledTopology[Killed, Death]):
             (source / f"part-{number}.txt").write_text("".join(f"{line}\n" for line in lines))
 
     async def _produce(self) -> None:
-        from aiokafka import AIOKafkaProducer  # which may not be installed
+        from aiokafka import AIOKafkaProducer  # imported here, because it may be missing
 
         from tests.servers.kafka_admin import create_topic
 

@@ -1,4 +1,4 @@
-"""Where a process of transactions dies by kill -9: the steps of both phases."""
+"""Steps of both phases at which a process dies by kill -9."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,44 +9,44 @@ from tests.kills.moments import after, before, between, half_way, in_flight, in_
 from tests.kills.steps import Step
 from tests.transactional.kills.combinations import STORES, Combination
 
-# Which calls
+# Conditions on the call
 
 
 def on(stream: str) -> Callable[..., bool]:
-    """What the coordinator sends on this stream."""
+    """The coordinator sends on this stream."""
     return lambda coordinator, values, tree, sent_on, *rest: sent_on == stream
 
 
 def of_tree(name: str) -> Callable[..., bool]:
-    """Verdicts on trees of this kind."""
+    """A verdict belongs to a tree of this kind."""
     return lambda coordinator, message_id: message_id.tree == name
 
 
 def is_last(state: Any, record: Any, *rest: Any) -> bool:
-    """The save at the end of a run."""
+    """The save is the one at the end of a run."""
     return record.next_output is None
 
 
 def is_no_last(state: Any, record: Any, *rest: Any) -> bool:
-    """The save at the beginning of a commit phase."""
+    """The save is the one at the beginning of a commit phase."""
     return record.next_output is not None
 
 
 def run_for(component: str) -> Callable[..., bool]:
-    """Runs of the bolt of this component."""
+    """The call runs the bolt of this component."""
     return lambda runner, *rest: runner._wiring.spec.component_id == component
 
 
 def updates(component: str, task: int | None = None) -> Callable[..., bool]:
-    """What this component, or one task of it, updates."""
+    """The call updates the values of this component, or of one of its tasks."""
     return lambda values, *rest: values._context.component_id == component and task in (None, values._context.task_index)
 
 
 def runs(name: str) -> Callable[..., bool]:
-    """Where a link to Redis runs this script of the values."""
+    """A link to Redis runs this script of the values."""
 
     def is_meant(link: Any, script: Any, *rest: Any) -> bool:
-        from engine.state.redis import values as redis_values  # whose client other processes do not load
+        from engine.state.redis import values as redis_values  # imported here, because other processes do not load this client
 
         return script is getattr(redis_values, name)
 
@@ -54,61 +54,61 @@ def runs(name: str) -> Callable[..., bool]:
 
 
 def writes_values(file: Any, work: Any) -> bool:
-    """The transaction in a SQLite file that writes the values of a batch."""
+    """The transaction in a SQLite file writes the values of a batch."""
     return "SqliteValueStore.write" in work.__qualname__
 
 
 def has_rows(emitter: Any, rows: Any, *rest: Any) -> bool:
-    """What is more than one row."""
+    """There is more than one row."""
     return len(rows) > 1
 
 
-# Where
+# Conditions on the combination
 
 
 def anywhere(combination: Combination) -> bool:
-    """In every combination."""
+    """Any combination."""
     return True
 
 
 def opaque(combination: Combination) -> bool:
-    """Behind a spout whose replays may differ."""
+    """The spout is opaque, so replays may differ."""
     return combination.is_opaque
 
 
 def from_kafka(combination: Combination) -> bool:
-    """Behind Kafka."""
+    """The source is Kafka."""
     return combination.reads_kafka
 
 
 def state_in(store: str) -> Callable[[Combination], bool]:
-    """Where the coordinator's state is there."""
+    """The coordinator's state is in this store."""
     return lambda combination: combination.state == store
 
 
 def values_in(store: str) -> Callable[[Combination], bool]:
-    """Where the words are counted there."""
+    """The words are counted in this store."""
     return lambda combination: combination.values == store
 
 
 def opaque_values_in(store: str) -> Callable[[Combination], bool]:
-    """Where the words are counted there, by values that can be put back."""
+    """The words are counted in this store, with values that can be restored."""
     return lambda combination: combination.values == store and combination.is_opaque
 
 
 @dataclass(frozen=True)
 class TransactionStep(Step):
-    """And which processes come there."""
+    """A step, with the processes that reach it."""
 
     where: Callable[[Combination], bool] = anywhere
     prepared_by: str | None = None
-    """The step at which the process before must have died, for this one to be come to."""
+    """Step at which the process before must have died, so that this one is reached."""
     rank: int = 1
-    """0: only the first processes come there; 2: only one that is complete does."""
+    """0: only the first processes reach it. 2: only a process that completes does."""
 
     @property
     def is_rare(self) -> bool:
-        """True where a process comes there once."""
+        """Whether a process reaches it only once."""
         return self.rank != 1 or self.prepared_by is not None or self.target.endswith(".claim")
 
 
@@ -206,5 +206,5 @@ STEPS: Final = {
 
 
 def steps_of(combination: Combination) -> list[TransactionStep]:
-    """The steps that a combination comes to."""
+    """Return the steps that a combination reaches."""
     return [step for step in STEPS.values() if step.where(combination)]

@@ -1,4 +1,4 @@
-"""One simulated transactional topology, through its processes: drawn from a seed, played under the virtual clock, judged."""
+"""Simulates one transactional topology under the virtual clock, through all its processes, and judges it."""
 
 import asyncio
 import random
@@ -9,14 +9,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 from engine import ComponentError, Run, StateError
 from engine.testing import ACKER, RunUnfinished, VirtualLoopError, run_topology
-from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
+from tests.checkpoint.slow_store import IN_USE, Conditions, Disk, SlowProvider, StoreStrike
 from tests.simulation.complaints import report_complaints
-from tests.transactional.model.bolts import Play, topology_of
+from tests.transactional.model.bolts import ProcessState, topology_of
+from tests.transactional.model.faults import Faults
 from tests.transactional.model.judge import judge_outcome, watch_runners
-from tests.transactional.model.kept import Files, Server, ValueMap
 from tests.transactional.model.plan import Plan, ProcessPlan, draw_plan
 from tests.transactional.model.source import Source
-from tests.transactional.model.trouble import Trouble
+from tests.transactional.model.stores import Files, Server, ValueMap
 from tests.transactional.model.witness import Witness
 
 LIMIT_SECS: Final = 20_000.0
@@ -26,29 +26,29 @@ Outcome: TypeAlias = Literal["complete", "killed", "stopped", "drained", "gave u
 
 @dataclass
 class Simulated:
-    """What one simulated topology showed."""
+    """Result of one simulated topology."""
 
     seed: int
     outcomes: list[Outcome] = field(default_factory=list)
-    """How each of its processes ended."""
+    """End of each process."""
     strikes: Counter[str] = field(default_factory=Counter)
-    """Faults that came true, by kind."""
+    """Faults that took place, by kind."""
     kind: str = ""
     batches: int = 0
-    """Committed ones."""
+    """Number of committed batches."""
     replayed: int = 0
-    """Attempts beyond the first of their txid."""
+    """Number of attempts beyond the first of a txid."""
     unavailable: int = 0
-    """Times that the store did not answer."""
+    """Number of calls that the store did not answer."""
     refused: int = 0
-    """Writes of values that came too late, and were refused."""
+    """Number of writes of values that came too late and were refused."""
     landed_late: int = 0
-    """Writes that were done when nobody waited for them any longer."""
+    """Number of writes that took effect after their caller had given up."""
     secs: float = 0.0
     violations: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """The violations, and the command that replays the run."""
+        """Return the violations, and the command that replays the run."""
         lines = "\n".join(f"  - {violation}" for violation in self.violations[:20])
         return (
             f"transactions, seed {self.seed}: {len(self.violations)} violations\n{lines}\n"
@@ -75,11 +75,11 @@ class Simulation:
         self.files = {bolt.name: Files() for bolt in self.shape.bolts if bolt.keeps == "files"}
         self.simulated = Simulated(plan.seed, kind=self.shape.kind, violations=self.witness.violations)
 
-    def play(self) -> Simulated:
-        """Play all processes; what the last one leaves is judged."""
+    def simulate(self) -> Simulated:
+        """Run all processes, and judge the final state."""
         simulated, witness = self.simulated, self.witness
         for number, process in enumerate(self.plan.processes):
-            outcome = Process(self, process, number).play()
+            outcome = Process(self, process, number).simulate()
             simulated.outcomes.append(outcome)
             if outcome == "unfinished" or (outcome == "complete" and witness.in_commit is None):
                 break
@@ -96,7 +96,7 @@ class Simulation:
 
 
 class Process:
-    """One process of the topology, from its start to its end or its death."""
+    """One process of the topology, from its start to its end or death."""
 
     def __init__(self, simulation: Simulation, plan: ProcessPlan, number: int) -> None:
         self.simulation, self.plan, self.number = simulation, plan, number
@@ -104,20 +104,25 @@ class Process:
         self.run: Run | None = None
         self.died = asyncio.Event()
         seed = simulation.plan.seed
-        self.weather = Weather(
-            random.Random(f"{seed} weather {number}"), plan.scale_secs, plan.trouble, plan.outages, plan.store_strikes, self.store_strike
+        self.conditions = Conditions(
+            random.Random(f"{seed} weather {number}"),
+            plan.scale_secs,
+            plan.failure_chance,
+            plan.outages,
+            plan.store_strikes,
+            self.store_strike,
         )
-        self.trouble = Trouble(
-            random.Random(f"{seed} trouble {number}"), plan.blows, plan.waits, plan.longest_secs, self.kill_later, self.kill_process
+        self.faults = Faults(
+            random.Random(f"{seed} trouble {number}"), plan.faults, plan.waits, plan.longest_secs, self.kill_later, self.kill_process
         )
-        source = Source(simulation.shape, self.witness, self.trouble, random.Random(f"{seed} source {number}"), plan.source_is_slow)
-        self.components = Play(source, self.witness, self.trouble, simulation.server, simulation.values, simulation.files)
+        source = Source(simulation.shape, self.witness, self.faults, random.Random(f"{seed} source {number}"), plan.source_is_slow)
+        self.components = ProcessState(source, self.witness, self.faults, simulation.server, simulation.values, simulation.files)
 
-    def play(self) -> Outcome:
-        """Run it; say how it ended."""
+    def simulate(self) -> Outcome:
+        """Run the process; return how it ended."""
         simulated, plan = self.simulation.simulated, self.plan
         self.witness.begins_process()
-        IN_USE["simulated"] = SlowProvider(self.simulation.disk, self.weather, resident=False)
+        IN_USE["simulated"] = SlowProvider(self.simulation.disk, self.conditions, resident=False)
         try:
             finished = run_topology(
                 topology_of(self.components, plan.emitters, plan.most_open),
@@ -134,34 +139,37 @@ class Process:
             return "unfinished"
         finally:
             IN_USE.clear()
-            simulated.unavailable += self.weather.unavailable
-            simulated.strikes.update(self.trouble.struck)
+            simulated.unavailable += self.conditions.unavailable
+            simulated.strikes.update(self.faults.struck)
         simulated.secs += finished.secs
-        if self.weather.is_dead:
+        if self.conditions.is_dead:
             return "killed"
         assert finished.state in ("complete", "stopped", "drained"), finished.state
-        spared = not (plan.outages or plan.trouble or self.trouble.struck["kill"])  # a coordinator that is killed last saves no more
+        # a coordinator that is killed last cannot save any more
+        spared = not (plan.outages or plan.failure_chance or self.faults.struck["kill"])
         if self.witness.in_commit is not None and finished.state == "complete" and spared:
             self.witness.add_violation(f"process {self.number} is complete, and txid {self.witness.in_commit} is not saved as committed")
         return finished.state
 
     def _ended_by(self, error: Exception) -> Outcome:
-        """An error ended it: as it had to, or against its promises."""
-        if self.weather.is_dead:
+        """Classify an error that ended the process: expected, or a violation."""
+        if self.conditions.is_dead:
             return "killed"
         tried = re.search(r"tried for ([\d.]+) s", str(error))
-        if not (tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.trouble)):
+        if not (
+            tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.failure_chance)
+        ):
             self.witness.add_violation(f"process {self.number} failed: {error!r}")
         return "gave up"
 
-    # What goes on while it runs
+    # During the run
 
     async def script(self, run: Run) -> None:
-        """Watch the run, and strike it at the times of its plan."""
+        """Watch the run, and inject the faults of its plan in time."""
         self.run = self.components.run = run
         left: list[str] = []
         watch_runners(run, self.plan.most_open, left)
-        run.on_report.append(self.heard)
+        run.on_report.append(self.on_report)
         loop, plan = asyncio.get_running_loop(), self.plan
         timers = [loop.call_later(secs, self.store_strike, StoreStrike("at a time", 0, *victim)) for secs, victim in plan.kills]
         ended, died = map(asyncio.ensure_future, (run.completed(), self.died.wait()))
@@ -177,7 +185,7 @@ class Process:
             await asyncio.gather(ended, died, return_exceptions=True)
             for timer in timers:
                 timer.cancel()
-        if self.weather.is_dead:
+        if self.conditions.is_dead:
             await run.stop()
 
     def store_strike(self, strike: StoreStrike) -> None:
@@ -188,8 +196,8 @@ class Process:
             self.kill_later(strike.victim, strike.task_index)
 
     def kill_process(self) -> None:
-        """Nothing that it does from now on has an effect."""
-        self.weather.is_dead = self.witness.is_deaf = self.components.is_dead = True
+        """Kill the process: its actions have no effect from now on."""
+        self.conditions.is_dead = self.witness.is_deaf = self.components.is_dead = True
         self.died.set()
         self.simulation.simulated.strikes["process"] += 1
 
@@ -206,18 +214,20 @@ class Process:
         if run.state in ("starting", "running", "draining"):
             run.kill_task(task_id)
 
-    def heard(self, report: Any) -> None:
-        """Judge an error of a component: nothing but what was injected goes wrong."""
-        store_away = "close() did not return" in report.text and (self.plan.outages or self.plan.trouble)
+    def on_report(self, report: Any) -> None:
+        """Check an error of a component: only injected ones may occur."""
+        store_away = "close() did not return" in report.text and (self.plan.outages or self.plan.failure_chance)
         if not store_away and not any(name in report.text for name in EXPECTED_ERRORS):
             self.witness.add_violation(f"process {self.number}: {report.text}")
 
 
 def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
-    """Play what a seed says; is_calm: with no faults, by default one run in ten. `quiet` keeps the engine's log shut."""
+    """Simulate the plan of a seed. `is_calm` means without faults; by default one run in ten is calm. `quiet` turns the engine's log
+    off.
+    """
     simulation = Simulation(draw_plan(seed, is_calm=is_calm))
     with report_complaints(simulation.witness.add_violation, quiet=quiet):
-        simulated = simulation.play()
-    if "killed" in simulated.outcomes:  # such a process leaves what it was doing
+        simulated = simulation.simulate()
+    if "killed" in simulated.outcomes:  # such a process leaves unfinished coroutines
         simulated.violations[:] = [each for each in simulated.violations if not each.startswith("LeftoverTaskWarning")]
     return simulated

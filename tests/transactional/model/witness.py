@@ -1,4 +1,4 @@
-"""What is seen while a topology runs, and judged at once: the order of commits, each finish_batch, what is saved (TX-2 to TX-9)."""
+"""Judges a topology while it runs: order of commits, calls of finish_batch, saved records (TX-2 to TX-9)."""
 
 import threading
 from collections import Counter, defaultdict
@@ -15,56 +15,56 @@ Task: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class Saved:
-    """What the durable record says of a txid in its commit phase."""
+    """Record of a txid in its commit phase."""
 
     metadata: Any
     shares: Mapping[str, tuple[Any, int, Any]]
 
 
 class Witness:
-    """Told by the bolts, the emitters and the disk of one topology, through all of its processes."""
+    """Receives the events of bolts, emitters and disk of one topology, through all its processes."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape: Final = shape
         self.violations: list[str] = []
         self.is_deaf = False
-        """The process is dead: what its components still do has no effect, and is no business of anybody."""
+        """The process is dead, so events of its components are ignored."""
         self.committed = 0
         self.in_commit: int | None = None
-        """The txid whose commit phase is durable."""
+        """Txid whose commit phase is durable."""
         self.saved: dict[int, Saved] = {}
         self.final: dict[int, TransactionAttempt] = {}
-        """By txid, the attempt that was committed."""
+        """Committed attempt by txid."""
         self.came: defaultdict[TransactionAttempt, defaultdict[str, Items]] = defaultdict(lambda: defaultdict(Counter))
-        """By attempt and bolt, what its executes were given."""
+        """Executed items by attempt and bolt."""
         self.finished: defaultdict[TransactionAttempt, set[Task]] = defaultdict(set)
-        """The tasks whose finish_batch has returned."""
+        """Tasks whose finish_batch has returned, by attempt."""
         self.asked: Counter[tuple[TransactionAttempt, Task]] = Counter()
-        """How often a task's finish_batch was called."""
+        """Calls of finish_batch by attempt and task."""
         self.newest: dict[int, TransactionAttempt] = {}
-        """By txid, the newest attempt that was emitted."""
+        """Newest emitted attempt by txid."""
         self._running: defaultdict[Task, list[TransactionAttempt]] = defaultdict(list)
-        """The finish_batch calls of committers that are under way."""
+        """Running finish_batch calls of each committer."""
         self._lock = threading.Lock()
         self._told: dict[Task, int] = {}
-        """By emitter, the attempt id it was told of last."""
+        """Latest attempt id of each emitter."""
         self.replayed = 0
 
     def add_violation(self, text: str) -> None:
-        """Note a broken promise."""
+        """Add a violation."""
         if not self.is_deaf:
             self.violations.append(text)
 
     def begins_process(self) -> None:
-        """A process begins: nothing of the one before it runs."""
+        """Begin a process: no call of the one before is running."""
         self.is_deaf = False
         self._running.clear()
         self._told.clear()
 
-    # Told by emitters
+    # Events of the emitters
 
     def emits(self, task: Task, attempt: TransactionAttempt) -> None:
-        """An emitter is told to emit its share of an attempt."""
+        """An emitter begins to emit its part of an attempt."""
         if self.is_deaf:
             return
         if attempt.attempt_id <= self._told.get(task, 0):
@@ -81,10 +81,10 @@ class Witness:
             self.replayed += 1
 
     def takes_part(self, attempt: TransactionAttempt) -> None:
-        """An emitter takes part in a commit."""
+        """An emitter's `commit` was called."""
         self._in_commit_phase(f"an emitter takes part in {attempt}", attempt)
 
-    # Told by bolts
+    # Events of the bolts
 
     def takes(self, task: Task, attempt: TransactionAttempt, item: Item) -> None:
         """A tuple of an attempt is executed."""
@@ -92,7 +92,7 @@ class Witness:
             return
         if self.final.get(attempt.txid) == attempt:
             self.add_violation(f"{item} of {attempt} comes to {task} after its commit")
-        with self._lock:  # a pool's threads tell as well
+        with self._lock:  # threads of a pool call this too
             self.came[attempt][task[0]][item] += 1
 
     def asks(self, task: Task, attempt: TransactionAttempt) -> None:
@@ -119,7 +119,7 @@ class Witness:
             self.add_violation(f"finish_batch of {attempt} begins in {task} while that of {self._running[task]} goes on")
         for other, attempts in self._running.items():
             for each in attempts:
-                if each.txid != attempt.txid:  # an old attempt of the same may end, or begin, where nobody has heard of the new one
+                if each.txid != attempt.txid:  # an old attempt of the same txid may end or begin before the new one is known
                     self.add_violation(f"finish_batch of {attempt} begins in {task} while that of {each} goes on in {other}")
         self._running[task].append(attempt)
 
@@ -139,10 +139,10 @@ class Witness:
                 f"{what}, and what is saved is that txid {self.committed} is committed, and {self.in_commit} in its commit phase"
             )
 
-    # Told by the disk
+    # Events of the disk
 
     def on_written(self, entries: dict[str, object]) -> None:
-        """A record counts from now on."""
+        """A record took effect."""
         _, _, committed, metadata, positions, following, *_ = cast(Any, entries["transactions"])
         if committed not in (self.committed, self.committed + 1):
             self.add_violation(f"txid {committed} is saved as committed after {self.committed}")
@@ -171,7 +171,7 @@ class Witness:
             self.add_violation(f"txid {txid} is committed with the positions {positions}, and ended at {ends}")
 
     def _forget(self, txid: int) -> None:
-        """What was saved of a txid is saved no more: its commit phase cannot have begun."""
+        """A record of a txid is deleted, so its commit phase cannot have begun."""
         if begun := [attempt for attempt, (name, _) in self.asked if attempt.txid == txid and name in self.shape.late]:
             self.add_violation(f"txid {txid} is forgotten, and {begun} was about to be committed")
 
@@ -181,10 +181,10 @@ class Witness:
             self.add_violation(f"txid {txid} was {before} when it was saved first, and now is {saved}")
         self.saved[txid] = saved
 
-    # What was committed
+    # Committed batches
 
     def batches(self) -> dict[int, list[Item]]:
-        """By committed txid, its items, as what was saved of it says."""
+        """Items of each committed txid, according to its saved record."""
         return {txid: self._items(self.saved[txid]) for txid in self.final if txid in self.saved}
 
     def _items(self, saved: Saved) -> list[Item]:
@@ -194,5 +194,5 @@ class Witness:
 
 
 def items_between(partition: str, metadata: Any) -> list[Item]:
-    """The items that metadata stands for: from a number up to another."""
+    """Items of a partition, from the first number of the metadata up to the second."""
     return [] if metadata is None else [item_of(partition, number) for number in range(*metadata)]

@@ -27,7 +27,7 @@ from engine.transactional.values import (
 )
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
-from tests.transactional.play import Batches, run_batches
+from tests.transactional.batch_topologies import Batches, run_batches
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Fault, FaultyStore
 from tests.transactional.values.tasks import add, attempt, context, opened, stored

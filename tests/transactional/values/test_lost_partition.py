@@ -11,7 +11,7 @@ from engine import Config
 from engine.testing import run_topology
 from engine.transactional import FailedBatch, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, ReducingCommitter, SqliteValues, ValueMap
-from tests.transactional.play import OpaquePartitions
+from tests.transactional.batch_topologies import OpaquePartitions
 
 DATA = {"a": [number % 3 for number in range(20)], "b": [number % 5 for number in range(17)]}
 

@@ -11,7 +11,7 @@ from engine import Config, FailedBatch, Tuple, bolt
 from engine.testing import KillTask, run_topology
 from engine.transactional import Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from engine.transactional.values import MemoryValues, ReduceInto, ReducingCommitter, ValueMap
-from tests.transactional.play import OpaquePartitions
+from tests.transactional.batch_topologies import OpaquePartitions
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.tasks import add, stored
 

@@ -1,4 +1,4 @@
-"""What the tests of transactional topologies are made of: spouts of numbers, bolts that note what is called, and a run of them."""
+"""Parts of transactional topologies for tests: spouts of numbers, bolts that record their calls, and a function to run them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from engine.transactional import (
 
 
 class Batches(TransactionalSpout[list[int]]):
-    """Emits the numbers of `batches`, one list for each txid; the tasks share each list."""
+    """Emits the numbers of `batches`, one list for each txid. The tasks divide each list."""
 
     output_fields = "number"
 
@@ -119,7 +119,7 @@ class PartitionsEmitter(PartitionedEmitter[list[int]]):
 
 
 class OpaquePartitions(OpaquePartitionedTransactionalSpout[list[int]]):
-    """Emits `take(attempt, partition)` numbers of each partition in each batch, none of one that is `away`."""
+    """Emits `take(attempt, partition)` numbers of each partition in each batch, and none of a partition that is `away`."""
 
     output_fields = ("partition", "number")
 
@@ -149,7 +149,7 @@ class OpaquePartitionsEmitter(OpaqueEmitter[list[int]]):
 
 
 class Sums(BatchBolt):
-    """Sums the last value of each tuple."""
+    """Sums the last values of the tuples."""
 
     output_fields = "sum"
 
@@ -165,18 +165,18 @@ class Sums(BatchBolt):
 
 @dataclass
 class Store:
-    """What a committer has stored, and in which order."""
+    """Values that a committer stored, in the order of the commits."""
 
     commits: list[tuple[TransactionAttempt, int]] = field(default_factory=list)
 
     @property
     def by_txid(self) -> dict[int, int]:
-        """The value of each txid, of its last commit."""
+        """Value of each txid in its last commit."""
         return {attempt.txid: value for attempt, value in self.commits}
 
     @property
     def txids(self) -> list[int]:
-        """In the order of the commits."""
+        """Txids in the order of the commits."""
         return [attempt.txid for attempt, _ in self.commits]
 
 
@@ -198,7 +198,7 @@ class Stores(Committer):
 
 
 def summing(spout: Any, store: Store, *, emitters: int = 1, sums: Any = Sums, tasks: int = 2, stores: Any = None) -> Any:
-    """Return a topology: the spout, sums of it by some tasks, and a committer that stores the sum of those."""
+    """Return a topology: the spout, a bolt that sums its numbers, and a committer that stores the sum."""
     builder = TransactionalTopologyBuilder("summing", "numbers", spout, emitters)
     builder.set_bolt("sums", sums, tasks).shuffle_grouping("numbers")
     builder.set_committer("store", stores or (lambda: Stores(store))).global_grouping("sums")
@@ -206,5 +206,5 @@ def summing(spout: Any, store: Store, *, emitters: int = 1, sums: Any = Sums, ta
 
 
 def run_batches(topology: Any, **options: Any) -> Finished:
-    """Run a topology to its end, in virtual time; `config` are its settings."""
+    """Run a topology to its end in virtual time, with the settings `config`."""
     return run_topology(topology, Config(**options.pop("config", {})), **options)
