@@ -3,7 +3,7 @@
 import random
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from engine import SpoutExhausted
 from engine.transactional import (
@@ -195,61 +195,49 @@ class CommitParticipant:
         return self.source.answer(None)
 
 
-class WholeEmitterInCommits(CommitParticipant, WholeEmitter):
-    """With a `commit` method."""
+class WholeEmitterInCommits(CommitParticipant, WholeEmitter): ...
 
 
-class SameEmitterInCommits(CommitParticipant, SameEmitter):
-    """With a `commit` method."""
+class SameEmitterInCommits(CommitParticipant, SameEmitter): ...
 
 
-class OtherEmitterInCommits(CommitParticipant, OtherEmitter):
-    """With a `commit` method."""
+class OtherEmitterInCommits(CommitParticipant, OtherEmitter): ...
 
 
-class Whole(TransactionalSpout[list[int]]):
+class SpoutBase:
+    """Common part of the spouts."""
+
+    output_fields = STREAMS
+    coordinators: ClassVar[Any]
+    emitters: ClassVar[Any]
+    emitters_in_commits: ClassVar[Any]
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def coordinator(self) -> Any:
+        return self.coordinators(self.source)
+
+    def emitter(self) -> Any:
+        return (self.emitters_in_commits if self.source.shape.takes_part else self.emitters)(self.source)
+
+
+class Whole(SpoutBase, TransactionalSpout[list[int]]):
     """Transactional spout without partitions."""
 
-    output_fields = STREAMS
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def coordinator(self) -> WholeCoordinator:
-        return WholeCoordinator(self.source)
-
-    def emitter(self) -> WholeEmitter:
-        return (WholeEmitterInCommits if self.source.shape.takes_part else WholeEmitter)(self.source)
+    coordinators, emitters, emitters_in_commits = WholeCoordinator, WholeEmitter, WholeEmitterInCommits
 
 
-class Same(PartitionedTransactionalSpout[list[int]]):
+class Same(SpoutBase, PartitionedTransactionalSpout[list[int]]):
     """Transactional spout with partitions: replays are the same."""
 
-    output_fields = STREAMS
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def coordinator(self) -> Partitions:
-        return Partitions(self.source)
-
-    def emitter(self) -> SameEmitter:
-        return (SameEmitterInCommits if self.source.shape.takes_part else SameEmitter)(self.source)
+    coordinators, emitters, emitters_in_commits = Partitions, SameEmitter, SameEmitterInCommits
 
 
-class Other(OpaquePartitionedTransactionalSpout[list[int]]):
+class Other(SpoutBase, OpaquePartitionedTransactionalSpout[list[int]]):
     """Opaque spout with partitions: replays differ."""
 
-    output_fields = STREAMS
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def coordinator(self) -> Partitions:
-        return Partitions(self.source)
-
-    def emitter(self) -> OtherEmitter:
-        return (OtherEmitterInCommits if self.source.shape.takes_part else OtherEmitter)(self.source)
+    coordinators, emitters, emitters_in_commits = Partitions, OtherEmitter, OtherEmitterInCommits
 
 
 SPOUTS: Final = {"whole": Whole, "partitioned": Same, "opaque": Other}
