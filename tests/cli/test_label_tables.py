@@ -42,7 +42,7 @@ def test_metrics_of_a_component_with_the_same_labels_make_one_table() -> None:
     )
 
 
-def test_other_labels_and_other_components_make_tables_of_their_own_in_the_order_of_the_components() -> None:
+def test_each_component_and_each_set_of_labels_has_its_own_table() -> None:
     metrics = UserMetrics()
     metrics.gauge("depth", COUNT_0, {"queue": "a"})
     metrics.gauge("lag", COUNT_0, partition(1))
@@ -55,7 +55,7 @@ def test_other_labels_and_other_components_make_tables_of_their_own_in_the_order
     ]
 
 
-def test_names_lose_the_words_that_all_begin_with_but_never_all() -> None:
+def test_a_common_prefix_is_removed_from_the_names() -> None:
     def headers(*names: str) -> tuple[str, ...]:
         metrics = UserMetrics()
         for name in names:
@@ -68,7 +68,7 @@ def test_names_lose_the_words_that_all_begin_with_but_never_all() -> None:
     assert headers("kafka_lag", "kafkas_bytes", "_") == ("kafka lag", "kafkas bytes", "_")
 
 
-def test_what_tasks_have_under_the_same_labels_is_added_up() -> None:
+def test_values_of_tasks_with_the_same_labels_are_added_up() -> None:
     metrics = UserMetrics()
     for task, amount in ((COUNT_0, 1.5), (COUNT_1, 2.0)):
         metrics.counter("seen", task, {"kind": "a"}).add(amount)
@@ -84,7 +84,7 @@ def test_a_histogram_without_values_shows_none() -> None:
     assert only(metrics).rows == [("a", "–", "–")]
 
 
-def test_rows_beyond_the_twelfth_are_added_up_in_the_last() -> None:
+def test_rows_beyond_the_twelfth_are_summed_in_the_last_row() -> None:
     metrics = UserMetrics()
     for number in range(12):
         metrics.gauge("lag", LINES, partition(number)).set(number)
@@ -109,14 +109,14 @@ def test_a_low_terminal_has_fewer_rows_of_each_table(lines: int, rows: int) -> N
     assert not label_tables(snapshot(), lines=lines)
 
 
-def test_great_figures_are_written_short_where_there_is_little_room() -> None:
+def test_large_figures_are_abbreviated_in_little_room() -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", LINES, {"topic": "words"}).set(12_345_678)
     (table,) = label_tables(shown(metrics), compact=True)
     assert table.rows == [("words", "12.3 M")]
 
 
-def test_labels_that_a_terminal_would_obey_are_escaped_and_long_ones_cut() -> None:
+def test_control_characters_in_labels_are_escaped_and_long_labels_cut() -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", LINES, {"topic": "\x1b[2J"})
     metrics.gauge("lag", LINES, {"topic": "w" * 249})
@@ -124,7 +124,7 @@ def test_labels_that_a_terminal_would_obey_are_escaped_and_long_ones_cut() -> No
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.integers(0, 10**40).map(str), max_size=12, unique=True))
-def test_any_labels_have_an_order_and_numbers_theirs(values: list[str]) -> None:
+def test_labels_are_sorted_and_numbers_numerically(values: list[str]) -> None:
     metrics = UserMetrics()
     for value in values:
         metrics.gauge("lag", LINES, {"topic": value}).set(len(value))

@@ -46,7 +46,7 @@ def lines(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in printed(capsys, *arguments)[0].splitlines()]
 
 
-def test_list(url: str, capsys: Captured) -> None:
+def test_list_prints_the_components(url: str, capsys: Captured) -> None:
     out = [line.split() for line in printed(capsys, "list", url)[0].splitlines()]
     assert out == [
         ["topology", "component", "phase", "codec", "keyed", "tasks", "key", "groups", "keys", "bytes", "deltas", "txid"],
@@ -55,7 +55,7 @@ def test_list(url: str, capsys: Captured) -> None:
     ]
 
 
-def test_list_as_json(url: str, capsys: Captured) -> None:
+def test_list_prints_json(url: str, capsys: Captured) -> None:
     count, seen = lines(capsys, "list", url, "--json")
     sizes = {name: count.pop(name) for name in ("row_bytes", "delta_bytes")}
     assert all(sizes.values())
@@ -77,7 +77,7 @@ def test_list_as_json(url: str, capsys: Captured) -> None:
     assert (seen["keyed"], seen["key_groups"], seen["keys"]) == (False, None, 3)
 
 
-def test_list_of_several_topologies(url: str, capsys: Captured) -> None:
+def test_list_prints_several_topologies(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url, "another", folds=False))
     assert [(line["topology"], line["component"], line["keys"]) for line in lines(capsys, "list", url, "--json")] == [
         ("another", "count", 3),
@@ -88,7 +88,7 @@ def test_list_of_several_topologies(url: str, capsys: Captured) -> None:
     assert len(lines(capsys, "list", url, "--topology", "another", "--json")) == 2
 
 
-def test_a_provider_of_ones_own(url: str, tmp_path: Path, capsys: Captured) -> None:
+def test_list_reads_a_users_own_provider(url: str, tmp_path: Path, capsys: Captured) -> None:
     own = f"tests.cli.test_state_command:own_provider?{tmp_path}/state.db"
     assert printed(capsys, "list", own)[0] == printed(capsys, "list", url)[0]
     assert printed(capsys, "export", own)[0] == printed(capsys, "export", url)[0]
@@ -96,7 +96,7 @@ def test_a_provider_of_ones_own(url: str, tmp_path: Path, capsys: Captured) -> N
     assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
 
 
-def test_show(url: str, capsys: Captured) -> None:
+def test_show_prints_keys_and_values(url: str, capsys: Captured) -> None:
     out = printed(capsys, "show", url, "--component", "count")[0]
     assert out.startswith("topology 'counts': txid 1 is committed; record: preparing 2, round 3; codec msgpack, format 1\n\ncount: 3 ")
     assert "3 staged deltas, 8 key groups, 2 tasks\n" in out
@@ -117,7 +117,7 @@ def test_show_as_json_has_the_record(url: str, capsys: Captured) -> None:
     assert {"key": "k", "value": "first"} in shown["head"]
 
 
-def test_export(url: str, capsys: Captured) -> None:
+def test_export_prints_all_rows(url: str, capsys: Captured) -> None:
     found = lines(capsys, "export", url)
     counted = [line for line in found if line["component"] == "count"]
     assert {line["key"]: read(line["value"]) for line in counted} == WORDS
@@ -138,7 +138,7 @@ def test_export_of_a_component_into_a_file(url: str, tmp_path: Path, capsys: Cap
     assert not list(tmp_path.glob(".*"))
 
 
-def test_export_leaves_the_file_as_it_was_where_it_fails(url: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
+def test_a_failed_export_does_not_change_the_file(url: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
     target = tmp_path / "words.jsonl"
     target.write_text("what was there")
     monkeypatch.setattr(stored_state, "decoded", _fails)
@@ -153,14 +153,14 @@ def _fails(*_: object) -> None:
 
 
 @pytest.mark.parametrize("target", ["no/folder/words.jsonl", ".", "loop", "x" * 300])
-def test_export_says_where_it_cannot_write(url: str, target: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
+def test_export_reports_an_unwritable_file(url: str, target: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
     err = printed(capsys, "export", url, "-o", target, status=2)[1]
     assert "Name another" in err
 
 
-def test_export_to_a_reader_who_has_enough(url: str) -> None:
+def test_export_ends_when_its_reader_closes_the_pipe(url: str) -> None:
     done = subprocess.run(
         f"{sys.executable} -m engine state export {url} | head -n 1", shell=True, cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -169,7 +169,7 @@ def test_export_to_a_reader_who_has_enough(url: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_export_to_a_full_disk(url: str) -> None:
+def test_export_reports_a_full_disk(url: str) -> None:
     command = [sys.executable, "-m", "engine", "state", "export", url]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -177,7 +177,7 @@ def test_export_to_a_full_disk(url: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_pickles_are_not_run_unasked(tmp_path: Path, capsys: Captured) -> None:
+def test_pickles_are_loaded_only_on_request(tmp_path: Path, capsys: Captured) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url, codec="pickle"))
     assert lines(capsys, "list", url, "--json")[0]["keys"] is None
@@ -189,13 +189,13 @@ def test_pickles_are_not_run_unasked(tmp_path: Path, capsys: Captured) -> None:
     assert {line["key"]: read(line["value"]) for line in found} == WORDS
 
 
-def test_delete_a_component(url: str, capsys: Captured) -> None:
+def test_delete_removes_a_component(url: str, capsys: Captured) -> None:
     err = printed(capsys, "delete", url, "--component", "count", "--yes")[1]
     assert err == "deleted the state of 'count' of topology 'counts'\n"
     assert [line["component"] for line in lines(capsys, "list", url, "--json")] == ["seen"]
 
 
-def test_delete_a_topology(url: str, capsys: Captured) -> None:
+def test_delete_removes_a_topology(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url, "another"))
     assert "the store contains 2 topologies" in printed(capsys, "delete", url, "--yes", status=2)[1]
     printed(capsys, "delete", url, "--topology", "counts", "--yes")
@@ -204,7 +204,7 @@ def test_delete_a_topology(url: str, capsys: Captured) -> None:
     assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
 
 
-def test_delete_asks_who_can_answer(url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_asks_only_on_a_terminal(url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     err = printed(capsys, "delete", url, status=2)[1]
     assert "the state of topology 'counts': 6 keys, " in err
     assert "Confirm with --yes" in err
@@ -212,7 +212,7 @@ def test_delete_asks_who_can_answer(url: str, capsys: Captured, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 2), ("", 1, 2), ("y", 0, 0)])
-def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, capsys: Captured) -> None:
+def test_delete_on_a_terminal_asks_for_confirmation(url: str, answer: str, status: int, left: int, capsys: Captured) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     try:
@@ -229,7 +229,7 @@ def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, cap
     assert len(lines(capsys, "list", url, "--json")) == left
 
 
-def test_an_export_shows_how_far_it_is(url: str, tmp_path: Path) -> None:
+def test_an_export_shows_its_progress(url: str, tmp_path: Path) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     try:
@@ -245,11 +245,11 @@ def test_an_export_shows_how_far_it_is(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
-def test_help_teaches_by_examples(command: str, capsys: Captured) -> None:
+def test_help_shows_examples(command: str, capsys: Captured) -> None:
     assert f"  state {command} sqlite:///counts.db" in printed(capsys, command, "--help")[0]
 
 
-def test_names_that_a_terminal_would_obey_are_escaped(tmp_path: Path, capsys: Captured) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path, capsys: Captured) -> None:
     url, name = f"sqlite:///{tmp_path}/state.db", "evil\x1b[2J\nname"
     asyncio.run(write_words(url, name))
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as database:

@@ -56,7 +56,7 @@ def refused(capsys: pytest.CaptureFixture[str], command: str, url: str, *argumen
         ("tests.checkpoint.killing:deadly_provider?x|1|sqlite:///state.db", "DeadlyProvider cannot be looked into"),
     ],
 )
-def test_a_url_that_leads_to_no_state(
+def test_a_url_without_state_is_refused(
     command: str, url: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -79,14 +79,14 @@ def _database(name: str, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "show", "export"])
-def test_a_truncated_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_file_is_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(write_words(f"sqlite:///{tmp_path}/state.db"))
     path = tmp_path / "state.db"
     path.write_bytes(path.read_bytes()[:9000])
     assert "is damaged" in refused(capsys, command, f"sqlite:///{path}")
 
 
-def test_an_empty_file_holds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_file_has_no_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "state.db").touch()
     assert run_command_line(["state", "list", f"sqlite:///{tmp_path}/state.db"]) == 0
     assert "the store contains no topology" in capsys.readouterr().out
@@ -94,7 +94,7 @@ def test_an_empty_file_holds_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("command", ["show", "export", "delete"])
-def test_names_that_are_not_there(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_are_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url))
     assert "Did you mean 'counts'?" in refused(capsys, command, url, "--topology", "count")
@@ -115,7 +115,7 @@ async def _write_entries(url: str, entries: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("entry", "why"), [({"codec": ["msgpack", 2]}, "written by a newer version of the engine"), ({"codec": ["cbor", 1]}, "no codec 'cbor'")]
 )
-def test_a_codec_that_this_version_does_not_know(
+def test_an_unknown_codec_is_refused(
     command: str, entry: dict[str, object], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
@@ -124,7 +124,7 @@ def test_a_codec_that_this_version_does_not_know(
     assert why in refused(capsys, command, url)
 
 
-def test_what_is_half_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_half_deleted_state_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url))
     asyncio.run(_write_entries(url, deletion_entry(["count"])))
@@ -135,7 +135,7 @@ def test_what_is_half_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run_command_line(["state", "export", url]) == 0
 
 
-def test_delete_while_a_process_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_delete_of_a_running_topology_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url))
     holding = (

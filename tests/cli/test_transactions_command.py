@@ -50,7 +50,7 @@ async def save(url: str, topology: str, *records: Record, partitioned: bool = Tr
     await provider.close()
 
 
-def test_a_run_that_was_complete(url: str, capsys: Captured) -> None:
+def test_a_completed_run_is_shown(url: str, capsys: Captured) -> None:
     run_batches(summing(Batches(FIVE), Store()), config={"state_provider": url})
     headline, row, *metadata = table(printed(capsys, url)[0])
     assert headline == ["topology", "runs", "committed", "in doubt", "epoch", "partitions", "written"]
@@ -59,7 +59,7 @@ def test_a_run_that_was_complete(url: str, capsys: Captured) -> None:
     assert [[cell.strip() for cell in line] for line in metadata if line] == [["txid", "metadata"], ["5", "5"]]
 
 
-def test_what_a_death_leaves_in_doubt(url: str, capsys: Captured) -> None:
+def test_a_txid_in_doubt_is_shown(url: str, capsys: Captured) -> None:
     store = Store()
     with pytest.raises(ComponentError):
         run_batches(summing(Partitions({"a": [1] * 5, "b": [2] * 3}), store, stores=dies_after(store, 2)), config={"state_provider": url})
@@ -74,7 +74,7 @@ def test_what_a_death_leaves_in_doubt(url: str, capsys: Captured) -> None:
     ]
 
 
-def test_several_topologies(url: str, capsys: Captured) -> None:
+def test_several_topologies_are_listed(url: str, capsys: Captured) -> None:
     asyncio.run(save(url, "one", Record(3, None, {0: 7})))
     asyncio.run(save(url, "two", Record(1234, None, {"x": {"offset": 5}, 2: None})))
     asyncio.run(save(url, "begun, nothing saved"))
@@ -87,7 +87,7 @@ def test_several_topologies(url: str, capsys: Captured) -> None:
     assert [found["topology"] for found in as_json(capsys, url)] == ["one", "two"]
 
 
-def test_while_it_runs(url: str, capsys: Captured) -> None:
+def test_a_running_topology_can_be_shown(url: str, capsys: Captured) -> None:
     async def look() -> str:
         provider = provider_of(url)
         state = TransactionalState("one", provider, partitioned=False, timeout_secs=1)
@@ -106,7 +106,7 @@ def test_while_it_runs(url: str, capsys: Captured) -> None:
     assert (found["holder"], found["written_at"], found["metadata"]) == ("", "1970-01-01T00:00:00.000+00:00", {"at": 1})
 
 
-def test_long_metadata_is_cut_and_whole_in_json(url: str, capsys: Captured) -> None:
+def test_long_metadata_is_cut_except_in_json(url: str, capsys: Captured) -> None:
     metadata = {"files": ["a" * 100]}
     asyncio.run(save(url, "one", Record(1, metadata), partitioned=False))
     assert "a" * 100 not in printed(capsys, url)[0]
@@ -120,7 +120,7 @@ def test_long_metadata_is_cut_and_whole_in_json(url: str, capsys: Captured) -> N
         (("--topology", "counts"), "topology 'counts' contains no transactions", "when the first batch begins"),
     ],
 )
-def test_what_is_not_there(url: str, arguments: tuple[str, ...], said: str, fix: str, capsys: Captured) -> None:
+def test_an_unknown_topology_is_refused(url: str, arguments: tuple[str, ...], said: str, fix: str, capsys: Captured) -> None:
     asyncio.run(write_words(url))
     asyncio.run(save(url, "one", Record(1)))
     out, error = printed(capsys, url, *arguments, status=2)
@@ -129,7 +129,7 @@ def test_what_is_not_there(url: str, arguments: tuple[str, ...], said: str, fix:
     assert fix in error
 
 
-def test_a_store_without_transactions(url: str, capsys: Captured) -> None:
+def test_a_store_without_transactions_is_reported(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url))
     assert "the store contains no transactions" in printed(capsys, url, status=2)[1]
 
@@ -143,11 +143,11 @@ def test_a_store_without_transactions(url: str, capsys: Captured) -> None:
         ("zookeeper://", "names no host"),
     ],
 )
-def test_a_wrong_url(wrong: str, said: str, capsys: Captured) -> None:
+def test_a_wrong_url_is_refused(wrong: str, said: str, capsys: Captured) -> None:
     assert said in printed(capsys, wrong, status=2)[1]
 
 
-def test_a_record_of_a_newer_version(url: str, capsys: Captured) -> None:
+def test_a_record_of_a_newer_version_is_refused(url: str, capsys: Captured) -> None:
     async def write() -> None:
         provider = provider_of(url)
         await provider.open("one")
@@ -162,13 +162,13 @@ def test_a_record_of_a_newer_version(url: str, capsys: Captured) -> None:
     assert "newer version" in error
 
 
-def test_help_teaches(capsys: Captured) -> None:
+def test_help_shows_an_example(capsys: Captured) -> None:
     out = printed(capsys, "--help")[0]
     for word in ("committed", "in doubt", "epoch", "zookeeper://", "--topology", "--json"):
         assert word in out
 
 
-def test_a_deletion_says_that_transactions_go_with_it(url: str, capsys: Captured) -> None:
+def test_a_deletion_warns_that_transactions_are_deleted_too(url: str, capsys: Captured) -> None:
     asyncio.run(save(url, "one", Record(1234)))
     assert run_command_line(["state", "delete", url]) == 2
     assert "and its transactions up to txid 1,234" in capsys.readouterr().err

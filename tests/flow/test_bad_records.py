@@ -37,7 +37,7 @@ class Some(Work):
 
 @pytest.mark.guarantee("FC-3", "FC-4")
 @pytest.mark.parametrize(("percent", "tasks", "share"), [(1, 12, 0.85), (10, 12, 0.75), (30, 12, 0.55), (10, 1, 0.6), (30, 1, 0.35)])
-def test_where_many_records_are_bad_the_others_flow_on(percent: int, tasks: int, share: float) -> None:
+def test_many_bad_records_do_not_delay_the_good_ones(percent: int, tasks: int, share: float) -> None:
     class Of(Some):
         pass
 
@@ -61,7 +61,7 @@ def test_where_many_records_are_bad_the_others_flow_on(percent: int, tasks: int,
 
 @pytest.mark.guarantee("FC-4")
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_bad_records_that_are_tried_for_ever_do_not_keep_the_others_from_their_turn(tasks: int) -> None:
+def test_bad_records_with_unlimited_tries_do_not_block_the_others(tasks: int) -> None:
     done: list[tuple[int, int]] = []
 
     class Many(Some):
@@ -71,7 +71,7 @@ def test_bad_records_that_are_tried_for_ever_do_not_keep_the_others_from_their_t
     assert set(records(done)) == {record for record in range(1, 2001) if not is_bad(record, 40)}
 
 
-def test_a_bad_record_is_no_death_of_its_task() -> None:
+def test_a_bad_record_does_not_end_its_task() -> None:
     prepared: list[int] = []
 
     class Prepared(Some):
@@ -118,7 +118,7 @@ def _fails(self: Any, record: int) -> None:
 
 @pytest.mark.guarantee("FC-1", "FC-3")
 @pytest.mark.parametrize("process", [_plain, _generator, _coroutine, _async_generator], ids=lambda each: each.__name__)
-def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) -> None:
+def test_neighbours_of_a_bad_record_are_repeated_at_most_once(process: Any) -> None:
     seen: list[int] = []
     kind: Any = type("Fails", (InTwo,), {"process": process, "seen": seen})
 
@@ -152,7 +152,7 @@ def _yields_misfit(self: Any, record: int) -> Iterator[tuple[int, ...]]:
 
 @pytest.mark.guarantee("FC-3")
 @pytest.mark.parametrize("process", [_cancelled, _misfit, _yields_misfit], ids=lambda each: each.__name__)
-def test_it_is_known_which_record_was_cancelled_or_gave_what_cannot_be_emitted(process: Any) -> None:
+def test_a_cancellation_or_a_bad_emit_is_assigned_to_its_record(process: Any) -> None:
     kind: Any = type("Fails", (InTwo,), {"process": process})
     settings = FlowSettings(max_retries=1, pack_records=100)
     finished = run_flow(lambda: Numbers(2000), kind, tasks=2, settings=settings)
@@ -161,7 +161,7 @@ def test_it_is_known_which_record_was_cancelled_or_gave_what_cannot_be_emitted(p
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_bolt_that_does_not_say_which_one_failed_gets_them_one_by_one() -> None:
+def test_if_the_failed_record_of_a_pack_is_unknown_its_records_are_sent_one_by_one() -> None:
     class Own(BasicBolt):
         packs: list[tuple[int, ...]] = []
 
@@ -230,7 +230,7 @@ def test_a_pack_is_split_around_the_record_that_failed(place: int | None, sizes:
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_record_that_is_not_to_be_tried_again_is_given_up_out_of_its_pack() -> None:
+def test_a_record_without_retries_is_given_up_and_the_rest_of_its_pack_is_sent_again() -> None:
     flow = _flow(1, max_retries=0)
     delivery = _sent(flow, 5, 1.0)
     assert [entry[1] for entry in _fails_at(flow, delivery, 2, 1.01)] == [2]
@@ -244,7 +244,7 @@ def test_a_record_that_is_not_to_be_tried_again_is_given_up_out_of_its_pack() ->
 
 @pytest.mark.guarantee("FC-3")
 @pytest.mark.parametrize("reason", [FAILED, ERROR])
-def test_a_record_that_fails_at_a_second_task_clears_the_first_one(reason: FailureReason) -> None:
+def test_a_record_that_fails_at_a_second_task_revokes_the_failure_of_the_first(reason: FailureReason) -> None:
     flow = _flow(2, initial_window=3)
     delivery = _sent(flow, 1, 1.0)
     first = delivery.window
@@ -264,7 +264,7 @@ def test_a_record_that_fails_at_a_second_task_clears_the_first_one(reason: Failu
 
 
 @pytest.mark.guarantee("FC-4")
-def test_what_failed_goes_to_no_busy_task_while_the_one_where_it_failed_is_well() -> None:
+def test_a_failed_record_goes_to_no_busy_task_while_its_own_task_is_not_busy() -> None:
     flow = _flow(2, initial_window=3)
     _fails_at(flow, _sent(flow, 1, 1.0), 0, 1.001)
     again = flow.next_delivery(1.001)
@@ -278,7 +278,7 @@ def test_what_failed_goes_to_no_busy_task_while_the_one_where_it_failed_is_well(
 
 
 @pytest.mark.guarantee("FC-3")
-def test_where_the_second_task_is_busy_too_nobody_is_cleared() -> None:
+def test_a_second_failure_at_a_busy_task_revokes_nothing() -> None:
     flow = _flow(2, initial_window=3)
     deliveries = [_sent(flow, 1, 1.0), _sent(flow, 1, 1.0)]
     assert {each.window.task_id for each in deliveries} == {1, 2}
@@ -292,7 +292,7 @@ def test_where_the_second_task_is_busy_too_nobody_is_cleared() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_record_that_timed_out_before_is_held_against_no_task_twice() -> None:
+def test_a_second_timeout_of_a_record_is_no_second_penalty() -> None:
     flow = _flow(2, initial_window=3)
     delivery = _sent(flow, 1, 1.0)
     first = delivery.window
@@ -306,7 +306,7 @@ def test_a_record_that_timed_out_before_is_held_against_no_task_twice() -> None:
 
 
 @pytest.mark.guarantee("FC-4")
-def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> None:
+def test_a_busy_task_is_probed_alternately_with_failed_and_new_records() -> None:
     flow = _flow(1)
     now, bad = 1.0, []
     for _ in range(3):  # three that fail, each after a pause
@@ -333,7 +333,7 @@ def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> No
 
 
 @pytest.mark.guarantee("FC-3")
-def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
+def test_only_a_failure_since_the_last_ack_is_revoked() -> None:
     task = task_window(initial_size=4)
     task.note_failure(task.open_delivery("a", 1, 0), 0)
     streak = task.streak
@@ -352,7 +352,7 @@ def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_what_stands_still_is_not_cleared_by_a_record() -> None:
+def test_a_stall_is_not_revoked_by_a_bad_record() -> None:
     task = task_window(initial_size=4)
     task.note_failure(task.open_delivery("a", 1, 0), 0)
     streak = task.streak
@@ -362,7 +362,7 @@ def test_what_stands_still_is_not_cleared_by_a_record() -> None:
 
 
 @pytest.mark.guarantee("FC-3", "FC-4")
-def test_a_failure_that_says_nothing_new_makes_no_pause_longer() -> None:
+def test_a_repeated_failure_of_a_record_does_not_extend_the_pause() -> None:
     task = task_window(initial_size=4)
     task.note_repeated_failure(task.open_delivery("a", 1, 0), 0)
     assert (task.state, task.size, task.in_flight) == ("NORMAL", 4, 0)

@@ -19,11 +19,11 @@ def controller(*, stall_secs: float = float("inf")) -> FlowController:
     return flow
 
 
-def test_with_nothing_to_send_it_never_looks_again() -> None:
+def test_without_records_the_controller_does_not_wake() -> None:
     assert controller().next_wake(1.0) is None
 
 
-def test_a_pack_that_waits_to_be_filled_goes_when_its_oldest_record_is_old_enough() -> None:
+def test_an_incomplete_pack_is_sent_when_its_oldest_record_is_old_enough() -> None:
     flow = controller()
     flow.offer_record("p2", "at once, to an idle task", 1.0)
     assert flow.next_delivery(1.0) is not None
@@ -35,7 +35,7 @@ def test_a_pack_that_waits_to_be_filled_goes_when_its_oldest_record_is_old_enoug
 
 
 @pytest.mark.guarantee("FC-4")
-def test_a_busy_task_is_looked_at_when_its_pause_is_over() -> None:
+def test_the_controller_wakes_when_the_pause_of_a_busy_task_ends() -> None:
     flow = controller()
     flow.offer_record("p2", "it dies of something", 1.0)
     for _ in range(2):
@@ -48,7 +48,7 @@ def test_a_busy_task_is_looked_at_when_its_pause_is_over() -> None:
 
 
 @pytest.mark.guarantee("FC-4")
-def test_where_all_tasks_pause_and_nothing_waits_the_source_is_asked_again_when_the_pause_is_over() -> None:
+def test_the_source_is_read_again_when_the_pause_of_all_tasks_ends() -> None:
     flow = FlowController(FlowSettings(max_retries=0), [TASK])
     for number in range(3):
         flow.offer_record(number, number, 1.0)
@@ -64,7 +64,7 @@ def test_where_all_tasks_pause_and_nothing_waits_the_source_is_asked_again_when_
 
 
 @pytest.mark.guarantee("FC-3")
-def test_what_failed_twice_is_looked_at_when_its_own_pause_is_over() -> None:
+def test_the_controller_wakes_when_the_pause_of_a_twice_failed_record_ends() -> None:
     flow = controller()
     flow.offer_record("p2", "poison", 1.0)
     now = 1.0
@@ -79,7 +79,7 @@ def test_what_failed_twice_is_looked_at_when_its_own_pause_is_over() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_task_that_acks_nothing_is_looked_at_when_it_counts_as_standing_still() -> None:
+def test_the_controller_wakes_when_a_task_counts_as_stalled() -> None:
     flow = controller(stall_secs=8.0)
     flow.records_wanted(1.0)
     flow.offer_record("p2", "hangs", 1.0)

@@ -63,7 +63,7 @@ class OneListAsync(OneList):
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("producer", [OneList, OneListAsync])
-def test_a_position_that_the_producer_goes_on_changing_is_kept_as_it_was_yielded(producer: type[OneList], tmp_path: Path) -> None:
+def test_a_position_that_the_producer_changes_later_is_stored_as_it_was_yielded(producer: type[OneList], tmp_path: Path) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path}/flow.db")
     for _ in range(2):
         finished = run_flow(producer, lambda: Poisoned([]), config=config, until=2.0)
@@ -93,7 +93,7 @@ class SaysExhaustedAsync(FlowProducer):
 
 @pytest.mark.guarantee("FC-1", "FC-6")
 @pytest.mark.parametrize("producer", [SaysExhausted, SaysExhaustedAsync])
-def test_a_producer_that_raises_spout_exhausted_has_ended_and_what_it_yielded_before_is_done(producer: type[FlowProducer]) -> None:
+def test_a_producer_that_raises_spout_exhausted_has_ended_and_its_records_are_processed(producer: type[FlowProducer]) -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(producer, lambda: Work(done))
     assert (finished.state, finished.errors) == ("complete", ())
@@ -118,7 +118,7 @@ class UnmeasuredAsync(AsyncNumbers):
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("producer", [Unmeasured, UnmeasuredAsync])
-def test_no_position_passes_a_record_whose_size_cannot_be_told(producer: type[Numbers]) -> None:
+def test_no_position_passes_a_record_of_unknown_size(producer: type[Numbers]) -> None:
     done: list[tuple[int, int]] = []
     config = Config(on_error="fail")
     finished = run_flow(lambda: producer(1000), lambda: Work(done, lambda task, record: 0.0001), config=config, until=2.0)
@@ -153,7 +153,7 @@ class LargeAsync(Large):
 
 @pytest.mark.guarantee("FC-1")
 @pytest.mark.parametrize("producer", [Large, LargeAsync])
-def test_no_more_is_read_ahead_than_the_bytes_of_a_pack(producer: type[Large]) -> None:
+def test_reading_ahead_is_bounded_by_the_bytes_of_a_pack(producer: type[Large]) -> None:
     class Notes(FlowControlBolt):
         def process(self, record: int) -> None:
             ahead.append(len(read) - record)
@@ -166,7 +166,7 @@ def test_no_more_is_read_ahead_than_the_bytes_of_a_pack(producer: type[Large]) -
     assert max(ahead) < 32, "a fast task takes a thousand records, and these would be a thousand megabytes"
 
 
-def test_an_async_producer_that_has_nothing_and_never_waits_holds_nothing_up() -> None:
+def test_an_idle_async_producer_that_never_waits_does_not_block_the_run() -> None:
     class Polls(FlowProducer):
         async def records(self, after: Any) -> Any:
             yield 1, 1
@@ -183,7 +183,7 @@ def test_an_async_producer_that_has_nothing_and_never_waits_holds_nothing_up() -
 
 
 @pytest.mark.parametrize("found", [None, 5, "async generator"])
-def test_records_that_returns_nothing_to_iterate_over_says_so(found: Any) -> None:
+def test_records_that_returns_no_iterable_is_a_clear_error(found: Any) -> None:
     class Wrong(FlowProducer):
         def records(self, after: Any) -> Any:
             return AsyncNumbers(1).records(after) if found == "async generator" else found
@@ -193,7 +193,7 @@ def test_records_that_returns_nothing_to_iterate_over_says_so(found: Any) -> Non
 
 
 @pytest.mark.guarantee("FC-6")
-def test_give_up_that_is_async_is_refused_since_nobody_would_wait_for_it() -> None:
+def test_an_async_give_up_is_refused() -> None:
     class Keeps(Numbers):
         async def give_up(self, position: Any, record: Any, failure: Failure) -> None:  # type: ignore[override]
             await asyncio.sleep(1)
@@ -225,7 +225,7 @@ class ClosedAsync(Numbers):
 
 
 @pytest.mark.parametrize("producer", [Closed, ClosedAsync])
-def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed(producer: type[Numbers]) -> None:
+def test_a_generator_is_closed_with_its_spout(producer: type[Numbers]) -> None:
     said: list[Any] = []
 
     async def stops(run: Run) -> None:
@@ -238,7 +238,7 @@ def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed
 
 
 @pytest.mark.guarantee("FC-1")
-def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
+def test_a_pack_that_reached_its_bytes_is_sent_at_once() -> None:
     controller = FlowController(FlowSettings(pack_bytes=1000), [1])
     for now in (0.0, 1.0):
         controller.offer_record("before", "x", now)
@@ -257,7 +257,7 @@ def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
 
 
 @pytest.mark.guarantee("FC-7")
-def test_what_an_async_producer_is_ahead_of_the_tasks_is_shown_and_bounded() -> None:
+def test_records_read_ahead_from_an_async_producer_are_shown_and_bounded() -> None:
     class Ahead(FlowProducer):
         async def records(self, after: Any) -> Any:
             for number in range(1, 100_000):
@@ -272,7 +272,7 @@ def test_what_an_async_producer_is_ahead_of_the_tasks_is_shown_and_bounded() -> 
 
 
 @pytest.mark.guarantee("FC-1")
-async def test_a_generator_that_takes_its_time_leaves_turns_to_the_rest_of_the_run() -> None:
+async def test_a_slow_generator_leaves_turns_to_the_rest_of_the_run() -> None:
     class Slow(FlowProducer):
         def records(self, after: Any) -> Iterator[tuple[int, int]]:
             for number in range(1, 41):
@@ -317,7 +317,7 @@ def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
 
 
 @pytest.mark.guarantee("FC-1")
-def test_what_a_slow_generator_has_not_yielded_yet_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_records_of_a_slow_generator_are_requested_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.flow.record_reader.PULL_SECS", -1.0)  # each pull ends after its first record
     done: list[tuple[int, int]] = []
     settings = FlowSettings(pack_ms=100, pack_age_ms=1000)

@@ -15,7 +15,7 @@ from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 
 @pytest.mark.guarantee("FC-3", "FC-6")
-def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is_tried_again() -> None:
+def test_a_pack_that_was_called_back_and_then_fails_elsewhere_is_tried_again() -> None:
     """The first tuple waits for ever at the task that hangs, and the controller must not wait for it."""
 
     class Hangs(Work):
@@ -47,7 +47,7 @@ def _sent(controller: FlowController, count: int, now: float) -> Any:
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("done_before", [0, 1, 3])
-def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_from_has_done_it(done_before: int) -> None:
+def test_a_split_pack_is_done_when_the_task_that_it_was_called_back_from_acks_it(done_before: int) -> None:
     controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2], stall_secs=10)
     for _ in range(2):
         first = _sent(controller, 1, 0.0)
@@ -73,7 +73,7 @@ def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_fro
 
 
 @pytest.mark.guarantee("FC-6")
-def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() -> None:
+def test_records_in_a_pack_with_a_deadly_one_are_not_given_up() -> None:
     class Poisoned(Work):
         on_error = "restart"
 
@@ -99,7 +99,7 @@ def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() ->
 
 
 @pytest.mark.guarantee("FC-3")
-def test_the_death_of_an_acker_makes_no_task_busy() -> None:
+def test_the_death_of_an_acker_does_not_make_a_task_busy() -> None:
     states: set[str] = set()
 
     async def kills(run: Run) -> None:
@@ -123,7 +123,7 @@ def _failed(controller: FlowController, delivery: Any, reason: FailureReason, no
 
 
 @pytest.mark.guarantee("FC-3")
-def test_what_failed_goes_to_another_task_than_the_one_that_had_it() -> None:
+def test_a_failed_record_is_resent_to_another_task() -> None:
     """A resend goes elsewhere even if its task is well, and the failure came from downstream."""
     controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2])
     tasks = []
@@ -139,7 +139,7 @@ def test_what_failed_goes_to_another_task_than_the_one_that_had_it() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_record_that_fails_again_and_again_is_tried_after_pauses_that_double_up_to_5_s() -> None:
+def test_a_record_that_always_fails_is_tried_after_pauses_that_double_up_to_5_s() -> None:
     controller = FlowController(FlowSettings(), [1])
     delivery, now, pauses = _sent(controller, 1, 0.0), 0.0, []
     for _ in range(12):
@@ -153,7 +153,7 @@ def test_a_record_that_fails_again_and_again_is_tried_after_pauses_that_double_u
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_given_up() -> None:
+def test_a_pack_that_always_times_out_is_split_before_its_records_are_given_up() -> None:
     controller = FlowController(FlowSettings(initial_window=1, max_window=1, max_retries=1), [1])
     controller.note_tree_ack(_sent(controller, 1, 0.0), 0.001)
     delivery: Any = _sent(controller, 3, 1.0)
@@ -170,7 +170,7 @@ def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_g
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
+def test_a_stall_is_noticed_as_soon_as_possible() -> None:
     """A check shortly before the limit makes the next check due after it. The alarm is set for that check."""
     controller = FlowController(FlowSettings(), [1], stall_secs=8)
     _sent(controller, 1, 0.0)
@@ -217,7 +217,7 @@ def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrenc
 
 
 @pytest.mark.guarantee("FC-3")
-def test_where_timeouts_are_off_a_task_that_takes_long_is_waited_for() -> None:
+def test_without_timeouts_a_slow_task_is_waited_for() -> None:
     done: list[tuple[int, int]] = []
     config = Config(enable_message_timeouts=False, message_timeout_secs=5)
     finished = run_flow(lambda: Numbers(100), lambda: Work(done, lambda task, record: 60 if record == 1 else 0.001), config=config)

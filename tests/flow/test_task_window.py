@@ -17,7 +17,7 @@ def ack(task: TaskWindow, delivery: PackDelivery, secs: float) -> None:
 
 
 @pytest.mark.guarantee("FC-2", "FC-3")
-def test_a_window_of_acks_within_the_threshold_adds_one_place() -> None:
+def test_a_window_of_acks_within_the_threshold_adds_one_slot() -> None:
     task = task_window()
     sizes = []
     for turn in range(9):
@@ -32,7 +32,7 @@ def test_a_window_of_acks_within_the_threshold_adds_one_place() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_over_the_threshold_it_is_slow_and_loses_a_place_down_to_one() -> None:
+def test_above_the_threshold_the_task_is_slow_and_loses_slots_down_to_one() -> None:
     task = task_window(initial_size=3)
     for size in (2, 1, 1):
         ack(task, task.open_delivery("pack", 1, 0), 0.2)
@@ -43,7 +43,7 @@ def test_over_the_threshold_it_is_slow_and_loses_a_place_down_to_one() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_fail_makes_it_busy_at_once_and_the_second_pauses_it_longer_each_time() -> None:
+def test_a_failure_makes_the_task_busy_and_further_ones_pause_it_longer_each_time() -> None:
     task = task_window(initial_size=3)
     pauses = []
     for turn in range(10):
@@ -72,7 +72,7 @@ def test_the_window_stays_within_its_bounds() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_without_a_threshold_of_its_own_it_is_the_time_of_two_packs() -> None:
+def test_the_default_threshold_is_the_time_of_two_packs() -> None:
     task = task_window(threshold_secs=0)
     assert task.threshold_secs == pytest.approx(0.010), "twice what a pack aims at, while that is more"
     ack(task, task.open_delivery("pack", 1, 0), 1.0)
@@ -81,7 +81,7 @@ def test_without_a_threshold_of_its_own_it_is_the_time_of_two_packs() -> None:
 
 
 @pytest.mark.guarantee("FC-3", "FC-5")
-def test_service_time_is_without_the_queue() -> None:
+def test_the_service_time_excludes_the_queue() -> None:
     task = task_window()
     first, second = task.open_delivery("a", 10, 0.0), task.open_delivery("b", 10, 0.0)
     assert task.expected_wait(0.0) == 0, "nothing is known yet"
@@ -96,7 +96,7 @@ def test_service_time_is_without_the_queue() -> None:
 
 
 @pytest.mark.guarantee("FC-5")
-def test_what_it_works_on_at_once_is_no_queue() -> None:
+def test_packs_that_a_concurrent_task_processes_are_not_its_queue() -> None:
     task = task_window(concurrency=2)
     ack(task, task.open_delivery("a", 1, 0), 0.1)
     task.open_delivery("b", 1, 1)
@@ -106,7 +106,7 @@ def test_what_it_works_on_at_once_is_no_queue() -> None:
 
 
 @pytest.mark.guarantee("FC-5")
-def test_the_least_wait_is_chosen_then_the_faster_then_the_next_in_turn() -> None:
+def test_the_shortest_wait_is_chosen_then_the_faster_task_then_the_next_in_turn() -> None:
     slow, fast, other = (task_window(task_id) for task_id in (1, 2, 3))
     chooser = TaskChooser([slow, fast, other])
     ack(slow, slow.open_delivery("a", 1, 0), 0.09)
@@ -125,7 +125,7 @@ def test_the_least_wait_is_chosen_then_the_faster_then_the_next_in_turn() -> Non
 
 
 @pytest.mark.guarantee("FC-4", "FC-5")
-def test_a_busy_task_gets_something_only_where_no_other_has_room() -> None:
+def test_a_busy_task_gets_a_pack_only_if_no_other_has_room() -> None:
     busy, full = task_window(1), task_window(2)
     chooser = TaskChooser([busy, full])
     for _ in range(2):
@@ -139,7 +139,7 @@ def test_a_busy_task_gets_something_only_where_no_other_has_room() -> None:
 
 
 @pytest.mark.guarantee("FC-5")
-def test_round_robin_goes_over_the_tasks_with_room() -> None:
+def test_round_robin_chooses_among_tasks_with_room() -> None:
     windows = [task_window(task_id) for task_id in (1, 2, 3)]
     chooser = TaskChooser(windows, by_turns=True)
     chosen = []
@@ -151,7 +151,7 @@ def test_round_robin_goes_over_the_tasks_with_room() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_what_is_called_back_is_no_longer_there() -> None:
+def test_a_pack_that_was_called_back_no_longer_counts_at_its_task() -> None:
     task = task_window(initial_size=3)
     first, second = task.open_delivery("a", 1, 0), task.open_delivery("b", 1, 0)
     assert task.call_back(first, 5)
@@ -162,7 +162,7 @@ def test_what_is_called_back_is_no_longer_there() -> None:
     assert not task.release(second, 6)
 
 
-def test_a_pack_has_as_many_records_as_the_task_does_in_the_time() -> None:
+def test_a_pack_has_as_many_records_as_the_task_processes_in_the_time() -> None:
     task = task_window()
     assert task.records_in(0.005) == 1, "before anything is known"
     ack(task, task.open_delivery("a", 100, 0), 0.01)
@@ -171,7 +171,7 @@ def test_a_pack_has_as_many_records_as_the_task_does_in_the_time() -> None:
     assert task.records_in(0.005) == 1, "a probe"
 
 
-def test_a_clock_that_stands_still_divides_by_nothing() -> None:
+def test_a_clock_that_does_not_move_causes_no_division_by_zero() -> None:
     task = task_window()
     ack(task, task.open_delivery("a", 1, 0), 0.0)
     assert task.records_in(0.005) > 1000

@@ -73,7 +73,7 @@ def found_by_deleting(path: Path) -> Found:
 
 @pytest.mark.guarantee("CP-11")
 @pytest.mark.parametrize("seed", range(FILES))
-def test_a_damaged_file_gives_what_was_written_or_an_error(
+def test_a_damaged_file_gives_the_written_values_or_an_error(
     seed: int, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = printed(whole, capsys)
@@ -176,7 +176,7 @@ def without_checksums(path: Path) -> None:
 
 
 @pytest.mark.guarantee("CP-11")
-def test_what_an_older_version_wrote_is_read_and_gets_checksums_as_it_changes(whole: Path, tmp_path: Path) -> None:
+def test_rows_of_an_older_version_are_read_and_get_checksums_when_changed(whole: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     shutil.copy(whole, tmp_path / "state.db")
     state = asyncio.run(read_with_tools(url, "counts"))
@@ -206,7 +206,7 @@ def test_what_an_older_version_wrote_is_read_and_gets_checksums_as_it_changes(wh
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("command", [*COMMANDS, "delete"])
-def test_a_damaged_row_of_an_older_version_is_an_error_in_words(
+def test_a_damaged_row_of_an_older_version_is_a_clear_error(
     command: str, statement: str, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing tells that it is damaged, but that it cannot be read."""
@@ -241,7 +241,7 @@ builder.set_bolt("count", count, parallelism=2).fields_grouping("numbers", "numb
 
 @pytest.mark.guarantee("CP-11")
 @pytest.mark.parametrize("column", ["key", "value"])
-def test_a_run_on_a_damaged_row_ends_and_says_which(column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_a_damaged_row_ends_with_an_error_that_names_it(column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A damaged key is one that nobody asks for: the run must not begin to count it anew."""
     (tmp_path / "numbers.py").write_text(TOPOLOGY)
     command = ["run", f"{tmp_path}/numbers.py", "-c", f"state_provider=sqlite:///{tmp_path}/state.db"]

@@ -26,7 +26,7 @@ async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_rec
     assert dict(state.items()) == {txid: txid for txid in range(200)}
 
 
-async def test_runs_that_die_before_a_fold_is_done_do_not_add_up_to_more_than_the_record_counts(store: AnySlowStore) -> None:
+async def test_deltas_of_runs_that_die_before_a_fold_stay_within_the_record(store: AnySlowStore) -> None:
     from engine.checkpoint.machine import MOST_COUNTED
 
     async def never(rows: Any, upto_txid: int) -> None:
@@ -62,7 +62,7 @@ async def still_moves(state: LayeredState[Any, Any]) -> bool:
     return state.committed_txid > before
 
 
-async def test_a_fold_that_fails_is_told_and_done_again(store: AnySlowStore) -> None:
+async def test_a_failed_fold_is_reported_and_repeated(store: AnySlowStore) -> None:
     state = state_on(store)
     for txid in range(layered.FOLD_TXIDS):
         state.put(txid, txid)
@@ -80,7 +80,7 @@ async def test_a_fold_that_fails_is_told_and_done_again(store: AnySlowStore) -> 
     assert len(store.rows) == layered.FOLD_TXIDS + 1
 
 
-async def test_a_store_that_never_folds_holds_commits_back(store: AnySlowStore) -> None:
+async def test_commits_wait_for_a_store_that_does_not_fold(store: AnySlowStore) -> None:
     state = state_on(store)
 
     async def away(rows: Any, upto_txid: int) -> None:

@@ -50,7 +50,7 @@ def test_numbers_are_equal_exactly_when_their_stored_forms_are(first: Any, secon
 
 
 @given(moment=moments, offset=offsets)
-def test_one_moment_in_two_offsets_is_one_key(moment: datetime, offset: timezone) -> None:
+def test_the_same_moment_in_two_time_zones_is_the_same_key(moment: datetime, offset: timezone) -> None:
     if moment.tzinfo is not None:
         assert stored(moment) == stored(moment.astimezone(offset))
     assert stored(moment) == stored(moment.replace(fold=1))
@@ -90,7 +90,7 @@ class Word(str):
     ("key", "plain"),
     [(Point(1, "a"), (1, "a")), (Level.LOW, 1), (Colour.RED, "red"), (Word("a"), "a"), ((Level.LOW, Point(1, 2)), (1, (1, 2)))],
 )
-def test_a_key_of_a_derived_type_is_the_plain_one(key: Any, plain: Any) -> None:
+def test_a_key_of_a_derived_type_equals_the_plain_key(key: Any, plain: Any) -> None:
     assert stored(key) == stored(plain)
     assert type(canonical(key)) is type(plain)
 
@@ -105,7 +105,7 @@ def test_a_decimal_of_many_digits_is_not_rounded() -> None:
     assert stored(Decimal("0." + "1" * 60 + "000")) == stored(one)
 
 
-def test_an_hour_that_a_zone_has_twice_is_one_key() -> None:
+def test_the_repeated_hour_of_a_time_zone_is_one_key() -> None:
     first = datetime(2020, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     assert first == first.replace(fold=1)
     assert stored(first) == stored(first.replace(fold=1)) == stored(first.astimezone(UTC))
@@ -138,7 +138,7 @@ NO_KEYS = [*NOT_A_NUMBER, *OF_NO_KIND, *OUT_OF_RANGE]
 
 
 @pytest.mark.parametrize("key", NO_KEYS, ids=range(len(NO_KEYS)))
-def test_what_is_no_key_is_refused(key: Any) -> None:
+def test_an_invalid_key_is_refused(key: Any) -> None:
     with pytest.raises(TypeError, match="cannot be a key"):
         canonical(key)
 
@@ -148,5 +148,5 @@ def test_the_deepest_key_can_be_stored() -> None:
     assert MessagePack().decode(stored(key)) == key
 
 
-def test_a_uuid_is_its_own_form() -> None:
+def test_a_uuid_has_its_own_stored_form() -> None:
     assert canonical(UUID(int=3)) == UUID(int=3)

@@ -74,7 +74,7 @@ async def commit_for_ever(url: str) -> None:
 
 
 @pytest.mark.guarantee("CP-7")
-def test_what_is_committed_survives_kill_9(tmp_path: Path) -> None:
+def test_committed_state_survives_kill_9(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     command = [
         sys.executable,

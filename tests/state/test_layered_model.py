@@ -261,7 +261,7 @@ class ResidentAgainstDict(StateAgainstDict):
 @pytest.mark.guarantee("CP-6", "CP-7")
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("machine", [StateAgainstDict, ResidentAgainstDict])
-def test_a_long_life(machine: type[StateAgainstDict], seed: int) -> None:
+def test_random_operations_agree_with_a_dict(machine: type[StateAgainstDict], seed: int) -> None:
     """The same rules by weight, which come to deeper states than Hypothesis does; it shrinks what it finds."""
     chance = random.Random(seed)
     life = machine()

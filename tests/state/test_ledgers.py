@@ -19,7 +19,7 @@ class LedgerOf(ValueLedger):
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_who_claimed_last_alone_writes() -> None:
+async def test_only_the_last_claimant_may_write() -> None:
     stored: list[bytes | None] = [None]
     first, second = LedgerOf(stored), LedgerOf(stored)
     assert await first.claim() == 1
@@ -32,7 +32,7 @@ async def test_who_claimed_last_alone_writes() -> None:
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_who_finds_the_store_emptied_since_its_claim_writes_nothing() -> None:
+async def test_a_claimant_whose_store_was_emptied_cannot_write() -> None:
     stored: list[bytes | None] = [None]
     ledger = LedgerOf(stored)
     await ledger.claim()

@@ -66,29 +66,29 @@ def database(path: Path, *statements: str) -> None:
 # Files without state of the engine
 
 
-async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     error = await refusal(tmp_path / "gone" / "state.db")
     assert "the folder" in error.message
     assert not (tmp_path / "gone").exists()
 
 
-async def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
+async def test_a_path_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
     assert "is not a file" in (await refusal(tmp_path / "state.db")).message
 
 
-async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+async def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert "the folder" in (await refusal(tmp_path / "file" / "state.db")).message
 
 
-async def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_a_lock_file_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 240)
     assert "the lock" in (await refusal(path)).message
 
 
 @pytest.mark.parametrize("size", [100, 5000])
-async def test_a_file_that_is_no_database(tmp_path: Path, size: int) -> None:
+async def test_a_file_that_is_not_a_database_is_an_error(tmp_path: Path, size: int) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"not a database " * size)
     error = await refusal(path)
@@ -97,7 +97,7 @@ async def test_a_file_that_is_no_database(tmp_path: Path, size: int) -> None:
     assert path.read_bytes() == b"not a database " * size
 
 
-async def test_a_database_of_somebody_else(tmp_path: Path) -> None:
+async def test_a_foreign_database_is_an_error(tmp_path: Path) -> None:
     for number, statements in enumerate(
         (["CREATE TABLE theirs (x)"], ["PRAGMA application_id = 77", "CREATE TABLE theirs (x)"], ["PRAGMA user_version = 3"])
     ):
@@ -108,7 +108,7 @@ async def test_a_database_of_somebody_else(tmp_path: Path) -> None:
         assert path.read_bytes() == before
 
 
-async def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     await filled(path)
     database(path, f"PRAGMA user_version = {FORMAT + 1}")
@@ -118,7 +118,7 @@ async def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-async def test_an_empty_file_is_ours_to_fill(tmp_path: Path) -> None:
+async def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.touch()
     await filled(path)
@@ -127,7 +127,7 @@ async def test_an_empty_file_is_ours_to_fill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [0.05, 0.3, 0.7, 0.98])
-async def test_a_truncated_file_is_told(tmp_path: Path, left: float) -> None:
+async def test_a_truncated_file_is_an_error(tmp_path: Path, left: float) -> None:
     path = tmp_path / "state.db"
     await filled(path)
     with path.open("r+b") as file:
@@ -147,7 +147,7 @@ async def test_a_truncated_file_is_told(tmp_path: Path, left: float) -> None:
         await use()
 
 
-async def test_a_damaged_page_is_told(tmp_path: Path) -> None:
+async def test_a_damaged_page_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     await filled(path)
     provider = await opened(path)
@@ -165,7 +165,7 @@ async def test_a_damaged_page_is_told(tmp_path: Path) -> None:
         await provider.close()
 
 
-async def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
+async def test_a_read_only_file_is_an_error(tmp_path: Path) -> None:
     """The tests may run as root, whom no right stops: SQLite's own switch does."""
     path = tmp_path / "state.db"
     await filled(path)
@@ -186,7 +186,7 @@ async def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_a_full_disk_loses_nothing_and_passes(tmp_path: Path) -> None:
+async def test_a_full_disk_loses_nothing_and_the_run_recovers(tmp_path: Path) -> None:
     provider = await opened(tmp_path / "state.db")
     state = await state_in(provider)
     state.put("kept", 1)
@@ -229,7 +229,7 @@ async def test_a_disk_that_is_full_at_a_fold_loses_nothing(tmp_path: Path) -> No
     await provider.close()
 
 
-async def test_another_process_that_writes_long_is_waited_for_then_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_write_of_another_process_is_waited_for_then_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.state.sqlite.file.WRITER_BUSY_SECS", 0.05)
     provider = await opened(tmp_path / "state.db")
     state = await state_in(provider)
@@ -284,7 +284,7 @@ async def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: P
     await provider.close()
 
 
-async def test_one_process_is_refused_twice_the_same(tmp_path: Path) -> None:
+async def test_a_second_opening_in_the_same_process_is_refused(tmp_path: Path) -> None:
     first = await opened(tmp_path / "state.db")
     assert "runs already" in (await refusal(tmp_path / "state.db")).message
     await first.close()
@@ -292,7 +292,7 @@ async def test_one_process_is_refused_twice_the_same(tmp_path: Path) -> None:
     await (await opened(tmp_path / "state.db")).close()
 
 
-async def test_a_link_to_the_file_is_the_file(tmp_path: Path) -> None:
+async def test_a_link_is_locked_like_its_file(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     os.symlink(tmp_path / "state.db", tmp_path / "linked" / "other.db")
     os.symlink(tmp_path, tmp_path / "linked" / "folder")
@@ -303,7 +303,7 @@ async def test_a_link_to_the_file_is_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("statements", range(4))
-async def test_a_file_that_another_process_fills_meanwhile_is_ours(tmp_path: Path, statements: int) -> None:
+async def test_a_file_that_another_process_initialises_meanwhile_is_accepted(tmp_path: Path, statements: int) -> None:
     path = tmp_path / "state.db"
     other = SqliteFile(path)
 
@@ -322,7 +322,7 @@ async def test_a_file_that_another_process_fills_meanwhile_is_ours(tmp_path: Pat
     await other.close()
 
 
-async def test_topologies_that_make_one_file_at_the_same_time(tmp_path: Path) -> None:
+async def test_two_topologies_may_create_the_file_at_the_same_time(tmp_path: Path) -> None:
     providers = await asyncio.gather(*(opened(tmp_path / "state.db", f"topology {number}") for number in range(6)))
     for number, provider in enumerate(providers):
         await provider.ledger("one").claim()
@@ -333,7 +333,7 @@ async def test_topologies_that_make_one_file_at_the_same_time(tmp_path: Path) ->
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> None:
+async def test_a_ledger_that_another_process_claimed_is_fenced(tmp_path: Path) -> None:
     provider = await opened(tmp_path / "state.db")
     first, second = (SqliteLedger(provider._file, provider._topology, "one") for _ in range(2))
     await first.claim()
@@ -345,7 +345,7 @@ async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> No
     await provider.close()
 
 
-async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_waits_for_a_running_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a write whose task was cancelled, when the provider is closed, then the write ends first."""
     provider = await opened(tmp_path / "state.db")
     state = await state_in(provider)

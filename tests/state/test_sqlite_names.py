@@ -28,7 +28,7 @@ except StateError as error:
 """
 
 
-def test_a_file_without_the_right_to_write_is_left_alone() -> None:
+def test_a_read_only_file_is_refused_and_not_changed() -> None:
     """Run in a process without root's permissions. The file was opened before, so it is in WAL mode."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to others
     try:
@@ -47,7 +47,7 @@ def test_a_file_without_the_right_to_write_is_left_alone() -> None:
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_a_file_under_two_names_is_refused_while_another_process_has_it_and_after(tmp_path: Path) -> None:
+async def test_a_file_with_two_names_is_refused_during_and_after_its_use_by_another_process(tmp_path: Path) -> None:
     """SQLite finds its log by the name: by the other name what was committed last would not be there."""
     path, link = tmp_path / "state.db", tmp_path / "other.db"
     await filled(path)

@@ -48,7 +48,7 @@ async def opened(url: str) -> StateProvider:
     return provider
 
 
-async def test_who_stands_by_opens_when_the_first_has_closed(url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_standby_opens_when_the_first_process_has_closed(url: str, caplog: pytest.LogCaptureFixture) -> None:
     first, second = await opened(url), provider_of(url)
     waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     while "Waiting until" not in caplog.text:  # noqa: ASYNC110 - a log rings no bell
@@ -63,7 +63,7 @@ async def test_who_stands_by_opens_when_the_first_has_closed(url: str, caplog: p
     await (await opened(url)).close()
 
 
-async def test_nobody_is_waited_for_where_nobody_runs_it(url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_standby_opens_at_once_if_no_process_runs_the_topology(url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     provider = provider_of(url)
     await open_provider(provider, "one", standby=True)
@@ -71,7 +71,7 @@ async def test_nobody_is_waited_for_where_nobody_runs_it(url: str, caplog: pytes
     assert not caplog.records
 
 
-async def test_who_gives_up_waiting_holds_nothing(url: str) -> None:
+async def test_a_cancelled_standby_holds_no_lock(url: str) -> None:
     first, second = await opened(url), provider_of(url)
     waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     await asyncio.sleep(0)
