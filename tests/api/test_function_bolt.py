@@ -99,13 +99,13 @@ class Kinds:
         (lambda: None, CallKind.PLAIN),
     ],
 )
-def test_kinds_of_functions(function, kind) -> None:
+def test_call_kind_knows_all_kinds_of_functions(function, kind) -> None:
     assert call_kind(function) is kind
     assert kind.is_async == (kind in (CallKind.COROUTINE, CallKind.ASYNC_GENERATOR))
 
 
 @pytest.mark.guarantee("ACK-11")
-def test_fail_tuple_is_quiet_unless_it_is_to_be_reported() -> None:
+def test_fail_tuple_is_not_reported_by_default() -> None:
     assert not FailTuple("no such user").report
     assert FailTuple("no such user", report=True).report
     assert str(FailTuple("no such user")) == "no such user"

@@ -55,7 +55,7 @@ def test_a_full_target_stops_the_burst_until_it_has_drained_to_half() -> None:
     assert bolt.executed == 6
 
 
-def test_what_execute_returns_or_raises_ends_the_burst_and_its_input_is_known() -> None:
+def test_a_result_or_an_exception_of_execute_ends_the_burst_and_names_its_input() -> None:
     def execute(tup: Tuple) -> object:
         if tup[0] == "raise":
             raise ValueError("no")
@@ -74,7 +74,7 @@ def test_what_execute_returns_or_raises_ends_the_burst_and_its_input_is_known() 
     assert bolt.run_burst(256) == BoltOutcome.EMPTY
 
 
-def test_the_longest_call_is_noted_where_it_was_too_long() -> None:
+def test_the_longest_call_is_recorded_if_it_was_too_long() -> None:
     stage, _, bolt = fed(*"abcd", slow_call_secs=0.5)
 
     def execute(tup: Tuple) -> None:
@@ -103,7 +103,7 @@ def test_a_bolt_with_more_than_a_burst_waiting_is_behind() -> None:
 
 
 @pytest.mark.guarantee("ACK-11")
-def test_a_basic_bolt_anchors_what_it_yields_or_returns_and_acks() -> None:
+def test_a_basic_bolt_anchors_its_results_and_acks() -> None:
     def execute(tup: Tuple) -> object:
         def two() -> Iterator[tuple[str]]:
             yield (tup[0] + "1",)
@@ -129,7 +129,7 @@ def test_a_basic_bolt_anchors_what_it_yields_or_returns_and_acks() -> None:
 
 
 @pytest.mark.guarantee("ACK-11")
-def test_what_a_basic_bolt_has_settled_itself_is_not_acked_again() -> None:
+def test_an_input_that_a_basic_bolt_settled_itself_is_not_acked_again() -> None:
     stage, _, bolt = fed("a")
     bolt.bind(lambda tup: bolt.fail(tup), basic=True)
     bolt.run_burst(256)
@@ -140,7 +140,7 @@ def test_what_a_basic_bolt_has_settled_itself_is_not_acked_again() -> None:
 # One by one
 
 
-def test_a_call_that_is_awaited_takes_one_tuple_and_its_time_is_counted() -> None:
+def test_an_awaited_call_takes_one_tuple_and_its_time_is_counted() -> None:
     stage, _, bolt = fed("a", "b", basic=True)
     tup = taken(bolt)
     assert (tup.values, bolt.executed, bolt.taken_tuples()) == (("a",), 1, [tup])
@@ -158,7 +158,7 @@ def test_a_call_that_is_awaited_takes_one_tuple_and_its_time_is_counted() -> Non
 
 
 @pytest.mark.guarantee("ACK-3")
-def test_an_ack_tells_the_edge_and_what_was_anchored_to_it() -> None:
+def test_an_ack_carries_the_edge_and_its_children() -> None:
     stage, _, bolt = fed("a")
     last = stage.bolt()
     wire(bolt, to(last))
@@ -188,7 +188,7 @@ def test_a_second_settle_is_ignored_and_counted(first: str, second: str) -> None
 
 
 @pytest.mark.guarantee("ACK-4")
-def test_a_fail_tells_every_root_and_why() -> None:
+def test_a_fail_is_sent_for_every_root_with_the_reason() -> None:
     stage, _, bolt = fed("a", "b")
     last = stage.bolt()
     wire(bolt, to(last))
@@ -203,7 +203,7 @@ def test_a_fail_tells_every_root_and_why() -> None:
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_a_reset_tells_every_root_of_what_is_taken() -> None:
+def test_a_reset_is_sent_for_every_root_of_a_taken_tuple() -> None:
     stage, _, bolt = fed("a")
     tup = taken(bolt)
     bolt.reset_timeout(tup)
@@ -225,7 +225,7 @@ def test_the_tuple_of_another_task_is_refused() -> None:
 
 
 @pytest.mark.guarantee("ACK-15")
-def test_what_a_burst_forgets_fails_at_its_end() -> None:
+def test_tuples_that_a_burst_forgets_fail_at_its_end() -> None:
     stage, spout, bolt = fed("a", "b")
     bolt.run_burst(256)
     assert (bolt.forgotten_tuples, bolt.failed) == (2, 2)
@@ -235,7 +235,7 @@ def test_what_a_burst_forgets_fails_at_its_end() -> None:
 
 
 @pytest.mark.guarantee("ACK-15")
-def test_what_another_thread_forgets_is_only_queued_and_rings() -> None:
+def test_a_tuple_that_another_thread_forgets_is_queued_and_wakes_the_loop() -> None:
     rung: list[int] = []
     stage, _, bolt = fed("a", "b", on_forgotten=lambda: rung.append(1))
     held = [taken(bolt), taken(bolt)]
@@ -248,7 +248,7 @@ def test_what_another_thread_forgets_is_only_queued_and_rings() -> None:
 
 
 @pytest.mark.guarantee("ACK-15")
-def test_what_is_forgotten_while_closing_or_belongs_to_no_tree_is_left_alone() -> None:
+def test_tuples_forgotten_while_closing_or_without_a_tree_are_ignored() -> None:
     stage, _, bolt = fed("a")
     tup = taken(bolt)
     bolt.closing = True
@@ -261,7 +261,7 @@ def test_what_is_forgotten_while_closing_or_belongs_to_no_tree_is_left_alone() -
 
 
 @pytest.mark.guarantee("ACK-15")
-def test_a_dead_instances_tuples_fail_at_once_oldest_first_though_somebody_holds_them() -> None:
+def test_tuples_of_a_dead_instance_fail_at_once_oldest_first_even_if_still_referenced() -> None:
     stage, spout, bolt = fed("a", "b", "c")
     held = [taken(bolt), taken(bolt)]
     assert bolt.fail_taken("died") == 2

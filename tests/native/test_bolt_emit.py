@@ -52,7 +52,7 @@ def test_a_wrong_emit_sends_nothing(kind: str, emit: Callable[[Any, Tuple], None
     assert stage.ackers[0].acked == 1
 
 
-def test_a_bolt_without_streams_says_so() -> None:
+def test_an_emit_of_a_bolt_without_streams_is_a_clear_error() -> None:
     _, _, bolt = fed("a")
     bolt.wire({})
     with pytest.raises(Misused, match="unknown_stream"):
@@ -75,7 +75,7 @@ def test_an_anchor_is_an_unsettled_input_of_this_task() -> None:
 
 
 @pytest.mark.guarantee("GRP-2")
-def test_a_key_without_a_hash_is_named() -> None:
+def test_the_error_for_a_key_without_a_hash_names_it() -> None:
     stage, _, bolt = fed("a")
     last = stage.bolt()
     wire(bolt, to(last, choice=Choice.BY_FIELDS, positions=[1, 0], names=["count", "word"]), fields=("word", "count"))
@@ -86,7 +86,7 @@ def test_a_key_without_a_hash_is_named() -> None:
 
 
 @pytest.mark.guarantee("GRP-1")
-def test_a_choosers_own_error_is_not_taken_for_a_wrong_target() -> None:
+def test_an_exception_of_a_chooser_is_raised_unchanged() -> None:
     stage, _, bolt = fed("a")
     last = stage.bolt()
     routes = {"known": [last.task_id], "wrong": [99], "none": None, "nested": [[last.task_id]]}
@@ -130,7 +130,7 @@ def test_another_thread_is_refused() -> None:
     assert not tup.is_settled
 
 
-def test_a_retired_emitter_settles_nothing_and_its_emits_are_errors() -> None:
+def test_a_retired_emitter_cannot_settle_or_emit() -> None:
     stage, _, bolt = fed("a")
     wire(bolt, to(stage.bolt()))
     tup = taken(bolt)

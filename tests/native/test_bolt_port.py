@@ -13,7 +13,7 @@ from tests.native.stage import Stage, fed, taken, to, told, wire
 
 @pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-def test_what_waits_is_refreshed_in_slices(limit: int) -> None:
+def test_waiting_tuples_are_refreshed_in_slices(limit: int) -> None:
     stage, _, bolt = fed(*"abcde")
     roots = [root for _, root, _, _ in stage.rings[0].waiting()]
     position, slices = 0, 0
@@ -25,7 +25,7 @@ def test_what_waits_is_refreshed_in_slices(limit: int) -> None:
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_a_walk_goes_on_where_the_mailbox_stands_when_it_was_drained_meanwhile() -> None:
+def test_a_refresh_continues_correctly_after_the_mailbox_was_drained() -> None:
     stage, spout, bolt = fed(*"abcde")
     position = bolt.refresh_waiting(0, 2)
     for _ in range(3):
@@ -112,7 +112,7 @@ def test_tuples_sent_are_counted_per_target_since_the_mark() -> None:
     assert bolt.count_sent(False) == {}
 
 
-def test_a_trace_hears_of_every_delivery_and_settle_of_a_tracked_tuple() -> None:
+def test_a_trace_records_every_delivery_and_settle_of_a_tracked_tuple() -> None:
     stage, spout, bolt = fed()
     last = stage.bolt()
     wire(bolt, to(last))
@@ -132,7 +132,7 @@ def test_a_trace_hears_of_every_delivery_and_settle_of_a_tracked_tuple() -> None
     assert len(heard) == 5
 
 
-def test_an_ack_is_reported_to_the_spout_that_asked_and_a_fail_is_the_verdicts() -> None:
+def test_an_ack_is_reported_to_a_spout_that_asked_and_a_fail_is_not() -> None:
     stage, spout, bolt = fed()
     settled: list[tuple[object, int, float]] = []
     spout.core.listen(lambda message_id, task, secs: settled.append((message_id, task, round(secs, 6))))
@@ -157,7 +157,7 @@ def test_an_acker_is_reached_through_a_ring() -> None:
 
 @pytest.mark.guarantee("ACK-7")
 @pytest.mark.parametrize("ackers", [2, 5])
-def test_a_root_is_kept_by_the_acker_of_its_remainder(ackers: int) -> None:
+def test_the_remainder_of_a_root_selects_its_acker(ackers: int) -> None:
     stage = Stage(ackers=ackers)
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))

@@ -82,7 +82,7 @@ TestHoldsAgainstAModel = pytest.mark.guarantee("GRP-4")(HoldsAgainstAModel.TestC
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_what_is_put_aside_is_refreshed() -> None:
+def test_held_tuples_are_refreshed() -> None:
     stage, first, second, bolt = two_sources()
     bolt.hold(1)
     first.emit(("held",), 1)
@@ -96,7 +96,7 @@ def test_what_is_put_aside_is_refreshed() -> None:
     assert told(stage) == [(Signal.RESET, held)] * 2
 
 
-def test_what_is_put_aside_stands_outside_the_bound() -> None:
+def test_held_tuples_do_not_count_for_the_bound_of_the_mailbox() -> None:
     stage = Stage()
     spout, bolt = stage.spout(), stage.bolt(capacity=4)
     wire(spout.core, to(bolt))
@@ -129,7 +129,7 @@ def hear(stage: Stage, spout: SpoutLog) -> tuple[list[object], list[tuple[object
     return sorted(spout.acked), spout.failed
 
 
-def test_deferred_acks_go_out_when_they_are_prepared_and_released() -> None:
+def test_deferred_acks_are_sent_after_prepare_and_release() -> None:
     stage, spout, bolt = deferring("a", "b")
     assert hear(stage, spout) == ([], [])
     assert (bolt.acked, len(bolt.deferred_acks), bolt.deferred_acks.prepare()) == (2, 2, 2)
@@ -155,7 +155,7 @@ def test_acks_that_are_prepared_twice_add_up_in_order() -> None:
     assert hear(stage, spout) == (["a"], [("b", "rolled back"), ("c", "rolled back")])
 
 
-def test_deferred_acks_may_fail_and_the_prepared_ones_wait() -> None:
+def test_deferred_acks_may_be_failed_while_prepared_ones_wait() -> None:
     stage, spout, bolt = deferring("a")
     bolt.deferred_acks.prepare()
     spout.emit(("b",), "b")
@@ -167,7 +167,7 @@ def test_deferred_acks_may_fail_and_the_prepared_ones_wait() -> None:
     assert len(bolt.deferred_acks) == 0
 
 
-def test_a_deferred_ack_of_a_tuple_in_several_trees_keeps_each() -> None:
+def test_a_deferred_ack_keeps_all_trees_of_its_tuple() -> None:
     stage, spout, bolt = fed("a", "b")
     last = stage.bolt()
     wire(bolt, to(last))
@@ -183,7 +183,7 @@ def test_a_deferred_ack_of_a_tuple_in_several_trees_keeps_each() -> None:
     assert hear(stage, spout)[0] == ["a", "b"]
 
 
-def test_a_fail_is_not_deferred_and_acks_are_plain_again_when_it_ends() -> None:
+def test_fails_are_not_deferred_and_later_acks_are_sent_at_once() -> None:
     stage, spout, bolt = fed("a", "b")
     bolt.defer_settles(True)
     bolt.fail(taken(bolt))
@@ -194,7 +194,7 @@ def test_a_fail_is_not_deferred_and_acks_are_plain_again_when_it_ends() -> None:
 
 @pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_kept_acks_are_refreshed_in_slices(limit: int) -> None:
+def test_deferred_acks_are_refreshed_in_slices(limit: int) -> None:
     stage, spout, bolt = deferring("a", "b", "c")
     bolt.deferred_acks.prepare()
     for word in ("d", "e"):
@@ -207,7 +207,7 @@ def test_kept_acks_are_refreshed_in_slices(limit: int) -> None:
     assert told(stage) == [(Signal.RESET, root) for root in roots]
 
 
-def test_kept_acks_belong_to_a_task() -> None:
+def test_deferred_acks_belong_to_one_task() -> None:
     kept = DeferredAcks([], 1)
     assert (len(kept), kept.prepare(), kept.release_prepared(5), kept.refresh(0, 5)) == (0, 0, 0, -1)
     with pytest.raises(TypeError):

@@ -39,7 +39,7 @@ def polling(count: int, **options: int) -> tuple[Stage, SpoutLog, BoltCore, Sour
 # How a burst ends
 
 
-def test_it_polls_until_nothing_is_new_or_the_turn_is_over() -> None:
+def test_a_turn_polls_until_nothing_is_new_or_the_turn_is_over() -> None:
     _, spout, bolt, emits = polling(5)
     assert spout.core.run_burst(3) == SpoutOutcome.POLL_AGAIN
     assert (emits.polls, spout.core.emitted, bolt.waiting) == (3, 3, 3)
@@ -62,7 +62,7 @@ def test_the_number_of_open_trees_is_tested_before_each_poll() -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_a_full_mailbox_holds_the_spout_up_and_verdicts_still_come() -> None:
+def test_a_full_mailbox_stops_polls_but_not_verdicts() -> None:
     stage, spout, _, emits = polling(9)
     bolt = stage.bolt(capacity=3)
     wire(spout.core, to(bolt))
@@ -90,7 +90,7 @@ def test_a_turn_lasts_5_ms() -> None:
     assert 3 <= spout.core.executed <= 5
 
 
-def test_it_gives_way_to_bolts_that_are_behind_but_not_for_ever() -> None:
+def test_a_spout_yields_to_bolts_that_are_behind_but_not_for_ever() -> None:
     stage, spout, _, emits = polling(99)
     busy = stage.bolt()
     wire(spout.core, to(busy))
@@ -105,7 +105,7 @@ def test_it_gives_way_to_bolts_that_are_behind_but_not_for_ever() -> None:
 
 
 @pytest.mark.guarantee("ACK-10")
-def test_what_a_method_returns_is_handed_over_and_nothing_else_is_called_meanwhile() -> None:
+def test_an_awaitable_of_a_method_is_returned_and_no_other_method_is_called_meanwhile() -> None:
     stage, spout, bolt, _ = polling(0)
     calls: list[str] = []
 
@@ -130,7 +130,7 @@ def test_what_a_method_returns_is_handed_over_and_nothing_else_is_called_meanwhi
     assert calls == ["next_tuple"] * 2
 
 
-def test_a_poll_that_was_awaited_and_emitted_nothing_was_in_vain() -> None:
+def test_an_awaited_poll_without_an_emit_counts_as_idle() -> None:
     _, spout, _, _ = polling(0)
     spout.core.bind(lambda: "awaitable", None, lambda message_id, failure: None)
     assert spout.core.run_burst(256) == SpoutOutcome.AWAITABLE
@@ -162,7 +162,7 @@ def test_init_carries_the_xor_of_the_edges_to_every_subscriber() -> None:
 
 
 @pytest.mark.guarantee("ACK-4")
-def test_one_verdict_per_tree_however_often_it_comes() -> None:
+def test_a_repeated_verdict_is_ignored() -> None:
     _, spout, _, _ = polling(2)
     spout.core.run_burst(256)
     roots = spout.core.open_trees.roots()
@@ -177,7 +177,7 @@ def test_one_verdict_per_tree_however_often_it_comes() -> None:
     assert (spout.core.acked, spout.core.failed, spout.core.pending) == (0, 2, 0)
 
 
-def test_complete_latency_is_from_the_emit_to_the_ack_and_leaves_failures_out() -> None:
+def test_complete_latency_is_from_emit_to_ack_and_excludes_failures() -> None:
     stage, spout, bolt, _ = polling(0)
     spout.emit(("x",), "id")
     stage.secs += 1.5
@@ -192,7 +192,7 @@ def test_complete_latency_is_from_the_emit_to_the_ack_and_leaves_failures_out() 
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_the_death_of_an_acker_fails_its_trees_alone() -> None:
+def test_the_death_of_an_acker_fails_only_its_trees() -> None:
     stage = Stage(ackers=3)
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))
@@ -207,7 +207,7 @@ def test_the_death_of_an_acker_fails_its_trees_alone() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_a_dead_instances_trees_are_forgotten_here_and_at_the_ackers() -> None:
+def test_trees_of_a_dead_instance_are_forgotten_here_and_at_the_ackers() -> None:
     stage, spout, bolt, _ = polling(3)
     spout.core.run_burst(256)
     bolt.ack(taken(bolt))
@@ -224,7 +224,7 @@ def test_a_dead_instances_trees_are_forgotten_here_and_at_the_ackers() -> None:
     assert (heard, spout.acked, spout.failed) == ([], [], [])
 
 
-def test_a_spout_lets_go_of_message_ids_by_a_verdict_or_at_its_end() -> None:
+def test_message_ids_are_released_by_a_verdict_or_at_the_end() -> None:
     class Id:
         pass
 
@@ -250,7 +250,7 @@ def test_a_spout_lets_go_of_message_ids_by_a_verdict_or_at_its_end() -> None:
     assert watched[0]() is None
 
 
-def test_a_spout_gives_the_memory_of_its_closed_trees_back() -> None:
+def test_the_memory_of_closed_trees_is_freed() -> None:
     _, spout, _, _ = polling(0)
     least = spout.core.open_trees.nbytes
     for number in range(100_000):
@@ -268,7 +268,7 @@ def test_a_spout_gives_the_memory_of_its_closed_trees_back() -> None:
 
 
 @pytest.mark.guarantee("ACK-6")
-def test_without_ackers_an_ack_follows_the_poll_and_never_comes_inside_emit() -> None:
+def test_without_ackers_ack_is_called_after_the_poll_and_not_inside_emit() -> None:
     stage = Stage(ackers=0)
     events: list[str] = []
 
@@ -311,7 +311,7 @@ def test_an_emit_that_raises_opens_no_tree_and_is_not_acked(ackers: int) -> None
     assert (spout.acked, spout.core.pending, spout.core.has_acks_to_flush, bolt.waiting) == ([], 0, False, 0)
 
 
-def test_acks_behind_one_that_raises_or_is_awaited_still_come() -> None:
+def test_acks_after_one_that_raises_or_is_awaited_are_still_called() -> None:
     stage = Stage(ackers=0)
     spout = stage.spout()
     wire(spout.core, to(stage.bolt()))
@@ -336,7 +336,7 @@ def test_acks_behind_one_that_raises_or_is_awaited_still_come() -> None:
 # Emit
 
 
-def test_direct_and_control_tuples_are_trees_too() -> None:
+def test_direct_and_control_tuples_are_tracked_too() -> None:
     stage = Stage()
     spout, first, second = stage.spout(), stage.bolt(), stage.bolt()
     wire(spout.core, to(first, second, choice=Choice.DIRECT), direct=True)

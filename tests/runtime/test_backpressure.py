@@ -61,7 +61,7 @@ def waiting(run: Run, component: str) -> int:
 
 @pytest.mark.guarantee("BP-1")
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
-def test_a_mailbox_is_passed_by_at_most_what_one_call_emits(at_once: int) -> None:
+def test_a_mailbox_exceeds_its_bound_by_the_emits_of_one_call_at_most(at_once: int) -> None:
     flood, gate = Flood(at_once), Gate()
 
     async def main() -> None:
@@ -74,7 +74,7 @@ def test_a_mailbox_is_passed_by_at_most_what_one_call_emits(at_once: int) -> Non
 
 
 @pytest.mark.guarantee("BP-1")
-def test_each_of_several_senders_may_pass_it_by_one_call() -> None:
+def test_each_of_several_senders_may_exceed_the_bound_by_one_call() -> None:
     gate = Gate()
     builder = TopologyBuilder("many")
     builder.set_spout("flood", lambda: Flood(50), parallelism=6)
@@ -89,7 +89,7 @@ def test_each_of_several_senders_may_pass_it_by_one_call() -> None:
 
 
 @pytest.mark.guarantee("BP-1", "BP-2")
-def test_pressure_goes_up_the_chain() -> None:
+def test_backpressure_propagates_up_the_chain() -> None:
     """Given bolts in a row, when the last one stops, then the others and the spout stop with full mailboxes."""
     flood, gate = Flood(), Gate()
 
@@ -118,7 +118,7 @@ def test_pressure_goes_up_the_chain() -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_a_stopped_sender_goes_on_when_half_is_left_and_not_before() -> None:
+def test_a_stopped_sender_continues_only_when_half_of_the_mailbox_is_left() -> None:
     flood, gate = Flood(), Gate()
 
     async def main() -> None:
@@ -138,7 +138,7 @@ def test_a_stopped_sender_goes_on_when_half_is_left_and_not_before() -> None:
 
 @pytest.mark.guarantee("BP-2")
 @pytest.mark.parametrize("kind", ["spout", "bolt", "async bolt", "concurrent bolt"])
-def test_a_stopped_task_burns_no_cpu(kind: str) -> None:
+def test_a_stopped_task_uses_no_cpu(kind: str) -> None:
     """While everything is stopped, only the clock of trees wakes the loop."""
     gate = Gate()
 
@@ -179,7 +179,7 @@ def test_a_stopped_task_burns_no_cpu(kind: str) -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_verdicts_still_come_to_a_stopped_spout() -> None:
+def test_a_stopped_spout_still_gets_verdicts() -> None:
     """Given a spout that a full mailbox stops, when trees on another path are settled, then it gets their verdicts."""
     gate, sink = Gate(), Capture()
 
@@ -239,7 +239,7 @@ def test_ready_waits_while_the_task_is_stopped() -> None:
 
 @pytest.mark.guarantee("BP-3")
 @pytest.mark.parametrize("kind", ["spout is fast", "pending is bounded"])
-def test_a_bolt_a_thousand_times_slower_than_its_spout(kind: str) -> None:
+def test_a_bolt_a_thousand_times_slower_than_its_spout_gets_every_tuple(kind: str) -> None:
     """The test runs a minute of virtual time, twice T. Mailbox and memory stay bounded, and no tuple is lost or times out."""
     flood = Flood()
     sizes: list[tuple[int, int]] = []
@@ -288,7 +288,7 @@ def test_a_tree_that_waits_for_an_hour_in_a_mailbox_does_not_time_out() -> None:
 
 
 @pytest.mark.guarantee("BP-3")
-def test_in_storms_way_of_counting_they_do_time_out() -> None:
+def test_with_timeout_from_emit_waiting_trees_time_out() -> None:
     spout, gate = AtOnce(40), Gate()
 
     async def main() -> None:
@@ -301,7 +301,7 @@ def test_in_storms_way_of_counting_they_do_time_out() -> None:
 
 @pytest.mark.guarantee("BP-1", "BP-2")
 @pytest.mark.parametrize("seed", range(4))
-def test_a_diamond_of_tiny_mailboxes_loses_nothing(seed: int) -> None:
+def test_a_diamond_with_tiny_mailboxes_loses_no_tuple(seed: int) -> None:
     class Slow(Bolt):
         output_fields = Fields("number")
 
@@ -329,7 +329,7 @@ def test_a_diamond_of_tiny_mailboxes_loses_nothing(seed: int) -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_the_death_of_a_full_task_lets_its_senders_go_on_with_the_next_instance() -> None:
+def test_after_the_death_of_a_full_task_its_senders_continue_with_the_next_instance() -> None:
     made: list[Keeper] = []
 
     class DiesLater(Keeper):

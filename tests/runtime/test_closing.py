@@ -11,7 +11,7 @@ from engine.testing import ACKER, Feeder, LeftoverTaskWarning, run_topology
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_while_a_spout_takes_its_time_to_close_no_bolt_takes_another_tuple() -> None:
+def test_while_a_spout_is_slow_to_close_no_bolt_takes_another_tuple() -> None:
     executed: list[float] = []
 
     class Endless(Spout):
@@ -45,7 +45,7 @@ def test_while_a_spout_takes_its_time_to_close_no_bolt_takes_another_tuple() -> 
 
 @pytest.mark.guarantee("RUN-5")
 @pytest.mark.parametrize("at_secs", [0.55 + 0.5 * step for step in range(12)])
-def test_a_run_that_closes_before_its_last_checkpoint_begins_no_other(at_secs: float) -> None:
+def test_a_run_that_closes_before_its_last_checkpoint_begins_no_other_one(at_secs: float) -> None:
     class Keep(StatefulBasicBolt):
         def execute(self, tup: Tuple) -> None:
             self.state.put(tup["word"], 1)

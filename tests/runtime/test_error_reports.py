@@ -27,7 +27,7 @@ def reports_of(topology: Topology, **settings: Any) -> list[ErrorReport]:
     return reports
 
 
-def test_a_report_names_component_task_input_traceback_and_what_happens_next() -> None:
+def test_a_report_has_component_task_input_traceback_and_the_consequence() -> None:
     with LogLines() as log:
         reports = reports_of(chain(lambda: Numbers(6), poisoned("fail")))
     (report,) = reports
@@ -43,7 +43,7 @@ def test_a_report_names_component_task_input_traceback_and_what_happens_next() -
 KINDS = [type(f"Error{letter}", (ValueError,), {}) for letter in "ABCDEFGH"]
 
 
-def test_reports_are_limited_to_5_different_ones_in_10_s_for_each_task() -> None:
+def test_reports_are_limited_to_5_different_errors_in_10_s_per_task() -> None:
     class Fails(Sink):
         on_error = "fail"
 
@@ -67,7 +67,7 @@ def test_reports_are_limited_to_5_different_ones_in_10_s_for_each_task() -> None
 
 
 @pytest.mark.guarantee("SV-5")
-def test_a_burst_of_equal_errors_is_its_first_one_and_a_line_with_the_number_of_the_others() -> None:
+def test_equal_errors_are_reported_once_and_then_counted() -> None:
     class Refused(Sink):
         def execute(self, tup: Tuple) -> None:
             raise ConnectionError(f"500 for order {tup[0]}")
@@ -83,7 +83,7 @@ def test_a_burst_of_equal_errors_is_its_first_one_and_a_line_with_the_number_of_
 
 
 @pytest.mark.guarantee("SV-5")
-def test_a_burst_that_goes_on_is_told_every_10_s() -> None:
+def test_continuing_equal_errors_are_counted_every_10_s() -> None:
     class Refused(Sink):
         def execute(self, tup: Tuple) -> None:
             raise ConnectionError(f"at {loop().time():g}")
@@ -102,7 +102,7 @@ def test_a_burst_that_goes_on_is_told_every_10_s() -> None:
 
 
 @pytest.mark.guarantee("SV-5")
-def test_a_refusal_is_no_error_and_failures_are_counted_by_reason() -> None:
+def test_a_refusal_is_not_an_error_and_failures_are_counted_by_reason() -> None:
     class Picky(BasicBolt):
         def execute(self, tup: Tuple) -> None:
             if tup[0] % 3 == 0:
@@ -149,7 +149,7 @@ class UnprintableError(Unprintable, Exception):
     pass
 
 
-def test_what_cannot_be_printed_ends_no_executor() -> None:
+def test_an_error_without_a_printable_text_does_not_end_the_executor() -> None:
     class Source(Numbers):
         def next_tuple(self) -> None:
             if not self.waiting:
@@ -170,7 +170,7 @@ def test_what_cannot_be_printed_ends_no_executor() -> None:
     assert "cannot be shown" in (reports[0].tuple_text or "")
 
 
-def test_a_timeout_of_what_cannot_be_printed_is_told_all_the_same() -> None:
+def test_a_timeout_of_an_unprintable_tuple_is_reported() -> None:
     class Source(Numbers):
         def next_tuple(self) -> None:
             if not self.waiting:
@@ -221,7 +221,7 @@ def test_an_error_that_is_its_own_cause_is_reported() -> None:
     assert reports[0].text == "ValueError: first"
 
 
-def test_a_component_may_report_and_go_on() -> None:
+def test_a_component_may_report_an_error_and_continue() -> None:
     class Reports(Sink):
         def execute(self, tup: Tuple) -> None:
             self.collector.report_error(ValueError("odd"))

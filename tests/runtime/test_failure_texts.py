@@ -46,7 +46,7 @@ def run_with(bolt: BoltFactory, config: Config | None = None) -> tuple[Feeder, F
 
 
 @pytest.mark.guarantee("ACK-15", "ACK-16")
-def test_a_timeout_says_who_owes_the_ack_and_since_when() -> None:
+def test_a_timeout_names_the_task_that_owes_the_ack_and_the_time() -> None:
     words, finished = run_with(Hoards)
     ((_, failure),) = words.failed
     assert (failure.reason, failure.component_id, failure.task_id) == ("timeout", "work", 2)
@@ -55,7 +55,7 @@ def test_a_timeout_says_who_owes_the_ack_and_since_when() -> None:
     assert 30 <= age <= finished.secs + 0.1
 
 
-def test_a_traced_timeout_tells_the_way_in_order() -> None:
+def test_a_traced_timeout_lists_the_path_in_order() -> None:
     words, _ = run_with(Hoards, Config(trace_sample_rate=1.0))
     ((_, failure),) = words.failed
     assert failure.error is not None
@@ -63,20 +63,20 @@ def test_a_traced_timeout_tells_the_way_in_order() -> None:
 
 
 @pytest.mark.guarantee("ACK-15")
-def test_a_forgotten_ack_is_warned_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forgotten_ack_logs_a_warning_at_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run_with(Forgets)
     assert [record.message for record in caplog.records if "bolt 'work' dropped a tuple without ack or fail" in record.message]
 
 
 @pytest.mark.guarantee("ACK-5")
-def test_a_second_settle_is_warned_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_settle_logs_a_warning_at_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run_with(SettlesTwice)
     assert [record.message for record in caplog.records if "bolt 'work' settled a tuple twice" in record.message]
 
 
-def test_a_report_shows_the_users_frames_only() -> None:
+def test_a_report_shows_only_frames_of_user_code() -> None:
     _, finished = run_with(TooFewValues)
     (report,) = finished.errors
     assert 'self.collector.emit((tup["word"],))' in report.traceback

@@ -49,7 +49,7 @@ class WideForgets(AsyncForgets):
 
 
 @pytest.mark.parametrize("form", [Forgets, AsyncForgets, WideForgets])
-def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_named_once(form: type[Bolt]) -> None:
+def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_logged_once(form: type[Bolt]) -> None:
     spout = Timed(10)
     with LogLines() as log:
         run = play_run(chain(lambda: spout, form))
@@ -61,7 +61,7 @@ def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_named_once(form: type[B
     assert run.snapshot().components["bolt1"].forgotten == 5
 
 
-def test_it_is_named_once_for_each_task() -> None:
+def test_each_forgetful_task_is_logged_once() -> None:
     builder = TopologyBuilder("two")
     builder.set_spout("source", lambda: Numbers(20))
     builder.set_bolt("forgets", Forgets, parallelism=2).all_grouping("source")
@@ -71,7 +71,7 @@ def test_it_is_named_once_for_each_task() -> None:
     assert len(warnings) == 2
 
 
-def test_under_wait_it_fails_by_its_timeout() -> None:
+def test_with_wait_a_forgotten_tuple_fails_by_its_timeout() -> None:
     spout = Timed(4)
     with LogLines() as log:
         play_run(chain(lambda: spout, Forgets), Config(forgotten_ack="wait"))
@@ -81,7 +81,7 @@ def test_under_wait_it_fails_by_its_timeout() -> None:
     assert len(log.having("its trees wait for their timeout")) == 1
 
 
-def test_one_that_is_kept_and_dropped_later_fails_then() -> None:
+def test_a_tuple_that_is_dropped_later_fails_then() -> None:
     spout, keeper = Timed(3), Keeper()
 
     async def main() -> None:
@@ -99,7 +99,7 @@ def test_one_that_is_kept_and_dropped_later_fails_then() -> None:
     play(main)
 
 
-def test_one_that_goes_with_a_reference_cycle_fails_when_the_cycle_does() -> None:
+def test_a_tuple_in_a_reference_cycle_fails_when_the_cycle_is_collected() -> None:
     class Cycles(Bolt):
         def execute(self, tup: Tuple) -> None:
             holder: dict[str, Any] = {"tup": tup}
@@ -122,7 +122,7 @@ def test_one_that_goes_with_a_reference_cycle_fails_when_the_cycle_does() -> Non
 
 
 @pytest.mark.parametrize("real", [False, True])
-def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) -> None:
+def test_a_tuple_that_is_dropped_on_another_thread_fails_on_the_loops_thread(real: bool) -> None:
     """The deallocation only queues the tuple. The verdict comes on the loop's thread."""
     threads: list[int] = []
 
@@ -148,7 +148,7 @@ def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) ->
     assert set(threads) == {threading.get_ident()}
 
 
-def test_what_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
+def test_a_tuple_that_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
     """A wake lets another thread run. The loop must find the tuple then, since no other wake follows."""
     bolts: list[BoltCore] = []
     stage, _, bolt = fed("a", "b", on_forgotten=lambda: bolts[0].flush_forgotten())
@@ -160,7 +160,7 @@ def test_what_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() 
         assert told(stage)[-1] == (Signal.FAIL, root)
 
 
-def test_what_is_dropped_while_the_run_closes_is_not_told_of() -> None:
+def test_a_tuple_that_is_dropped_while_the_run_closes_is_not_logged() -> None:
     class Forgetful(Keeper):
         def cleanup(self) -> None:
             self.kept.clear()
@@ -192,7 +192,7 @@ def test_a_tuple_may_outlive_its_run() -> None:
     gc.collect()
 
 
-def test_a_dead_instances_whole_list_fails_whoever_holds_the_tuples() -> None:
+def test_all_tuples_of_a_dead_instance_fail_even_if_still_referenced() -> None:
     held: list[Tuple] = []
 
     class Dies(Bolt):
@@ -209,7 +209,7 @@ def test_a_dead_instances_whole_list_fails_whoever_holds_the_tuples() -> None:
     assert reasons == {0: "task_died", 1: "task_died", 2: "task_died", 3: "task_died", 4: "error"}
 
 
-def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
+def test_settles_and_anchors_with_tuples_of_a_dead_instance_are_ignored() -> None:
     held: list[Tuple] = []
 
     class Dies(Bolt):
@@ -238,7 +238,7 @@ def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
     assert not log.having("twice")
 
 
-def test_a_report_keeps_no_frame_and_so_no_tuple_alive() -> None:
+def test_a_report_keeps_no_tuple_alive() -> None:
     """Given a bolt that raises, when only a local variable holds a tuple, then the call frees it."""
 
     class Raises(Bolt):
@@ -297,7 +297,7 @@ def test_an_untracked_tuple_may_be_forgotten() -> None:
     assert not log.having("let go")
 
 
-def test_a_forgotten_tuple_of_several_trees_is_one_failed_tuple() -> None:
+def test_a_forgotten_tuple_of_several_trees_counts_as_one_failed_tuple() -> None:
     class Join(Bolt):
         output_fields = Fields("number")
 

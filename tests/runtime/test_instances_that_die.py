@@ -43,7 +43,7 @@ def dying(base: type[Dying] = Dying) -> type[Dying]:
 
 
 @pytest.mark.guarantee("SV-3")
-def test_an_instance_that_dies_again_and_again_is_replaced_after_pauses_that_double() -> None:
+def test_an_instance_that_dies_repeatedly_is_replaced_after_pauses_that_double() -> None:
     """Every death without work in between counts. The pauses are 0, 1, 2, 4, 8, 16 and 30 s."""
 
     class Asks(engine.Spout):
@@ -65,7 +65,7 @@ def test_an_instance_that_dies_again_and_again_is_replaced_after_pauses_that_dou
 
 
 @pytest.mark.guarantee("SV-3")
-def test_during_a_pause_inputs_fail_with_the_reason_task_died_and_the_text_of_the_error() -> None:
+def test_during_a_pause_inputs_fail_with_task_died_and_the_text_of_the_error() -> None:
     """Given a bolt that died twice, when inputs come during the pause, then they fail at once."""
     emitted_at: dict[int, float] = {}
     failed_at: dict[int, float] = {}
@@ -140,7 +140,7 @@ def test_deaths_never_end_a_run(victim: str) -> None:
 
 
 @pytest.mark.guarantee("SV-3")
-def test_a_spout_that_waits_for_its_next_instance_keeps_the_run_from_being_complete() -> None:
+def test_a_run_does_not_complete_while_a_spout_waits_for_its_next_instance() -> None:
     """Given an exhausted spout with open trees, when it dies, then the run waits for its replacement, which reads again."""
     made: list[Any] = []
 
@@ -199,7 +199,7 @@ def test_a_first_prepare_or_open_that_keeps_raising_ends_the_run(method: str) ->
 
 @pytest.mark.guarantee("SV-3")
 @pytest.mark.parametrize("method", ["prepare", "open"])
-def test_a_later_prepare_or_open_that_raises_is_tried_again_after_pauses_until_it_heals(method: str) -> None:
+def test_a_later_prepare_or_open_that_raises_is_retried_after_pauses_until_it_succeeds(method: str) -> None:
     """The source is away from 1 s to 100 s. The run does not end, and processes everything afterwards."""
     tries: list[float] = []
     made: list[str] = []
@@ -248,7 +248,7 @@ def test_a_later_prepare_or_open_that_raises_is_tried_again_after_pauses_until_i
 
 
 @pytest.mark.guarantee("SV-3")
-def test_during_a_pause_a_stateless_task_sends_barriers_on() -> None:
+def test_during_a_pause_a_stateless_task_forwards_barriers() -> None:
     """Given a stateless bolt that is down for half a minute, then checkpoints of the bolt behind it continue."""
     committed: list[int] = []
 
@@ -335,7 +335,7 @@ def test_a_stop_during_a_pause_ends_at_once() -> None:
 
 
 @pytest.mark.guarantee("SV-3")
-def test_a_drain_during_a_pause_of_a_bolt_ends_with_what_it_fails() -> None:
+def test_a_drain_during_a_pause_of_a_bolt_ends_when_its_inputs_fail() -> None:
     class Fails(Dying):
         async def prepare(self) -> None:  # type: ignore[override]
             self.made.append(self)
@@ -364,7 +364,7 @@ def test_a_drain_during_a_pause_of_a_bolt_ends_with_what_it_fails() -> None:
 @pytest.mark.guarantee("SV-3", "ACK-12")
 @pytest.mark.parametrize("on_error", ["fail", "restart", "stop"])
 @pytest.mark.parametrize("error", [ValueError("bad"), engine.FatalError("worse")])
-def test_which_exceptions_end_a_run(on_error: Any, error: Exception) -> None:
+def test_only_some_exceptions_end_a_run(on_error: Any, error: Exception) -> None:
     class Raises(Bolt):
         def execute(self, tup: Tuple) -> None:
             raise error

@@ -21,7 +21,7 @@ class CountsSent(BoltPortUser, Bolt):
         self.port.settle_control(tup)
 
 
-def test_what_was_sent_to_each_task_since_a_mark_is_counted_without_control_tuples() -> None:
+def test_tuples_sent_to_each_task_since_a_mark_are_counted_without_control_tuples() -> None:
     bolt = CountsSent()
 
     class Stepwise(Numbers):
@@ -97,7 +97,7 @@ class TakesSecs(Bolt):
         (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
 
 
-def test_a_receiving_tasks_own_settle_is_reported_with_its_time_without_what_is_downstream() -> None:
+def test_the_settle_of_a_receiving_task_is_reported_with_its_own_time_only() -> None:
     spout = Listens(3)
     play_run(chain(lambda: spout, TakesSecs, TakesSecs))
     assert spout.settles == [(0, 2, 1.0), (1, 2, 3.0)], "no fail: that is the verdict's; nothing of the second bolt"
@@ -118,7 +118,7 @@ def test_each_receiving_task_is_reported() -> None:
     assert {(number, task) for number in range(2) for task in (2, 3)} <= reported
 
 
-def test_the_report_comes_before_a_deferral() -> None:
+def test_a_deferred_settle_is_reported_before_its_deferral() -> None:
     spout, bolt = Listens(3), Defers()
 
     async def main() -> None:
@@ -134,7 +134,7 @@ def test_the_report_comes_before_a_deferral() -> None:
     assert all(secs == 0 for _, _, secs in spout.settles)
 
 
-def test_a_listener_may_be_taken_away() -> None:
+def test_a_listener_may_be_removed() -> None:
     class Once(Listens):
         def open(self) -> None:
             super().open()
@@ -150,7 +150,7 @@ def test_a_listener_may_be_taken_away() -> None:
     assert len(spout.acked) == 10
 
 
-def test_no_report_comes_for_a_tree_that_has_its_verdict() -> None:
+def test_no_report_is_made_for_a_tree_with_a_verdict() -> None:
     class TwoWays(Bolt):
         async def execute(self, tup: Tuple) -> None:
             await asyncio.sleep(5)
@@ -181,7 +181,7 @@ class Asks(BoltPortUser, Bolt):
         self.collector.ack(tup)
 
 
-def test_the_status_of_each_spout() -> None:
+def test_the_status_of_each_spout_is_available() -> None:
     asks = Asks()
     keeper = Capture(settles=False)
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.guarantee("ACK-12")
 
 
 @pytest.mark.parametrize("method", ["next_tuple", "ack", "fail", "async next_tuple"])
-def test_under_restart_a_spout_that_raises_gets_a_fresh_instance(method: str) -> None:
+def test_with_restart_a_spout_that_raises_gets_a_new_instance(method: str) -> None:
     instances: list[Numbers] = []
 
     class Raises(Numbers):
@@ -59,7 +59,7 @@ def test_under_restart_a_spout_that_raises_gets_a_fresh_instance(method: str) ->
 
 
 @pytest.mark.parametrize("method", ["next_tuple", "ack", "fail"])
-def test_by_default_a_spout_that_raises_goes_on(method: str) -> None:
+def test_by_default_a_spout_that_raises_continues(method: str) -> None:
     class Raises(Numbers):
         def next_tuple(self) -> None:
             super().next_tuple()
@@ -87,7 +87,7 @@ def test_by_default_a_spout_that_raises_goes_on(method: str) -> None:
     assert run.snapshot().components["source"].errors >= 1
 
 
-def test_under_restart_a_spout_that_always_raises_ends_the_run() -> None:
+def test_with_restart_a_spout_that_always_raises_ends_the_run() -> None:
     class Raises(Spout):
         output_fields = Fields("number")
 
@@ -101,7 +101,7 @@ def test_under_restart_a_spout_that_always_raises_ends_the_run() -> None:
 
 @pytest.mark.parametrize("ackers", [0, 1])
 @pytest.mark.parametrize("method", ["ack", "async ack", "fail"])
-def test_under_restart_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
+def test_with_restart_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
     """The settle of the current tree does not count as progress of the dead instance."""
 
     class Raises(Spout):

@@ -82,7 +82,7 @@ async def test_a_cancelled_standby_holds_no_lock(url: str) -> None:
     await (await opened(url)).close()
 
 
-async def test_a_run_that_waits_says_so(url: str) -> None:
+async def test_a_standby_that_waits_has_the_state_waiting(url: str) -> None:
     first = await opened(url)
     run = Run(topology(), Config(state_provider=url, standby=True))  # type: ignore[arg-type]
     entering = asyncio.create_task(run.__aenter__())
@@ -94,19 +94,19 @@ async def test_a_run_that_waits_says_so(url: str) -> None:
     assert run.state == "complete"
 
 
-async def test_a_topology_without_state_has_nothing_to_wait_for() -> None:
+async def test_a_standby_without_state_is_refused() -> None:
     with pytest.raises(TopologyError, match=r"standby=True waits for .*, and this topology keeps none"):
         Run(topology(forgets), Config(standby=True))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("provider", [lambda: provider_of("memory://"), lambda: LmdbProvider("nowhere")])
-async def test_a_store_that_cannot_be_waited_for_says_so(provider: object) -> None:
+async def test_a_standby_on_a_provider_that_cannot_wait_is_refused(provider: object) -> None:
     with pytest.raises(StateError) as told:
         await open_provider(provider(), "one", standby=True)  # type: ignore[operator]
     assert told.value.hint
 
 
-def test_a_look_at_a_lock_leaves_it_free(tmp_path: Path) -> None:
+def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
     lock = lock_of(tmp_path / "state.db", "one")
     assert lock is not None
     assert lock.is_taken() is False

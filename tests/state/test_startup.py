@@ -68,7 +68,7 @@ async def taken_up_by_its_task(
 
 @pytest.mark.guarantee("CP-7")
 @pytest.mark.parametrize("codec", ["msgpack", "pickle"])
-async def test_what_counts_is_folded_and_the_rest_never_was(codec: CodecName) -> None:
+async def test_committed_deltas_are_folded_and_others_dropped(codec: CodecName) -> None:
     store, writer = SlowLookupStore(), codec_named(codec)
     await staged(store, 0, 2, writer, a=1, gone=1, back=1)
     await staged(store, 1, 4, writer, a="undone by a rollback", b="undone")
@@ -79,13 +79,13 @@ async def test_what_counts_is_folded_and_the_rest_never_was(codec: CodecName) ->
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_where_nothing_counts_nothing_is_there() -> None:
+async def test_without_a_committed_checkpoint_the_state_is_empty() -> None:
     store = SlowLookupStore()
     await staged(store, 0, 1, codec_named("msgpack"), a=1)
     assert await found(store, -1, set()) == {}
 
 
-async def test_a_store_is_given_each_key_once() -> None:
+async def test_a_store_gets_each_key_once() -> None:
     store, given = SlowLookupStore(), []
     for txid in range(4):
         await staged(store, txid, txid, codec_named("msgpack"), a=txid if txid % 2 else None, b=txid)
@@ -105,7 +105,7 @@ async def test_a_store_is_given_each_key_once() -> None:
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_a_start_that_breaks_off_is_done_again() -> None:
+async def test_an_interrupted_start_is_repeated() -> None:
     for failing_step in range(12):
         store = SlowLookupStore()
         await staged(store, 0, 1, codec_named("msgpack"), a=1, b=1, c=1, d=1)
@@ -127,7 +127,7 @@ async def test_a_start_that_breaks_off_is_done_again() -> None:
 @pytest.mark.parametrize(
     "blob", [b"", b"\xc1", b"\x01", b"\x91\x01", b"\x92\x91\xa1a\x90", b"\x92\x91\x90\x91\x01", b"\x92\x01\x02"], ids=repr
 )
-async def test_a_delta_that_cannot_be_read_is_named(blob: bytes) -> None:
+async def test_the_error_for_an_unreadable_delta_names_it(blob: bytes) -> None:
     store = SlowLookupStore()
     store.staged[1, 5] = (blob,)
     with pytest.raises(StateError, match=r"the delta that 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):

@@ -22,7 +22,7 @@ def fed(count: int) -> Feeder:
     return feeder
 
 
-def test_arrivals_tell_task_and_time() -> None:
+def test_arrivals_have_task_and_time() -> None:
     sink = Capture()
     run_topology(topology(fed(4), sink, tasks=2))
     assert sorted(sink.values) == [(0,), (1,), (2,), (3,)]
@@ -31,7 +31,7 @@ def test_arrivals_tell_task_and_time() -> None:
     assert sink.unsettled == []
 
 
-def test_a_test_settles_by_hand_in_any_order() -> None:
+def test_a_test_may_settle_inputs_in_any_order() -> None:
     feeder, sink = fed(3), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -66,7 +66,7 @@ def test_the_oldest_unsettled_input_is_settled_next() -> None:
     assert [message_id for message_id, _ in feeder.failed] == [1]
 
 
-def test_one_field_of_all_inputs_by_name_or_index() -> None:
+def test_field_returns_one_field_of_all_inputs_by_name_or_index() -> None:
     sink = Capture()
     run_topology(topology(fed(3), sink))
     assert sink.field("number") == sink.field(0) == [0, 1, 2]
@@ -87,7 +87,7 @@ def test_a_reset_restarts_the_clock() -> None:
     assert feeder.acked == [1]
 
 
-def test_what_is_acked_already_cannot_be_settled_by_hand() -> None:
+def test_an_acked_input_cannot_be_settled_again() -> None:
     sink = Capture()
     run_topology(topology(fed(1), sink))
     with pytest.raises(UsageError, match="settles=False"):

@@ -57,9 +57,7 @@ class AwayValues(MemoryValues):
 
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
-def test_a_combine_that_changes_its_arguments_counts_once_though_the_store_was_away(
-    monkeypatch: Any, takes_effect: bool, kind: Any
-) -> None:
+def test_a_combine_that_changes_its_arguments_counts_once_after_an_outage(monkeypatch: Any, takes_effect: bool, kind: Any) -> None:
     kept = AwayValues("kept")
     kind_of_values = kind
 
@@ -87,7 +85,7 @@ def test_a_combine_that_changes_its_arguments_counts_once_though_the_store_was_a
     assert asyncio.run(read()) == [3, 2, 1]
 
 
-def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_says_so(tmp_path: Path) -> None:
+def test_a_state_that_is_older_than_the_values_ends_the_run_with_an_error(tmp_path: Path) -> None:
     total = SqliteValues(tmp_path / "values.db", "total")
     state, copy = tmp_path / "state.db", tmp_path / "copy.db"
 
@@ -118,7 +116,7 @@ def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_
     assert "newest state back" in str(caught.value.hint)
 
 
-def test_only_a_later_run_is_the_end_of_this_one() -> None:
+def test_only_an_attempt_of_a_later_run_ends_this_run() -> None:
     replayed = OpaqueValue(4, first_attempt_id(2) + 5, 10)
     with pytest.raises(StateFenced) as caught:
         replayed.put(TransactionAttempt(4, first_attempt_id(2) + 4), 11)
@@ -128,9 +126,7 @@ def test_only_a_later_run_is_the_end_of_this_one() -> None:
     assert isinstance(caught.value, FatalError)
 
 
-async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_write_is_tried_again(
-    new_map: NewMap, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_repeated_write_writes_the_rest_of_a_batch_as_it_was_combined(new_map: NewMap, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of two tasks has written, then one task replays both shares, and its first write fails."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     values, keys = new_map("words"), ["a", "b", "c", "d"]
@@ -147,7 +143,7 @@ async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_wr
     assert await stored(values) == dict.fromkeys(keys, 11)
 
 
-async def test_a_combine_that_changes_its_arguments_counts_once_though_a_part_was_written(
+async def test_a_combine_that_changes_its_arguments_counts_once_after_a_partial_write(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))

@@ -26,7 +26,7 @@ Batch = dict[str, int]
 
 @pytest.mark.guarantee("TX-8")
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
-async def test_in_whatever_order_two_tasks_replay_a_batch_none_undoes_what_the_other_has_written(
+async def test_two_tasks_that_replay_a_batch_in_any_order_keep_each_others_writes(
     new_map: NewMap, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
@@ -63,7 +63,7 @@ async def fenced(values: OpenValues[Any, Any], attempt: TransactionAttempt, shar
 
 @pytest.mark.guarantee("TX-8")
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
-async def test_neither_zombies_nor_calls_that_arrive_late_change_what_the_newest_attempt_writes(
+async def test_zombies_and_late_calls_do_not_change_the_values_of_the_newest_attempt(
     new_map: NewMap, place: str, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two attempts of a batch at two tasks, and the next batch, while any call may be lost or late."""

@@ -59,7 +59,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
 @pytest.mark.guarantee("TX-8")
-async def test_a_killed_writer_is_followed_by_another_and_each_transaction_counts_once(url: str, kind: str) -> None:
+async def test_after_kills_of_the_writer_each_transaction_counts_once(url: str, kind: str) -> None:
     first, expected, deaths = 1, dict[str, int](), list[str]()
     steps = [each for each in STEPS if kind == "opaque" or "undo" not in each[0]]
     for epoch, (step, nth) in enumerate([*steps, ("never", 1)], 1):

@@ -20,7 +20,7 @@ DATA = {"a": [number % 3 for number in range(20)], "b": [number % 5 for number i
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 @pytest.mark.parametrize("pending", [1, 3])
 @pytest.mark.parametrize("lost_in", [1, 2, 4])
-def test_what_was_stored_of_a_lost_partition_is_taken_back_and_counted_once(tmp_path: Path, store: str, pending: int, lost_in: int) -> None:
+def test_values_of_a_lost_partition_are_rolled_back_and_counted_once(tmp_path: Path, store: str, pending: int, lost_in: int) -> None:
     values: ValueMap = MemoryValues("numbers") if store == "memory" else SqliteValues(tmp_path / "values.db", "numbers")
     stored: list[TransactionAttempt] = []
 

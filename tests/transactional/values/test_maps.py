@@ -45,7 +45,7 @@ async def test_another_opaque_batch_replaces_the_one_before(new_map: NewMap) -> 
 
 @KINDS
 @pytest.mark.guarantee("TX-8")
-async def test_an_empty_batch_keeps_older_attempts_off(new_map: NewMap, kind: Any) -> None:
+async def test_an_empty_batch_fences_older_attempts(new_map: NewMap, kind: Any) -> None:
     words = new_map("words")
     async with opened(words) as zombie, opened(words) as values:
         await zombie.update(attempt(1, 1), {"a": 1}, add, kind=kind)
@@ -59,7 +59,7 @@ async def test_an_empty_batch_keeps_older_attempts_off(new_map: NewMap, kind: An
 
 @KINDS
 @pytest.mark.guarantee("TX-8")
-async def test_tasks_of_one_attempt_write_side_by_side(new_map: NewMap, kind: Any) -> None:
+async def test_tasks_of_one_attempt_write_at_the_same_time(new_map: NewMap, kind: Any) -> None:
     words = new_map("words")
     async with opened(words, task_index=0) as first, opened(words, task_index=1) as second:
         await first.update(attempt(1, 1), {"a": 1}, add, kind=kind)
@@ -74,7 +74,7 @@ async def test_tasks_of_one_attempt_write_side_by_side(new_map: NewMap, kind: An
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_what_all_tasks_wrote_is_put_back(new_map: NewMap) -> None:
+async def test_writes_of_all_tasks_are_rolled_back(new_map: NewMap) -> None:
     words = new_map("words")
     async with opened(words, task_index=0) as first, opened(words, task_index=1) as second, opened(words, task_index=2) as third:
         await first.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
@@ -106,7 +106,7 @@ async def test_an_older_txid_is_an_error(new_map: NewMap, kind: Any) -> None:
 @KINDS
 @pytest.mark.guarantee("TX-8", "TX-9")
 @pytest.mark.parametrize("behind", [0, 1, 5])
-async def test_who_was_paused_and_overtaken_is_told_so_however_far_the_other_one_is(new_map: NewMap, kind: Any, behind: int) -> None:
+async def test_a_paused_writer_is_fenced_however_far_the_other_one_is(new_map: NewMap, kind: Any, behind: int) -> None:
     """The values may refuse it before the ledger does: it was about to commit txid 2."""
     words = new_map("words")
     async with opened(words) as paused, opened(words) as other:
@@ -128,7 +128,7 @@ async def test_a_gap_between_txids_is_an_error(new_map: NewMap, kind: Any) -> No
             await values.update(attempt(7, 2), {"a": 1}, add, kind=kind)
 
 
-async def test_a_map_keeps_its_kind_its_topology_and_one_writer(new_map: NewMap) -> None:
+async def test_a_map_belongs_to_one_kind_one_topology_and_one_writer(new_map: NewMap) -> None:
     words = new_map("words")
     async with opened(words) as values:
         await values.update(attempt(1, 1), {"a": 1}, add)
@@ -163,7 +163,7 @@ VALUES = [
 
 
 @KINDS
-async def test_keys_and_values_come_back_as_they_were(new_map: NewMap, kind: Any) -> None:
+async def test_keys_and_values_are_read_back_equal(new_map: NewMap, kind: Any) -> None:
     words = new_map("words")
     given = {key: VALUES[number % len(VALUES)] for number, key in enumerate(KEYS)}
     given |= {f"value {number}": value for number, value in enumerate(VALUES)}
@@ -180,14 +180,14 @@ async def test_keys_and_values_come_back_as_they_were(new_map: NewMap, kind: Any
     assert {key: repr(value) for key, value in found.items()} == {key: repr(value) for key, value in given.items()}
 
 
-async def test_equal_keys_are_one(new_map: NewMap) -> None:
+async def test_equal_keys_share_one_value(new_map: NewMap) -> None:
     async with opened(new_map("words")) as values:
         await values.update(attempt(1, 1), {1: 5, (True, "a"): 6}, add)
         await values.update(attempt(2, 2), {1.0: 5, (1, "a"): 6}, add)
         assert (await values.get(True), await values.get((1.0, "a"))) == (10, 12)
 
 
-async def test_what_cannot_be_stored_is_told_by_its_key(new_map: NewMap) -> None:
+async def test_the_error_for_a_value_that_cannot_be_stored_names_its_key(new_map: NewMap) -> None:
     words = new_map("words")
     async with opened(words) as values:
         with pytest.raises(StateError, match="the value of 'bad' cannot be stored"):
@@ -200,7 +200,7 @@ async def test_what_cannot_be_stored_is_told_by_its_key(new_map: NewMap) -> None
 
 
 @KINDS
-async def test_many_keys(new_map: NewMap, kind: Any) -> None:
+async def test_many_keys_can_be_written_and_read(new_map: NewMap, kind: Any) -> None:
     words = new_map("words")
     many = {f"key {number}": number for number in range(30_000)}
     async with opened(words) as values:
@@ -212,7 +212,7 @@ async def test_many_keys(new_map: NewMap, kind: Any) -> None:
     assert await stored(words) == {key: number + number % 2 for key, number in many.items()}
 
 
-async def test_readers_read(new_map: NewMap) -> None:
+async def test_a_reader_sees_the_committed_values(new_map: NewMap) -> None:
     words = new_map("words")
     async with opened(words) as values:
         async with words.reader() as reader:
@@ -223,7 +223,7 @@ async def test_readers_read(new_map: NewMap) -> None:
         assert await values.get("a") == 1
 
 
-async def test_maps_of_one_database_are_apart(new_map: NewMap) -> None:
+async def test_maps_in_one_database_are_separate(new_map: NewMap) -> None:
     async with opened(new_map("words")) as words, opened(new_map("lines")) as lines:
         await words.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
         await lines.update(attempt(1, 1), {"a": 5}, add)

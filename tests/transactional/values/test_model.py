@@ -95,9 +95,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
 @pytest.mark.guarantee("TX-8")
-async def test_what_is_stored_is_what_a_sequential_interpreter_comes_to(
-    new_map: NewMap, place: str, kind: ValueKind, quickly: None
-) -> None:
+async def test_stored_values_equal_those_of_a_sequential_interpreter(new_map: NewMap, place: str, kind: ValueKind, quickly: None) -> None:
     replays = delivered = 0
     for seed in range(SEEDS[place]):
         history = History(new_map(f"seed-{seed}"), kind, seed)
@@ -140,7 +138,7 @@ async def test_redis_may_fail_at_any_script(
         assert await stored(history.values) == history.expected, f"seed {seed}"
 
 
-async def test_a_fenced_task_is_told_so_whatever_it_does(new_map: NewMap) -> None:
+async def test_any_call_of_a_fenced_task_raises(new_map: NewMap) -> None:
     words = new_map("words")
     store = await words.store(make=True)
     opened: OpenValues[str, int] = OpenValues(store, context(), str(words))

@@ -60,7 +60,7 @@ def words(text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_word_counts(new_map: NewMap) -> None:
+async def test_words_are_counted(new_map: NewMap) -> None:
     values, resources = new_map("words"), HeldResources()
     count = ReduceInto(values, key="word")
     assert await batch(count.create(), resources, (1, 1), words("a b a")) == []
@@ -72,7 +72,7 @@ async def test_word_counts(new_map: NewMap) -> None:
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_a_global_count_that_is_emitted(new_map: NewMap) -> None:
+async def test_a_global_count_is_emitted(new_map: NewMap) -> None:
     values, resources = new_map("total"), HeldResources()
     count = ReduceInto(values, output_fields=("key", "count"))
     assert await batch(count.create(), resources, (1, 1), words("a b a")) == [(ALL, 3)]
@@ -96,7 +96,7 @@ async def test_a_field_is_reduced_with_an_initial_value(new_map: NewMap) -> None
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_top_n_is_a_few_lines(new_map: NewMap) -> None:
+async def test_top_n_can_be_written_in_a_few_lines(new_map: NewMap) -> None:
     class Top(ReducingCommitter[str, dict[str, int], dict[str, int]]):
         values = new_map("top")
         output_fields = Fields("word", "count")
@@ -120,7 +120,7 @@ async def test_top_n_is_a_few_lines(new_map: NewMap) -> None:
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_behind_an_opaque_spout_its_values_are_opaque(new_map: NewMap) -> None:
+async def test_behind_an_opaque_spout_values_are_opaque(new_map: NewMap) -> None:
     values, resources = new_map("words"), HeldResources()
 
     def made() -> ReducingCommitter[Any, Any, Any]:
@@ -147,7 +147,7 @@ def test_build_refuses_transactional_values_behind_an_opaque_spout() -> None:
             builder.build()
 
 
-async def test_several_databases_in_one_transaction(new_map: NewMap) -> None:
+async def test_several_databases_can_take_part_in_one_transaction(new_map: NewMap) -> None:
     """Of a committer that the user writes whole."""
     first, second = new_map("words"), MemoryValues("lengths")
     resources = HeldResources()
@@ -159,7 +159,7 @@ async def test_several_databases_in_one_transaction(new_map: NewMap) -> None:
     assert (await stored(first), await stored(second)) == ({"a": 1}, {1: 1})
 
 
-def test_what_a_builder_asks_of_a_committer() -> None:
+def test_a_committer_declares_its_key_and_its_kind_of_values() -> None:
     made = ReduceInto(MemoryValues(), key=("word", "lang")).create()
     assert isinstance(made, BoltBase)
     assert (made.is_committer, made.keyed_by, made.kind) == (True, ("word", "lang"), "auto")
@@ -173,12 +173,12 @@ def test_a_reduce_without_a_field_is_refused() -> None:
 
 
 @pytest.mark.parametrize("reduce", [7, lambda value: value, lambda: 0])
-def test_a_reduce_that_takes_no_two_values_is_refused(reduce: Any) -> None:
+def test_a_reduce_without_two_parameters_is_refused(reduce: Any) -> None:
     with pytest.raises(UsageError, match="cannot be called with two values"):
         ReduceInto(MemoryValues(), key="word", value="count", reduce=reduce).create()
 
 
-def test_descriptions_are_equal_where_they_mean_the_same(new_map: NewMap) -> None:
+def test_equal_descriptions_compare_equal(new_map: NewMap) -> None:
     one, other = new_map("words"), new_map("words")
     assert one == other
     assert len({one, other, new_map("lines")}) == 2

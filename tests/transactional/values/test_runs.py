@@ -55,7 +55,7 @@ async def completed(topology: Any, **settings: Any) -> None:
 
 
 @pytest.mark.guarantee("TX-8", "TX-10")
-async def test_word_counts_and_what_follows_from_them(new_map: NewMap) -> None:
+async def test_word_counts_and_values_derived_from_them_are_exact(new_map: NewMap) -> None:
     random = Random(4)
 
     class Top(ReducingCommitter[Any, Any, Any]):
@@ -100,7 +100,7 @@ async def test_replays_that_differ_leave_exact_values(new_map: NewMap) -> None:
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_one_transaction_in_two_databases(new_map: NewMap) -> None:
+async def test_one_transaction_writes_to_two_databases(new_map: NewMap) -> None:
     words, lengths = new_map("words"), MemoryValues("lengths")
 
     class Both(Committer):
@@ -124,7 +124,7 @@ async def test_one_transaction_in_two_databases(new_map: NewMap) -> None:
 
 
 @pytest.mark.guarantee("TX-8", "TX-9")
-async def test_a_run_whose_coordinator_begins_anew_ends_with_what_to_do(new_map: NewMap) -> None:
+async def test_a_run_whose_coordinator_lost_its_state_ends_with_a_hint(new_map: NewMap) -> None:
     def topology() -> Any:
         builder = TransactionalTopologyBuilder("words", "lines", MemoryTransactionalSpout(LINES, "line", take=25))
         builder.set_bolt("split", split, 2).shuffle_grouping("lines")

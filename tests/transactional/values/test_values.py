@@ -44,7 +44,7 @@ def test_a_transactional_value_counts_each_txid_once(history: list[Batch]) -> No
 
 @pytest.mark.guarantee("TX-8")
 @pytest.mark.parametrize("value", [TransactionalValue(5, 1), OpaqueValue(5, 9, 1, 0)])
-def test_an_older_txid_is_an_error_that_says_what_to_do(value: TransactionalValue[int] | OpaqueValue[int]) -> None:
+def test_an_older_txid_is_an_error_with_a_hint(value: TransactionalValue[int] | OpaqueValue[int]) -> None:
     with pytest.raises(ValuesMismatch, match="what the coordinator has stored does not reach so far") as caught:
         value.put(TransactionAttempt(4, 99), 7)
     assert isinstance(caught.value, FatalError)
@@ -59,6 +59,6 @@ def test_a_lower_attempt_of_the_same_txid_is_refused() -> None:
     assert TransactionalValue(5, 1).put(TransactionAttempt(5, 8), 7) == TransactionalValue(5, 1)
 
 
-def test_a_value_is_put_without_a_look_at_the_old_one() -> None:
+def test_a_value_can_be_put_without_reading_the_old_one() -> None:
     assert OpaqueValue[str]().put(TransactionAttempt(1, 1), "a") == OpaqueValue(1, 1, "a", None)
     assert TransactionalValue(1, "a").put(TransactionAttempt(2, 5), "b") == TransactionalValue(2, "b")

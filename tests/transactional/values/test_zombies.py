@@ -52,7 +52,7 @@ async def until_somebody_waits(url: str) -> None:
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_what_a_zombie_is_just_committing_is_put_back(new_database: str) -> None:
+async def test_a_commit_of_a_zombie_is_rolled_back(new_database: str) -> None:
     words = PostgresValues(new_database, "words")
     async with opened(words) as first, opened(words) as next_one:
         await first.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
@@ -67,7 +67,7 @@ async def test_what_a_zombie_is_just_committing_is_put_back(new_database: str) -
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_a_process_that_is_stopped_while_it_puts_back_holds_nobody_for_long(
+async def test_a_process_that_is_stopped_during_a_rollback_blocks_others_only_briefly(
     new_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_link, "_SESSION", postgres_link._SESSION.replace("'10s'", "'1s'"))
@@ -91,7 +91,7 @@ async def test_a_process_that_is_stopped_while_it_puts_back_holds_nobody_for_lon
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
 @pytest.mark.parametrize("server", ["redis", "postgres"])
 @pytest.mark.guarantee("TX-8")
-async def test_connections_that_break_anywhere_change_nothing(
+async def test_broken_connections_at_any_step_do_not_change_the_values(
     server: str, kind: Any, request: pytest.FixtureRequest, redis_server: RedisServer, new_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.001, 5.0))
@@ -120,7 +120,7 @@ async def test_connections_that_break_anywhere_change_nothing(
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_two_processes_at_once_leave_the_batch_of_the_later_attempt(new_database: str) -> None:
+async def test_of_two_concurrent_processes_the_later_attempt_wins(new_database: str) -> None:
     words = PostgresValues(new_database, "words")
     stores = [await postgres_store(new_database, "words", make=True) for _ in range(2)]
     older, newer = (OpenValues[str, int](store, context(), "the map") for store in stores)
