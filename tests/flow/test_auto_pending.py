@@ -5,34 +5,21 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, Bolt, Config, FlowControlBolt, FlowControlSpout, Spout, Topology, TopologyBuilder, Tuple, run
+from engine import BasicBolt, Bolt, Config, FlowControlBolt, FlowControlSpout, Topology, TopologyBuilder, Tuple, run
 from engine.errors import ConfigError, TopologyError
 from engine.runtime.spout_window import FIRST_WINDOW
 from engine.testing import Capture, Feeder, run_topology, run_virtual
 from engine.topology import validate_run
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.flow.flow_topologies import Numbers
-from tests.runtime.stage import Sink
+from tests.runtime.stage import Counting, Sink
 
 pytestmark = pytest.mark.guarantee("FC-8")
 
 WORKERS, WORK_SECS = 12, 0.005
 
 
-class Endless(Spout):
-    """Emits 1, 2, 3, … as fast as it is polled."""
-
-    output_fields = "number"
-
-    def open(self) -> None:
-        self.number = 0
-
-    def next_tuple(self) -> None:
-        self.number += 1
-        self.collector.emit((self.number,), self.number)
-
-
-class Adapted(Endless):
+class Adapted(Counting):
     """Sets the value as a class attribute."""
 
     max_spout_pending = "auto"
@@ -46,7 +33,7 @@ class Works(Bolt):
         self.collector.ack(tup)
 
 
-def pool(spout: Any = Endless, tasks: int = 1, **settings: Any) -> Topology:
+def pool(spout: Any = Counting, tasks: int = 1, **settings: Any) -> Topology:
     builder = TopologyBuilder("pool")
     builder.set_spout("numbers", spout, tasks, **settings)
     builder.set_bolt("works", Works, WORKERS).shuffle_grouping("numbers")
@@ -98,7 +85,7 @@ def test_successive_failures_do_not_shrink_the_window() -> None:
             (self.collector.fail if tup[0] % 100 < 10 else self.collector.ack)(tup)
 
     builder = TopologyBuilder("clumps")
-    builder.set_spout("numbers", Endless)
+    builder.set_spout("numbers", Counting)
     builder.set_bolt("works", FailsSome, WORKERS).shuffle_grouping("numbers")
     rate, _, window = figures(builder.build(), Config(max_spout_pending="auto", seed=1))
     assert rate >= 0.95 * 0.9 * WORKERS / WORK_SECS
@@ -191,7 +178,7 @@ def test_auto_bounds_a_cycle() -> None:
             self.collector.ack(tup)
 
     builder = TopologyBuilder("cycle")
-    builder.set_spout("numbers", Endless)
+    builder.set_spout("numbers", Counting)
     builder.set_bolt("again", Again).shuffle_grouping("numbers").shuffle_grouping("again")
     builder.set_bolt("sink", Sink).shuffle_grouping("again")
     validate_run(builder.build(), Config(max_spout_pending="auto"))

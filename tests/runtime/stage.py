@@ -124,6 +124,23 @@ class Numbers(Spout):
             self.waiting.append(message_id)
 
 
+class EverySecond(Numbers):
+    """Emits a number every second."""
+
+    async def next_tuple(self) -> None:  # type: ignore[override]
+        await asyncio.sleep(1)
+        super().next_tuple()
+
+
+class Untracked(Numbers):
+    """Emits its numbers without message ids."""
+
+    def next_tuple(self) -> None:
+        if not self.waiting:
+            raise SpoutExhausted
+        self.collector.emit((self.waiting.popleft(),))
+
+
 class Endless(Spout):
     """Emits nothing, and is never exhausted."""
 
@@ -131,6 +148,19 @@ class Endless(Spout):
 
     def next_tuple(self) -> None:
         return None
+
+
+class Counting(Spout):
+    """Emits 1, 2, 3, … as fast as it is polled."""
+
+    output_fields = Fields("number")
+
+    def open(self) -> None:
+        self.number = 0
+
+    def next_tuple(self) -> None:
+        self.number += 1
+        self.collector.emit((self.number,), self.number)
 
 
 class AtOnce(Numbers):
@@ -160,6 +190,37 @@ class Sink(Bolt):
 
     def execute(self, tup: Tuple) -> None:
         self.collector.ack(tup)
+
+
+class PassOn(Bolt):
+    """Emits each number again, anchored to its input, and acks the input."""
+
+    output_fields = Fields("number")
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit((tup[0],), tup)
+        self.collector.ack(tup)
+
+
+class Fails(Bolt):
+    """Fails its inputs."""
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.fail(tup)
+
+
+class FailsTwo(Bolt):
+    """Fails the number 2, and acks the others."""
+
+    def execute(self, tup: Tuple) -> None:
+        (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
+
+
+class Forgets(Bolt):
+    """Neither acks nor fails its inputs."""
+
+    def execute(self, tup: Tuple) -> None:
+        return None
 
 
 class LogLines(logging.Handler):

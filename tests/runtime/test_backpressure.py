@@ -10,7 +10,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, Run, Spout, TopologyBuilder, Tuple
 from engine.testing import Capture
-from tests.runtime.stage import AtOnce, Endless, Keeper, Numbers, chain, loop, play, play_run, running
+from tests.runtime.stage import AtOnce, Endless, Keeper, Numbers, PassOn, chain, loop, play, play_run, running
 
 
 class Flood(Spout):
@@ -142,21 +142,14 @@ def test_a_stopped_task_uses_no_cpu(kind: str) -> None:
     """While everything is stopped, only the clock of trees wakes the loop."""
     gate = Gate()
 
-    class Pass(Bolt):
-        output_fields = Fields("number")
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.emit((tup[0],), tup)
-            self.collector.ack(tup)
-
-    class AsyncPass(Pass):
+    class AsyncPass(PassOn):
         async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
-            Pass.execute(self, tup)
+            PassOn.execute(self, tup)
 
     class ConcurrentPass(AsyncPass):
         concurrency = 10
 
-    between: list[Any] = {"spout": [], "bolt": [Pass], "async bolt": [AsyncPass], "concurrent bolt": [ConcurrentPass]}[kind]
+    between: list[Any] = {"spout": [], "bolt": [PassOn], "async bolt": [AsyncPass], "concurrent bolt": [ConcurrentPass]}[kind]
 
     async def main() -> int:
         async with running(chain(Flood, *between, lambda: gate), executor_receive_buffer_size=100):
@@ -310,18 +303,11 @@ def test_a_diamond_with_tiny_mailboxes_loses_no_tuple(seed: int) -> None:
             self.collector.emit((tup[0],), tup)
             self.collector.ack(tup)
 
-    class Quick(Bolt):
-        output_fields = Fields("number")
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.emit((tup[0],), tup)
-            self.collector.ack(tup)
-
     spout, sink = Numbers(400), Capture()
     builder = TopologyBuilder("diamond", config=Config(executor_receive_buffer_size=2, seed=seed))
     builder.set_spout("source", lambda: spout)
     builder.set_bolt("slow", Slow, 2).shuffle_grouping("source")
-    builder.set_bolt("quick", Quick, 2).shuffle_grouping("source")
+    builder.set_bolt("quick", PassOn, 2).shuffle_grouping("source")
     builder.set_bolt("sink", sink).shuffle_grouping("slow").shuffle_grouping("quick")
     play_run(builder.build(), shuffle=Random(seed))
     assert sorted(spout.acked) == list(range(400))

@@ -8,7 +8,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture
-from tests.runtime.stage import Endless, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, Numbers, Sink, Untracked, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("RUN-2")
 
@@ -93,12 +93,6 @@ def test_a_source_may_emit_new_tuples_after_a_fail() -> None:
 @pytest.mark.parametrize("form", ["async", "concurrent", "threads", "plain"])
 def test_untracked_tuples_are_finished_too(form: str) -> None:
     got: list[int] = []
-
-    class Untracked(Numbers):
-        def next_tuple(self) -> None:
-            if not self.waiting:
-                raise SpoutExhausted
-            self.collector.emit((self.waiting.popleft(),))
 
     class Plain(BasicBolt):
         output_fields = Fields("number")

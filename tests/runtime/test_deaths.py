@@ -10,7 +10,7 @@ from engine import BasicBolt, Bolt, Config, FailTuple, SpoutExhausted, Tuple
 from engine.api import Fields
 from engine.testing import Capture
 from tests.runtime.dying import ends_with_component_error, poisoned
-from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, play_run
+from tests.runtime.stage import Endless, LogLines, Numbers, PassOn, Sink, chain, loop, play_run
 
 pytestmark = pytest.mark.guarantee("ACK-12")
 
@@ -197,13 +197,7 @@ def test_a_deadly_tick_counts_like_a_deadly_input() -> None:
 def test_a_component_that_fails_for_good_closes_the_others_in_order() -> None:
     events: list[str] = []
 
-    class Closing(Sink):
-        output_fields = Fields("number")
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.emit((tup[0],), tup)
-            self.collector.ack(tup)
-
+    class Closing(PassOn):
         def cleanup(self) -> None:
             events.append(f"cleanup {self.context.component_id}")
 

@@ -1,6 +1,5 @@
 """Contents of error reports. Errors in making a report do not end a run (ACK-12)."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import engine
 from engine import BasicBolt, Bolt, Config, FailTuple, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from engine.runtime.error_report import ErrorReport
 from tests.runtime.dying import poisoned
-from tests.runtime.stage import LogLines, Numbers, Sink, chain, loop, play, play_run
+from tests.runtime.stage import EverySecond, LogLines, Numbers, Sink, chain, loop, play, play_run
 
 pytestmark = pytest.mark.guarantee("ACK-12")
 
@@ -50,13 +49,8 @@ def test_reports_are_limited_to_5_different_errors_in_10_s_per_task() -> None:
         def execute(self, tup: Tuple) -> None:
             raise KINDS[tup[0] % 8](f"at {loop().time():g}")
 
-    class Paced(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            Numbers.next_tuple(self)
-
     builder = TopologyBuilder("two")
-    builder.set_spout("source", lambda: Paced(20))
+    builder.set_spout("source", lambda: EverySecond(20))
     builder.set_bolt("bolt", Fails, parallelism=2).all_grouping("source")
     reports = reports_of(builder.build())
     times = [float(report.text.rpartition(" ")[2]) for report in reports if report.task_id == 2]
@@ -88,13 +82,8 @@ def test_continuing_equal_errors_are_counted_every_10_s() -> None:
         def execute(self, tup: Tuple) -> None:
             raise ConnectionError(f"at {loop().time():g}")
 
-    class Paced(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            Numbers.next_tuple(self)
-
     with LogLines() as log:
-        reports = reports_of(chain(lambda: Paced(25), Refused))
+        reports = reports_of(chain(lambda: EverySecond(25), Refused))
     assert [report.text for report in reports] == [f"ConnectionError: at {secs}" for secs in (1, 11, 21)]
     assert len(log.having("raised the same 9 more times within 10 s; the last one: ConnectionError: at 10")) == 1
     assert len(log.having("raised the same 9 more times within 10 s; the last one: ConnectionError: at 20")) == 1

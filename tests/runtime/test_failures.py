@@ -7,14 +7,9 @@ import pytest
 
 import engine
 from engine import BasicBolt, Bolt, Config, FailTuple, Failure, Inlet, TopologyBuilder, Tuple, TupleFailed
-from tests.runtime.stage import Keeper, Numbers, Sink, chain, play, play_run, running
+from tests.runtime.stage import Fails, Forgets, Keeper, Numbers, Sink, chain, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-16")
-
-
-class Fails(Bolt):
-    def execute(self, tup: Tuple) -> None:
-        self.collector.fail(tup)
 
 
 class FailsAndSaysWhy(Bolt):
@@ -32,11 +27,6 @@ class Raises(Bolt):
 
     def execute(self, tup: Tuple) -> None:
         raise KeyError("word")
-
-
-class Forgets(Bolt):
-    def execute(self, tup: Tuple) -> None:
-        return None
 
 
 class Dies(Keeper):

@@ -12,7 +12,7 @@ from engine.kernel import BoltCore, Signal
 from engine.testing import Capture, Feeder, run_topology
 from tests.native.stage import fed, taken, told
 from tests.patience import PATIENCE_SECS
-from tests.runtime.stage import Keeper, LogLines, Numbers, chain, loop, play, play_run, running
+from tests.runtime.stage import Forgets, Keeper, LogLines, Numbers, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-15")
 
@@ -29,7 +29,7 @@ class Timed(Numbers):
         self.failed_at.append(loop().time())
 
 
-class Forgets(Bolt):
+class ForgetsOdd(Bolt):
     """Acks even numbers only."""
 
     def execute(self, tup: Tuple) -> None:
@@ -48,7 +48,7 @@ class WideForgets(AsyncForgets):
     concurrency = 3
 
 
-@pytest.mark.parametrize("form", [Forgets, AsyncForgets, WideForgets])
+@pytest.mark.parametrize("form", [ForgetsOdd, AsyncForgets, WideForgets])
 def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_logged_once(form: type[Bolt]) -> None:
     spout = Timed(10)
     with LogLines() as log:
@@ -64,7 +64,7 @@ def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_logged_once(form: type[
 def test_each_forgetful_task_is_logged_once() -> None:
     builder = TopologyBuilder("two")
     builder.set_spout("source", lambda: Numbers(20))
-    builder.set_bolt("forgets", Forgets, parallelism=2).all_grouping("source")
+    builder.set_bolt("forgets", ForgetsOdd, parallelism=2).all_grouping("source")
     with LogLines() as log:
         play_run(builder.build())
     warnings = [record for record in log.records if "dropped a tuple" in record.getMessage()]
@@ -74,7 +74,7 @@ def test_each_forgetful_task_is_logged_once() -> None:
 def test_with_wait_a_forgotten_tuple_fails_by_its_timeout() -> None:
     spout = Timed(4)
     with LogLines() as log:
-        play_run(chain(lambda: spout, Forgets), Config(forgotten_ack="wait"))
+        play_run(chain(lambda: spout, ForgetsOdd), Config(forgotten_ack="wait"))
     assert sorted(spout.failed) == [1, 3]
     assert {failure.reason for failure in spout.failures} == {"timeout"}
     assert all(30 <= at <= 37.5 for at in spout.failed_at)
@@ -273,10 +273,6 @@ def test_a_tuple_with_several_roots_that_is_forgotten_fails_them_all() -> None:
                 for each in self.kept:
                     self.collector.ack(each)
 
-    class Forgets(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            return None
-
     spout = Timed(4)
     play_run(chain(lambda: spout, Joins, Forgets))
     assert sorted(spout.failed) == [0, 1, 2, 3]
@@ -292,7 +288,7 @@ def test_an_untracked_tuple_may_be_forgotten() -> None:
                 super().next_tuple()
 
     with LogLines() as log:
-        run = play_run(chain(lambda: Untracked(5), Forgets))
+        run = play_run(chain(lambda: Untracked(5), ForgetsOdd))
     assert run.snapshot().components["bolt1"].forgotten == 0
     assert not log.having("let go")
 
@@ -311,16 +307,12 @@ def test_a_forgotten_tuple_of_several_trees_counts_as_one_failed_tuple() -> None
                 while self.kept:
                     self.collector.ack(self.kept.pop())
 
-    class Forget(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            return None
-
     feeder, builder = Feeder("number"), TopologyBuilder("several")
     feeder.feed_all([(number,) for number in range(3)])
     feeder.close()
     builder.set_spout("feed", feeder)
     builder.set_bolt("join", Join).shuffle_grouping("feed")
-    builder.set_bolt("forget", Forget).shuffle_grouping("join")
+    builder.set_bolt("forget", Forgets).shuffle_grouping("join")
     forget = run_topology(builder.build()).snapshot.components["forget"]
 
     assert (forget.executed, forget.failed, forget.forgotten) == (1, 1, 1)

@@ -10,7 +10,7 @@ import uvloop
 from engine import Bolt, Config, Failure, Tuple, spout
 from engine.testing import Capture
 from tests.patience import PATIENCE_SECS
-from tests.runtime.stage import Keeper, LogLines, chain, play, play_run, running, strict
+from tests.runtime.stage import Fails, Keeper, LogLines, chain, play, play_run, running, strict
 
 
 @spout("number")
@@ -76,11 +76,11 @@ def test_a_tuple_that_fails_too_often_is_given_up() -> None:
     def numbers() -> Iterator[Any]:
         yield from ((number,) for number in range(3))
 
-    class Fails(Bolt):
+    class FailsOne(Bolt):
         def execute(self, tup: Tuple) -> None:
             (self.collector.fail if tup[0] == 1 else self.collector.ack)(tup)
 
-    run = play_run(chain(numbers, Fails))
+    run = play_run(chain(numbers, FailsOne))
     assert given_up == [((1,), Failure("failed", "bolt1", 2))]
     assert run.snapshot().components["source"].failed == 3
     assert run.state == "complete"
@@ -90,10 +90,6 @@ def test_without_a_listener_a_given_up_tuple_is_reported() -> None:
     @spout("number", max_retries=0)
     def numbers() -> Iterator[Any]:
         yield (1,)
-
-    class Fails(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            self.collector.fail(tup)
 
     with LogLines() as log:
         play_run(chain(numbers, Fails))

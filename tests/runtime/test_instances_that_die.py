@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine import Bolt, Config, Fields, StatefulBasicBolt, Tuple
-from tests.runtime.stage import SEED, AtOnce, Numbers, Sink, chain, play, play_run, running
+from tests.runtime.stage import SEED, AtOnce, EverySecond, Numbers, Sink, chain, play, play_run, running
 
 # Deaths
 
@@ -36,6 +36,16 @@ class Dying(Bolt):
 
     def execute(self, tup: Tuple) -> None:
         self.collector.ack(tup)
+
+
+class DiesForGood(Dying):
+    """Dies after a second. Further instances cannot prepare."""
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        self.made.append(self)
+        if len(self.made) > 1:
+            raise OSError("away")
+        self.context.create_task(self.die())
 
 
 def dying(base: type[Dying] = Dying) -> type[Dying]:
@@ -275,11 +285,6 @@ def test_during_a_pause_a_stateless_task_forwards_barriers() -> None:
 
     spout = Numbers(100, replays=True)
 
-    class EverySecond(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
-
     spout = EverySecond(100, replays=True)
     others = EverySecond(100)
     builder = engine.TopologyBuilder("barriers")
@@ -303,15 +308,8 @@ def test_during_a_pause_a_stateless_task_forwards_barriers() -> None:
 
 @pytest.mark.guarantee("SV-3")
 def test_a_stop_during_a_pause_ends_at_once() -> None:
-    class Fails(Dying):
-        async def prepare(self) -> None:  # type: ignore[override]
-            self.made.append(self)
-            if len(self.made) > 1:
-                raise OSError("away")
-            self.context.create_task(self.die())
-
     async def main() -> None:
-        async with running(chain(lambda: Numbers(3), dying(Fails), max_spout_pending=1)) as run:
+        async with running(chain(lambda: Numbers(3), dying(DiesForGood), max_spout_pending=1)) as run:
             await asyncio.sleep(0)
             assert run.state == "running"
         assert asyncio.get_running_loop().time() == 0
@@ -325,7 +323,7 @@ def test_a_stop_during_a_pause_ends_at_once() -> None:
             def next_tuple(self) -> None:
                 made.append(1)
 
-        async with running(chain(Endless, dying(Fails))) as run:
+        async with running(chain(Endless, dying(DiesForGood))) as run:
             await asyncio.sleep(20)
             assert run.state == "running"
         assert asyncio.get_running_loop().time() == 20
@@ -336,22 +334,10 @@ def test_a_stop_during_a_pause_ends_at_once() -> None:
 
 @pytest.mark.guarantee("SV-3")
 def test_a_drain_during_a_pause_of_a_bolt_ends_when_its_inputs_fail() -> None:
-    class Fails(Dying):
-        async def prepare(self) -> None:  # type: ignore[override]
-            self.made.append(self)
-            if len(self.made) > 1:
-                raise OSError("away")
-            self.context.create_task(self.die())
-
-    class EverySecond(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
-
     spout = EverySecond(1000)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, dying(Fails)), drain_timeout_secs=100) as run:
+        async with running(chain(lambda: spout, dying(DiesForGood)), drain_timeout_secs=100) as run:
             await asyncio.sleep(20.5)
             await run.drain()
             assert run.state == "drained"

@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine import BasicBolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple, UsageError
 from engine.testing import Capture
-from tests.runtime.stage import Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, EverySecond, Keeper, Numbers, Sink, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("RUN-1")
 
@@ -153,12 +153,7 @@ def test_activate_and_deactivate_twice_call_the_hooks_once() -> None:
 
 
 def test_a_deactivated_run_does_not_complete_before_its_source_ends() -> None:
-    class Paced(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            Numbers.next_tuple(self)
-
-    spout = Paced(10)
+    spout = EverySecond(10)
 
     async def main() -> None:
         async with running(chain(lambda: spout, Sink)) as run:

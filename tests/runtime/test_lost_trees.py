@@ -9,7 +9,7 @@ import pytest
 import engine
 from engine import Bolt, ComponentError, Config, Fields, Spout, TopologyBuilder, Tuple, spout
 from engine.testing import Capture
-from tests.runtime.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, failing, loop, play, play_run, running
+from tests.runtime.stage import Endless, Keeper, LogLines, Numbers, PassOn, Sink, chain, failing, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-13")
 
@@ -84,13 +84,6 @@ def test_deaths_of_ackers_at_any_moment_give_one_verdict_per_tree_and_no_wrong_a
             done.add(tup[0])
             self.collector.ack(tup)
 
-    class Split(Bolt):
-        output_fields = Fields("number")
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.emit((tup[0],), tup)
-            self.collector.ack(tup)
-
     class Strict(Numbers):
         def ack(self, message_id: Any) -> None:
             assert message_id in done, "acked before its last tuple was"
@@ -99,7 +92,7 @@ def test_deaths_of_ackers_at_any_moment_give_one_verdict_per_tree_and_no_wrong_a
     source, random = Strict(400), Random(seed)
 
     async def main() -> None:
-        async with running(chain(lambda: source, Split, Judge, max_spout_pending=20), acker_executors=2, seed=seed) as run:
+        async with running(chain(lambda: source, PassOn, Judge, max_spout_pending=20), acker_executors=2, seed=seed) as run:
             for _ in range(30):
                 await asyncio.sleep(random.random() * 0.1)
                 if run.state == "running":

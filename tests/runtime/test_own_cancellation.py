@@ -9,7 +9,7 @@ import engine
 from engine import Bolt, ComponentError, Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, Tuple
 from engine.testing import Capture
 from tests.runtime.dying import ends_with_component_error
-from tests.runtime.stage import SEED, AtOnce, Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import SEED, AtOnce, Endless, EverySecond, FailsTwo, Keeper, Numbers, Sink, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("SV-3")
 
@@ -138,11 +138,6 @@ def test_a_bolt_that_cancels_itself_repeatedly_does_not_end_the_run(late: bool) 
                 cancel_myself()
             await asyncio.sleep(1)
 
-    class EverySecond(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
-
     spout = EverySecond(100)
     run = play_run(chain(lambda: spout, Always), limit_secs=500)
     assert run.state == "complete"
@@ -197,12 +192,8 @@ def test_a_spout_that_cancels_its_own_task_dies_and_is_replaced(method: str, on_
             self.act("async ack")
             await asyncio.sleep(0.01)
 
-    class Judge(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
-
     form = {"async next_tuple": AsyncCancels, "async ack": AsyncAck}.get(method, Cancels)
-    run = play_run(chain(form, Judge), Config(on_error=on_error, seed=SEED), limit_secs=100)
+    run = play_run(chain(form, FailsTwo), Config(on_error=on_error, seed=SEED), limit_secs=100)
     assert run.state == "complete"
     found = run.snapshot().components["source"]
     assert found.errors == 1
@@ -274,12 +265,7 @@ def test_a_prepare_of_a_replacement_that_cancels_itself_is_retried(is_async: boo
             else:
                 self.collector.ack(tup)
 
-    class Slow(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
-
-    spout = Slow(20)
+    spout = EverySecond(20)
     run = play_run(chain(lambda: spout, Cancels), limit_secs=500)
     assert run.state == "complete"
     assert len(made) == 5

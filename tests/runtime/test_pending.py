@@ -6,7 +6,7 @@ import pytest
 
 from engine import Config, Fields, Spout, SpoutExhausted, TopologyBuilder
 from engine.testing import Capture
-from tests.runtime.stage import Numbers, chain, play, play_run, running
+from tests.runtime.stage import Numbers, Untracked, chain, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-9")
 
@@ -79,13 +79,7 @@ def test_each_task_has_its_own_bound() -> None:
 
 
 def test_untracked_tuples_are_not_bounded() -> None:
-    class Silent(Numbers):
-        def next_tuple(self) -> None:
-            if not self.waiting:
-                raise SpoutExhausted
-            self.collector.emit((self.waiting.popleft(),))
-
-    spout, sink = Silent(1000), Capture()
+    spout, sink = Untracked(1000), Capture()
     play_run(chain(lambda: spout, sink), Config(max_spout_pending=1))
     assert len(sink.arrivals) == 1000
 

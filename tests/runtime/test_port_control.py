@@ -11,6 +11,19 @@ from tests.runtime.ports import BARRIER, Marks, Notes, marked
 from tests.runtime.stage import Endless, LogLines, Sink, play, play_run, running
 
 
+class KeepsControl(Notes):
+    """Acks its inputs, and keeps control tuples."""
+
+    def prepare(self) -> None:
+        self.kept: list[Tuple] = []
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.ack(tup)
+
+    def on_control(self, tup: Tuple) -> None:
+        self.kept.append(tup)
+
+
 @pytest.mark.parametrize("capacity", [2, 32768])
 def test_a_control_tuple_reaches_every_subscribing_task_after_earlier_tuples(capacity: int) -> None:
     spout = Marks(50)
@@ -120,19 +133,9 @@ def test_settling_a_control_tuple_twice_does_nothing() -> None:
 def test_a_control_tree_has_its_own_clock(timeouts: bool) -> None:
     """The timeout is 5 s or 300 s, independent of message_timeout_secs and enable_message_timeouts."""
 
-    class Keeps(Notes):
-        def prepare(self) -> None:
-            self.kept: list[Tuple] = []
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.ack(tup)
-
-        def on_control(self, tup: Tuple) -> None:
-            self.kept.append(tup)
-
     for secs in (5.0, 300.0):
         spout = Marks(10, timeout_secs=secs)
-        topology, _ = marked(spout, first=Keeps)
+        topology, _ = marked(spout, first=KeepsControl)
 
         async def main(topology: Any = topology) -> None:
             async with running(topology, message_timeout_secs=30, enable_message_timeouts=timeouts) as run:
@@ -194,20 +197,10 @@ def test_the_own_clock_of_a_dead_spout_has_no_effect() -> None:
             super().__init__(10, timeout_secs=5)
             spouts.append(self)
 
-    class Keeps(Notes):
-        def prepare(self) -> None:
-            self.kept: list[Tuple] = []
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.ack(tup)
-
-        def on_control(self, tup: Tuple) -> None:
-            self.kept.append(tup)
-
     builder = TopologyBuilder("dies")
     builder.set_spout("source", Dies)
     builder.set_spout("endless", Endless)
-    builder.set_bolt("keeps", Keeps).shuffle_grouping("source").shuffle_grouping("source", stream="control")
+    builder.set_bolt("keeps", KeepsControl).shuffle_grouping("source").shuffle_grouping("source", stream="control")
 
     async def main() -> None:
         async with running(builder.build(), enable_message_timeouts=False) as run:

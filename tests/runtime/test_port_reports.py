@@ -7,15 +7,11 @@ from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture
 from engine.topology.task_port import BoltPortUser, SpoutPortUser
 from tests.runtime.ports import Defers
-from tests.runtime.stage import Endless, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, Fails, Numbers, PassOn, Sink, chain, loop, play, play_run, running
 
 
-class CountsSent(BoltPortUser, Bolt):
+class CountsSent(BoltPortUser, PassOn):
     output_fields = {"default": Fields("number"), "control": Fields("number")}
-
-    def execute(self, tup: Tuple) -> None:
-        self.collector.emit((tup[0],), tup)
-        self.collector.ack(tup)
 
     def on_control(self, tup: Tuple) -> None:
         self.port.settle_control(tup)
@@ -156,10 +152,6 @@ def test_no_report_is_made_for_a_tree_with_a_verdict() -> None:
             await asyncio.sleep(5)
             self.collector.ack(tup)
 
-    class Fails(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            self.collector.fail(tup)
-
     spout = Listens(1)
     builder = TopologyBuilder("two ways")
     builder.set_spout("source", lambda: spout)
@@ -176,9 +168,7 @@ def test_no_report_is_made_for_a_tree_with_a_verdict() -> None:
     assert [message_id for message_id, _ in spout.failed] == [0]
 
 
-class Asks(BoltPortUser, Bolt):
-    def execute(self, tup: Tuple) -> None:
-        self.collector.ack(tup)
+class Asks(BoltPortUser, Sink): ...
 
 
 def test_the_status_of_each_spout_is_available() -> None:

@@ -10,7 +10,7 @@ from engine.errors import ROLLBACK
 from engine.runtime.task_ports import SETTLES_PER_BURST
 from engine.topology.task_port import BoltPortUser
 from tests.runtime.ports import Defers
-from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, EverySecond, LogLines, Numbers, Sink, chain, loop, play, play_run, running
 
 
 def deferring(count: int, bolt: Bolt, *, endless: bool = True) -> tuple[Any, Numbers]:
@@ -22,6 +22,14 @@ def deferring(count: int, bolt: Bolt, *, endless: bool = True) -> tuple[Any, Num
     builder.set_bolt("defers", lambda: bolt).shuffle_grouping("source")
     builder.set_bolt("sink", Sink).shuffle_grouping("defers")
     return builder.build(), spout
+
+
+class TwoParts(Numbers):
+    """Emits half of ten numbers at once, and the rest after a second."""
+
+    def next_tuple(self) -> None:
+        if len(self.waiting) > 5 or loop().time() >= 1:
+            super().next_tuple()
 
 
 def test_deferred_acks_are_sent_after_prepare_and_release() -> None:
@@ -48,12 +56,7 @@ def test_deferred_acks_are_sent_after_prepare_and_release() -> None:
 def test_acks_after_a_prepare_wait_for_the_next_one() -> None:
     bolt = Defers()
 
-    class Paced(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            Numbers.next_tuple(self)
-
-    spout = Paced(10)
+    spout = EverySecond(10)
 
     async def main() -> None:
         async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
@@ -77,11 +80,6 @@ def test_acks_after_a_prepare_wait_for_the_next_one() -> None:
 @pytest.mark.parametrize("prepared", [True, False])
 def test_deferred_acks_may_fail_those_since_the_prepare_or_all(prepared: bool) -> None:
     bolt = Defers()
-
-    class TwoParts(Numbers):
-        def next_tuple(self) -> None:
-            if len(self.waiting) > 5 or loop().time() >= 1:
-                super().next_tuple()
 
     spout = TwoParts(10)
     failure = Failure(ROLLBACK, "bolt1", 2)
@@ -225,12 +223,7 @@ def test_after_deferring_is_switched_off_settles_are_sent_at_once() -> None:
     bolt = Defers()
     spout = Numbers(10)
 
-    class Two(Numbers):
-        def next_tuple(self) -> None:
-            if len(self.waiting) > 5 or loop().time() >= 1:
-                super().next_tuple()
-
-    spout = Two(10)
+    spout = TwoParts(10)
 
     async def main() -> None:
         async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:

@@ -8,7 +8,7 @@ import pytest
 from engine import Bolt, Config, Spout, Tuple
 from engine.api import Fields
 from tests.runtime.dying import ends_with_component_error
-from tests.runtime.stage import Numbers, Sink, chain, play_run
+from tests.runtime.stage import FailsTwo, Numbers, Sink, chain, play_run
 
 pytestmark = pytest.mark.guarantee("ACK-12")
 
@@ -47,11 +47,7 @@ def test_with_restart_a_spout_that_raises_gets_a_new_instance(method: str) -> No
             await asyncio.sleep(0.01)
             self.boom("async next_tuple")
 
-    class Judge(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
-
-    run = play_run(chain(AsyncRaises if method.startswith("async") else Raises, Judge), Config(on_error="restart"))
+    run = play_run(chain(AsyncRaises if method.startswith("async") else Raises, FailsTwo), Config(on_error="restart"))
     assert len(instances) == 2
     assert sorted(instances[1].acked + instances[1].failed) == [0, 1, 2, 3, 4]
     assert all(hasattr(spout, "closed") for spout in instances)
@@ -76,12 +72,8 @@ def test_by_default_a_spout_that_raises_continues(method: str) -> None:
             if method == "fail":
                 raise ValueError(method)
 
-    class Judge(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
-
     spout = Raises(5)
-    run = play_run(chain(lambda: spout, Judge))
+    run = play_run(chain(lambda: spout, FailsTwo))
     assert sorted(spout.acked + spout.failed) == [0, 1, 2, 3, 4]
     assert spout.context.failure is None
     assert run.snapshot().components["source"].errors >= 1

@@ -7,7 +7,7 @@ import pytest
 
 from engine import Bolt, Config, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture
-from tests.runtime.stage import Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Numbers, Sink, Untracked, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-6")
 NO_ACKERS = Config(acker_executors=0)
@@ -80,13 +80,7 @@ def test_without_ackers_an_ack_that_raises_does_not_lose_others() -> None:
 
 
 def test_an_emit_without_message_id_gets_no_verdict_and_still_arrives() -> None:
-    class Silent(Numbers):
-        def next_tuple(self) -> None:
-            if not self.waiting:
-                raise SpoutExhausted
-            self.collector.emit((self.waiting.popleft(),))
-
-    spout, sink = Silent(10), Capture()
+    spout, sink = Untracked(10), Capture()
     run = play_run(chain(lambda: spout, sink))
     assert sink.field(0) == list(range(10))
     assert not spout.acked

@@ -7,19 +7,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, ComponentError, Config, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple, UsageError, bolt
 from engine.testing import Capture, Feeder, RunUnfinished, VirtualTimeLoop, run_topology, run_topology_async, run_virtual
-
-
-class Endless(Spout):
-    """Emits 1, 2, 3, … as fast as it is polled."""
-
-    output_fields = "number"
-
-    def open(self) -> None:
-        self.number = 0
-
-    def next_tuple(self) -> None:
-        self.number += 1
-        self.collector.emit((self.number,), self.number)
+from tests.runtime.stage import Counting
 
 
 @bolt("word")
@@ -38,7 +26,7 @@ def word_topology(lines: Feeder, sink: Capture) -> Topology:
 
 def endless_topology(sink: Capture | None = None) -> Topology:
     builder = TopologyBuilder("endless")
-    builder.set_spout("numbers", Endless, max_spout_pending=10)
+    builder.set_spout("numbers", Counting, max_spout_pending=10)
     builder.set_bolt("sink", sink or Capture()).shuffle_grouping("numbers")
     return builder.build()
 

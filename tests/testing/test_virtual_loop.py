@@ -16,16 +16,7 @@ from hypothesis import strategies as st
 from engine.clock import Clock
 from engine.testing.virtual_loop import EPOCH_SECS, LeftoverTaskWarning, VirtualTimeLoop, run_virtual
 from tests.patience import PATIENCE_SECS
-
-
-def loop_of_this_test() -> VirtualTimeLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return loop
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
+from tests.testing.virtual import loop_of_this_test, now
 
 
 async def sleep_then(secs: float, call: Callable[[], object]) -> None:

@@ -10,14 +10,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from engine.errors import EngineError
-from engine.testing.virtual_loop import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded, VirtualTimeLoop, run_virtual
+from engine.testing.virtual_loop import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded, run_virtual
 from tests.patience import PATIENCE_SECS
-
-
-def loop_of_this_test() -> VirtualTimeLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return loop
+from tests.testing.virtual import loop_of_this_test
 
 
 async def wait_for_ever() -> None:

@@ -12,16 +12,7 @@ import pytest
 
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
 from tests.patience import PATIENCE_SECS
-
-
-def loop_of_this_test() -> VirtualTimeLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return loop
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
+from tests.testing.virtual import loop_of_this_test, now
 
 
 def in_a_thread(work: Callable[[], object]) -> threading.Thread:
