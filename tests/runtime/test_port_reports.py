@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
+from engine import Bolt, Fields, Inlet, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture
 from engine.topology.task_port import BoltPortUser, SpoutPortUser
 from tests.runtime.ports import Defers
@@ -174,10 +174,6 @@ class Asks(BoltPortUser, Sink): ...
 def test_the_status_of_each_spout_is_available() -> None:
     asks = Asks()
     keeper = Capture(settles=False)
-
-    class Inactive(Endless): ...
-
-    from engine import Inlet
 
     builder = TopologyBuilder("statuses")
     builder.set_spout("polling", Endless)

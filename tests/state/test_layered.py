@@ -2,20 +2,16 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from engine.errors import StateError, StateUnavailable
 from engine.kernel import key_group
-from engine.state import LayeredState, StatePlace, codec_named, delta, fold_committed, layered
+from engine.state import StatePlace, codec_named, delta, fold_committed, layered
 from engine.state.codec import CodecName
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider
 from tests.state.states import checkpoint, counts, restarted, state_on
-
-Made = Callable[..., LayeredState[Any, Any]]
-
 
 # Keys
 

@@ -18,12 +18,6 @@ from engine.testing.virtual_loop import EPOCH_SECS, LeftoverTaskWarning, Virtual
 from tests.patience import PATIENCE_SECS
 from tests.testing.virtual import loop_of_this_test, now
 
-
-async def sleep_then(secs: float, call: Callable[[], object]) -> None:
-    await asyncio.sleep(secs)
-    call()
-
-
 # Time jumps.
 
 
