@@ -1,4 +1,4 @@
-"""A broken topology file: one clear error that names the place and the fix, and the right exit status."""
+"""A broken topology file gives one clear error with the place and a hint, and the right exit status."""
 
 from pathlib import Path
 

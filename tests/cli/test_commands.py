@@ -1,4 +1,4 @@
-"""The commands from outside: arguments in, text and exit status out."""
+"""Commands as a user calls them: arguments in, text and exit status out."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ BOTH = "words = _builder('words').build()\nclicks = _builder('clicks').build()\n
 
 @pytest.fixture(autouse=True)
 def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a wide terminal, and give the root logger back as it was."""
+    """Set a wide terminal, and restore the root logger."""
     monkeypatch.setenv("COLUMNS", "100")
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", list(root.handlers))

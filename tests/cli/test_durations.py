@@ -1,4 +1,4 @@
-"""Durations as a person writes them."""
+"""Durations as text."""
 
 import pytest
 from hypothesis import given

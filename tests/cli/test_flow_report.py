@@ -1,4 +1,4 @@
-"""`flow-report`: from the JSON lines of a run to a picture and a table of its flow control (FC-7)."""
+"""`flow-report` makes a picture and a table of a run's flow control, from its JSON lines (FC-7)."""
 
 import io
 import json
@@ -30,7 +30,7 @@ def line(secs: float, *flows: FlowSnapshot, event: str = "snapshot") -> str:
 
 
 def a_run(seconds: int = 4) -> list[str]:
-    """Return a run of so many seconds, with its end half a second later. Task 10 is BUSY, 11 SLOW, 12 NORMAL."""
+    """Return a run of `secs` seconds, whose end is half a second later. Task 10 is BUSY, 11 SLOW, 12 NORMAL."""
     told = [line(number, flow(3, slow=1, times=number)) for number in range(seconds + 1)]
     return [START, *told, line(seconds + 0.5, flow(3, slow=1, times=seconds), event="end")]
 
@@ -52,7 +52,7 @@ def texts(svg: str) -> list[str]:
 
 
 def lanes(svg: str) -> dict[str, dict[str, str]]:
-    """Return the paths of each bolt task's lane by their class, by what the lane says of itself."""
+    """Return the paths of each bolt task's lane by class. The key is the label of the lane."""
     groups = ElementTree.fromstring(svg).iter(f"{SVG}g")
     return {
         group.findtext(f"{SVG}title", ""): {path.get("class", ""): path.get("d", "") for path in group.iter(f"{SVG}path")}
@@ -61,7 +61,7 @@ def lanes(svg: str) -> dict[str, dict[str, str]]:
 
 
 def history(*states: FlowState, windows: Iterable[float] = (), every_secs: float = 1.0) -> FlowHistory:
-    """Return the history of one bolt task; its window is 2 where nothing is said."""
+    """Return the history of one bolt task; the default of its window is 2."""
     wide = list(windows) or [2.0] * len(states)
     (found,) = histories_of(
         (
@@ -101,7 +101,7 @@ def test_the_report_prints_a_table_and_writes_a_picture_beside_the_file(log: Pat
 def test_windows_and_states_are_drawn_over_time() -> None:
     (lane,) = lanes(flow_plot([history("NORMAL", "SLOW", "BUSY", "NORMAL", "NORMAL", windows=(1, 2, 1, 1, 1))])).values()
     bottom = 249.0
-    height = 40 / 1.15 / 2  # of one pack: the greatest window is 2
+    height = 40 / 1.15 / 2  # of one pack, as the largest window is 2
     assert lane["window"] == f"M140 {bottom - height:.1f}H340V{bottom - 2 * height:.1f}H540V{bottom - height:.1f}H940"
     assert lane["SLOW"] == f"M340 209H540V{bottom:.0f}H340Z"
     assert lane["BUSY"] == f"M540 209H740V{bottom:.0f}H540Z"
@@ -137,7 +137,7 @@ def test_the_record_count_continues_after_a_spout_instance_is_replaced() -> None
 
 @pytest.mark.guarantee("FC-7")
 def test_records_per_second_are_computed_even_if_a_snapshot_misses_a_task(tmp_path: Path) -> None:
-    """The done prefix leaps when the slowest record is done; what the tasks do goes on meanwhile."""
+    """The done prefix leaps when the slowest record is done, while the tasks work steadily."""
     held = [replace(flow(1), done_records=0, pending_records=140 + 100 * secs) for secs in range(4)]
     leapt = replace(flow(1), done_records=500, pending_records=40)
     told = [line(secs, shown) for secs, shown in enumerate([*held, leapt])]
@@ -192,7 +192,7 @@ def test_a_valid_last_line_without_a_newline_is_used(tmp_path: Path, capsys: pyt
 
 
 def damaged(change: dict[str, Any], *, of_task: bool = False) -> str:
-    """Return a snapshot whose flow control has other values; None takes one out."""
+    """Return a snapshot with other values of flow control; None removes one."""
     event = json.loads(line(2.0, flow(1)))
     target = event["flow"][0]["tasks"][0] if of_task else event["flow"][0]
     for name, value in change.items():

@@ -23,7 +23,7 @@ ERRORS = {
 NO_EXCEPTIONS = ("SystemExit", "own", "GeneratorExit")
 
 ORDINARY = [(what, "GeneratorExit") for what in ("one of several calls", "a call in a thread", "background work")]
-"""In an aio_task of its own asyncio makes it an error as others are."""
+"""In an own aio_task, asyncio treats it like any other exception."""
 
 
 class Player:
@@ -34,7 +34,7 @@ class Player:
         self._capsys = capsys
 
     def play(self, command: str, text: str, error: str, *arguments: str) -> tuple[int, str]:
-        """Return the exit status, and what stands on standard error."""
+        """Return the exit status and the standard error."""
         self._path.write_text(HEAD.replace("ERROR", error) + text, encoding="utf-8")
         status = run_command_line([command, str(self._path), *arguments])
         return status, self._capsys.readouterr().err

@@ -32,7 +32,7 @@ READERS: dict[str, Any] = {
 
 
 def read(form: Any) -> Any:
-    """A reader that was made from docs/STATE.md."""
+    """A reader written after docs/STATE.md alone."""
     if isinstance(form, list):
         return [read(each) for each in form]
     if not isinstance(form, dict):

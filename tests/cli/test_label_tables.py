@@ -1,4 +1,4 @@
-"""The users' metrics that have labels: which of them make a table, and what stands in it."""
+"""Tables of user metrics with labels: their rows and columns."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Standard output and error that cannot be written: one clear line, no traceback, the right exit status."""
+"""If standard output or error cannot be written, there is one clear line, no traceback, and the right exit status."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ buffered = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "un
 
 
 def engine_in(folder: Path, command: str, redirected: str, unbuffered: str = "") -> tuple[int, str, str]:
-    """Run the command line through a shell, on a file with a spout that ends at once; status, output, errors."""
+    """Run the command line in a shell, with a spout that ends at once. Return status, output and errors."""
     (folder / "flow.py").write_text(f"{HEAD}topology = _builder().build()\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
     line = f"exec '{sys.executable}' -m engine {command} {redirected}"
@@ -147,7 +147,7 @@ def test_a_file_may_remove_the_streams_during_its_import(tmp_path: Path, how: st
 
 @pytest.mark.parametrize(
     ("how", "where"),
-    # Descriptors that a run has closed get the number of what it opens next.
+    # The next file that is opened gets the number of a closed descriptor.
     [(how, where) for how in CLOSED for where in ("at_import", "in_prepare", "in_execute") if where == "at_import" or "descr" not in how],
 )
 def test_a_component_may_remove_the_streams(tmp_path: Path, how: str, where: str) -> None:

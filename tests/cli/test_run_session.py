@@ -1,4 +1,4 @@
-"""A run in this process's terminal: how it ends, what it leaves behind."""
+"""A run in this process's terminal: its end, and its cleanup."""
 
 import asyncio
 import gc
@@ -46,7 +46,7 @@ class NeverReady(Take):
 
 
 class Noted(SilentView):
-    """Keeps what it is told."""
+    """A view that records its calls."""
 
     def __init__(self, interval_secs: float = 3600.0) -> None:
         self.interval_secs = interval_secs

@@ -44,13 +44,13 @@ def test_a_plain_line_has_all_figures() -> None:
 def test_a_plain_line_shows_the_total_lag_of_a_component() -> None:
     metrics = kafka_metrics()
     metrics.gauge("lag", TaskLabels("count", 2), {}).set(7)
-    metrics.counter("stalls_lag", TaskLabels("count", 2), {})  # grows for ever
+    metrics.counter("stalls_lag", TaskLabels("count", 2), {})  # a counter, which only grows
     line = plain_line(None, replace(snapshot(), user_metrics=metrics.read()))
     assert line.endswith(" | fullest count 60% | lines kafka lag 190,000,000 | count lag 7 | errors 1")
 
 
 def transactions(committed: int, uptime_secs: float) -> Snapshot:
-    """A run with a coordinator, as far as it measures itself."""
+    """A run with the measured part of a coordinator."""
     metrics = UserMetrics()
     coordinator = TaskLabels("words/coordinator", 1)
     metrics.counter("transactions_committed", coordinator, {}).add(committed)

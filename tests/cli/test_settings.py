@@ -1,4 +1,4 @@
-"""Settings in layers: who overrides whom, where each came from, and every fault of every source at once."""
+"""Settings in layers: their priority, their sources, and all faults of all sources together."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Signals to a real process: the first drains, the second stops now, whatever the components do meanwhile (RUN-3, RUN-4)."""
+"""Signals to a real process in any state: the first one drains, the second one stops at once (RUN-3, RUN-4)."""
 
 import json
 import os
@@ -97,7 +97,7 @@ class Running:
         )
 
     def wait_for(self, *events: str) -> dict[str, Any]:
-        """Read until there was one of each kind, in whatever order; return the last one read."""
+        """Read until each kind of event has come, in any order. Return the last event."""
         assert self.process.stdout is not None
         missing = set(events)
         for line in self.process.stdout:
@@ -119,7 +119,7 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Any]:
-    """Start runs, and kill at the end what still lives."""
+    """Yield a function that starts runs. At the end, kill those that still live."""
     started: list[Running] = []
 
     def start(component: str, *options: str) -> Running:
@@ -294,7 +294,7 @@ def test_the_live_table_works_on_a_real_terminal(tmp_path: Path) -> None:
 
 
 def _read(descriptor: int) -> bytes:
-    """Return what a terminal shows next; empty at its end, which Linux tells by an error."""
+    """Return the next output of a terminal. At its end Linux raises an error; then it is empty."""
     try:
         return os.read(descriptor, 65536)
     except OSError:

@@ -1,4 +1,4 @@
-"""`state list`, `show`, `export` and `delete` on SQLite: what they print, and what they leave."""
+"""`state list`, `show`, `export` and `delete` on SQLite: their output, and their effect on the store."""
 
 import asyncio
 import json

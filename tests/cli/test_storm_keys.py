@@ -1,4 +1,4 @@
-"""Storm's keys in a TOML file and behind `-c`: taken with a note, or refused with what to do."""
+"""Storm's keys in a TOML file and behind `-c` are accepted with a note, or refused with a hint."""
 
 from pathlib import Path
 

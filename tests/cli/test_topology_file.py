@@ -1,4 +1,4 @@
-"""How a topology file is imported, and what a user reads when it cannot be."""
+"""Import of a topology file, and the errors if it fails."""
 
 import os
 import pickle
@@ -13,7 +13,7 @@ from engine.config import Config
 from engine.errors import ConfigError, TopologyError, TopologyFileError
 from tests.cli.topology_files import HEAD, Write, refused
 
-# How the file is imported
+# Import
 
 
 def test_the_folder_of_the_file_is_importable_also_later(write: Write) -> None:

@@ -1,4 +1,4 @@
-"""`transactions`: what it prints of what coordinators have stored."""
+"""`transactions` prints the stored state of coordinators."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Every key of Storm is a setting, or has an answer that says what to do instead."""
+"""Every key of Storm is a setting, or has an answer with an alternative."""
 
 import re
 from pathlib import Path

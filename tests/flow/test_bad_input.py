@@ -101,7 +101,7 @@ def test_a_position_that_cannot_be_stored_ends_the_run_with_a_hint() -> None:
         run_flow(lambda: Yields((object(), 1)), Nothing)
     assert "its position <object" in str(raised.value)
     assert "bool, int, float, str" in str(raised.value.hint)
-    assert "pickle" not in str(raised.value), "which a ledger never is"
+    assert "pickle" not in str(raised.value), "a ledger cannot pickle"
 
 
 @pytest.mark.parametrize("kind", [Numbers, AsyncNumbers])
@@ -142,7 +142,7 @@ def test_a_producer_that_raises_continues_after_the_yielded_records(kind: type[N
     assert "the disk is gone" in finished.errors[0].text
     if on_error == "fail":
         assert begun == [None, 299, 599, 899]
-        assert len(done) == 1000, "the instance goes on, and so does what is on its way"
+        assert len(done) == 1000, "the instance continues, and records in flight are done"
 
 
 def _async_records(breaks: Any) -> Callable[..., Any]:
@@ -199,7 +199,7 @@ def test_positions_that_go_back_are_reported_once_and_used_in_their_order() -> N
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Yields((5, 1), (3, 2), (9, 3), (1, 4)), lambda: Work(done))
     assert records(done) == [1, 2, 3, 4]
-    assert finished.snapshot.flow[0].position == "1", "the last that was yielded"
+    assert finished.snapshot.flow[0].position == "1", "the last yielded position counts"
     [report] = finished.errors
     assert "yielded a position that is less than the one before it" in report.text
 

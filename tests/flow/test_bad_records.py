@@ -131,9 +131,9 @@ def test_neighbours_of_a_bad_record_are_repeated_at_most_once(process: Any) -> N
     times = {record: seen.count(record) for record in set(seen)}
     assert sorted(times) == list(range(1, 201))
     assert times.pop(37) == 4
-    assert max(times.values()) <= 2, "once with it, and once without"
+    assert max(times.values()) <= 2, "a neighbour runs once with the bad record and once without"
     sizes = finished.snapshot.flow[0]
-    assert sum(task.settled for task in sizes.tasks) < 100, "they came in packs again"
+    assert sum(task.settled for task in sizes.tasks) < 100, "they must be sent in packs again"
 
 
 def _cancelled(self: Any, record: int) -> tuple[int, ...]:
@@ -157,7 +157,7 @@ def test_a_cancellation_or_a_bad_emit_is_assigned_to_its_record(process: Any) ->
     settings = FlowSettings(max_retries=1, pack_records=100)
     finished = run_flow(lambda: Numbers(2000), kind, tasks=2, settings=settings)
     assert finished.state == "complete"
-    assert sum(task.settled for task in finished.snapshot.flow[0].tasks) < 50, "none came one by one"
+    assert sum(task.settled for task in finished.snapshot.flow[0].tasks) < 50, "no records may be sent one by one"
 
 
 @pytest.mark.guarantee("FC-3")
@@ -220,7 +220,7 @@ def test_a_pack_is_split_around_the_record_that_failed(place: int | None, sizes:
     again = []
     for now in (1.01 + index * 0.001 for index in range(len(sizes))):
         each = flow.next_delivery(now)
-        assert each is not None, "all of them at once"
+        assert each is not None, "all packs must be sent together"
         again.append(len(each.pack.entries))
         assert each.pack.tries == (1 if place is None or len(each.pack.entries) == 1 else 0)
         flow.note_tree_ack(each, now + 0.0001)
@@ -234,7 +234,7 @@ def test_a_record_without_retries_is_given_up_and_the_rest_of_its_pack_is_sent_a
     flow = _flow(1, max_retries=0)
     delivery = _sent(flow, 5, 1.0)
     assert [entry[1] for entry in _fails_at(flow, delivery, 2, 1.01)] == [2]
-    assert flow.prefix.done == 1, "those before it are to be done first"
+    assert flow.prefix.done == 1, "earlier records must be done first"
     for now in (2.0, 3.0):
         each = flow.next_delivery(now)
         assert each is not None
@@ -255,12 +255,12 @@ def test_a_record_that_fails_at_a_second_task_revokes_the_failure_of_the_first(r
     second = again.window
     assert second is not first
     _fails_at(flow, again, 0, 1.002, reason)
-    assert (first.state, first.size) == ("NORMAL", 3), "it was the record"
+    assert (first.state, first.size) == ("NORMAL", 3), "the record is bad, not the task"
     assert (second.state, second.size) == ("NORMAL", 3)
     third = flow.next_delivery(2.0)
     assert third is not None
     _fails_at(flow, third, 0, 2.001, reason)
-    assert [each.size for each in flow.chooser.windows] == [3, 3], "it is cleared once"
+    assert [each.size for each in flow.chooser.windows] == [3, 3], "a failure is revoked only once"
 
 
 @pytest.mark.guarantee("FC-4")
@@ -288,7 +288,7 @@ def test_a_second_failure_at_a_busy_task_revokes_nothing() -> None:
     for resent in again:
         assert resent is not None
         _fails_at(flow, resent, 0, 1.002)
-    assert [each.state for each in flow.chooser.windows] == ["BUSY", "BUSY"], "it may be what both of them need"
+    assert [each.state for each in flow.chooser.windows] == ["BUSY", "BUSY"], "both tasks may fail for the same reason"
 
 
 @pytest.mark.guarantee("FC-3")
@@ -302,7 +302,7 @@ def test_a_second_timeout_of_a_record_is_no_second_penalty() -> None:
     assert again is not None
     _fails_at(flow, again, 0, 31.1)
     assert again.window.state == "NORMAL"
-    assert first.state == "NORMAL", "the same record, at a task that is well"
+    assert first.state == "NORMAL", "the record timed out before, so the task is not to blame"
 
 
 @pytest.mark.guarantee("FC-4")
@@ -339,11 +339,11 @@ def test_only_a_failure_since_the_last_ack_is_revoked() -> None:
     streak = task.streak
     task.note_failure(task.open_delivery("b", 1, 1), 1)
     task.revoke_failure(streak, 1)
-    assert (task.state, task.size) == ("BUSY", 3), "another one is held against it"
+    assert (task.state, task.size) == ("BUSY", 3), "another failure still counts against it"
     ack(task, task.open_delivery("c", 1, 2), 0.01)
     task.note_failure(task.open_delivery("d", 1, 3), 3)
     task.revoke_failure(streak, 1)
-    assert (task.state, task.size) == ("BUSY", 3), "of before the ack; the place is given back all the same"
+    assert (task.state, task.size) == ("BUSY", 3), "the failure was before the ack, but the slot is restored"
     task.revoke_failure(task.streak, 1)
     assert (task.state, task.size) == ("NORMAL", 4)
     for _ in range(100):
@@ -376,7 +376,7 @@ def test_a_repeated_failure_of_a_record_does_not_extend_the_pause() -> None:
     delivery = task.open_delivery("a", 1, 7)
     task.note_stall(7)
     task.note_repeated_failure(delivery, 7.1)
-    assert task.paused_until == 8, "nor one shorter"
+    assert task.paused_until == 8, "the pause must not become shorter either"
     delivery = task.open_delivery("b", 1, 10)
     ack(task, delivery, 0.001)
     assert not task.note_repeated_failure(delivery, 11)

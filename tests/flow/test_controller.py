@@ -42,7 +42,7 @@ def test_the_controller_wakes_when_the_pause_of_a_busy_task_ends() -> None:
         delivery = flow.next_delivery(1.0)
         assert delivery is not None
         flow.note_tree_failure(delivery, Failure(TASK_DIED, "work", TASK), 1.0)
-    assert flow.next_delivery(1.0) is None, "due, but the task pauses"
+    assert flow.next_delivery(1.0) is None, "a record is due, but the task pauses"
     assert flow.next_wake(1.0) == pytest.approx(1.01)
     assert flow.next_delivery(1.011) is not None
 
@@ -54,13 +54,13 @@ def test_the_source_is_read_again_when_the_pause_of_all_tasks_ends() -> None:
         flow.offer_record(number, number, 1.0)
         delivery = flow.next_delivery(1.0 + number)
         assert delivery is not None
-        assert flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), 1.0 + number), "given up"
+        assert flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), 1.0 + number), "the record must be given up"
     assert not flow.has_work
     assert flow.records_wanted(3.0) == 0
     assert flow.next_wake(3.0) == pytest.approx(3.02)
     assert flow.records_wanted(3.03) == 1
     flow.source_ended = True
-    assert flow.next_wake(3.0) is None, "there is nothing to ask for"
+    assert flow.next_wake(3.0) is None, "there is nothing left to read"
 
 
 @pytest.mark.guarantee("FC-3")
@@ -86,4 +86,4 @@ def test_the_controller_wakes_when_a_task_counts_as_stalled() -> None:
     assert flow.next_delivery(1.0) is not None
     assert flow.next_wake(1.0) == pytest.approx(9.0)
     flow.records_wanted(9.0)
-    assert flow.has_work, "it is called back"
+    assert flow.has_work, "the pack must be called back"

@@ -83,7 +83,7 @@ def test_a_failed_record_goes_to_another_task() -> None:
     assert records(done) == list(range(1, 2001))
     first = finished.snapshot.flow[0].tasks[0]
     assert (first.state, first.window, first.settled) == ("BUSY", 1, 0)
-    assert 0 < first.resends < 50, "probed, not fed"
+    assert 0 < first.resends < 50, "the busy task must only be probed"
 
 
 @pytest.mark.guarantee("FC-3")
@@ -103,7 +103,9 @@ def test_the_service_time_excludes_downstream_bolts_and_deferral() -> None:
     finished = run_topology(builder.build())
     flow = finished.snapshot.flow[0]
     assert flow.position == "200"
-    assert all(task.service_ms is not None and task.service_ms < 100 for task in flow.tasks), "acks wait for a checkpoint, up to 1 s"
+    assert all(task.service_ms is not None and task.service_ms < 100 for task in flow.tasks), (
+        "the time that acks wait for a checkpoint must not count"
+    )
 
 
 @pytest.mark.guarantee("FC-3")
@@ -183,7 +185,7 @@ def test_the_position_does_not_pass_an_unfinished_record() -> None:
     [flow] = finished.snapshot.flow
     assert (flow.position, flow.pending_records) == ("76", 500)
     assert flow.holds == "500 records wait for the one behind position 76"
-    assert max(records(done)) == 576, "and nothing is sent beyond the bound"
+    assert max(records(done)) == 576, "no record may be sent beyond the bound"
 
 
 def test_a_task_that_hangs_loses_no_record() -> None:
@@ -296,8 +298,8 @@ def test_a_restart_continues_after_the_stored_position(tmp_path: Path) -> None:
     again: list[tuple[int, int]] = []
     second = run_flow(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
     assert second.state == "complete"
-    assert begun[0] >= recorded, "what was done when it was stopped was recorded too"
-    assert set(range(1, begun[0] + 1)) <= before, "never beyond what is done"
+    assert begun[0] >= recorded, "the position must include everything done at the stop"
+    assert set(range(1, begun[0] + 1)) <= before, "the position must not pass a record that is not done"
     assert records(again) == list(range(begun[0] + 1, 8001))
     third = run_flow(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
     assert (begun[-1], third.state, len(again)) == (8000, "complete", 8000 - begun[0])
@@ -353,7 +355,7 @@ def test_bytes_bound_a_pack() -> None:
     assert set(sizes) == {1, 2}
     sizes.clear()
     run_flow(lambda: Long(1000), Notes, tasks=1, settings=FlowSettings(pack_bytes=10))
-    assert set(sizes) == {1}, "one that is more by itself goes alone"
+    assert set(sizes) == {1}, "a record larger than the bound is sent alone"
     assert sum(sizes) == 1000
 
 
@@ -366,7 +368,7 @@ def test_a_spout_that_dies_continues_after_the_done_records() -> None:
     assert set(records(done)) == set(range(1, 3001))
     assert begun[0] is None
     assert set(range(1, begun[1] + 1)) <= {record for _, record in done}
-    assert len(done) - 3000 <= 700, "what was done since the last write, 200 ms ago, and what was on its way"
+    assert len(done) - 3000 <= 700, "only records since the last write and those in flight may repeat"
 
 
 def test_a_bolt_task_that_dies_loses_no_record() -> None:

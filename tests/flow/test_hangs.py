@@ -251,7 +251,7 @@ def test_threads_that_hang_are_replaced() -> None:
         stuck.set()
     assert sorted(hung) == [3, 5, 8]
     assert set(done) == set(range(1, 201))
-    assert finished.snapshot.components["work"].errors == 3, "told once, and counted"
+    assert finished.snapshot.components["work"].errors == 3, "each abandoned call counts as an error"
     assert finished.errors[0].text.rpartition("Record: ")[2] == "3"
     assert "runs on in its thread, which was replaced" in finished.errors[0].text
 

@@ -122,7 +122,7 @@ def test_no_position_passes_a_record_of_unknown_size(producer: type[Numbers]) ->
     done: list[tuple[int, int]] = []
     config = Config(on_error="fail")
     finished = run_flow(lambda: producer(1000), lambda: Work(done, lambda task, record: 0.0001), config=config, until=2.0)
-    assert finished.state == "stopped", "it is not complete, since the rest was not done"
+    assert finished.state == "stopped", "the run must not complete while records are open"
     assert records(done) == list(range(1, 300))
     assert finished.snapshot.flow[0].position == "299"
     assert "no size" in finished.errors[0].text
@@ -163,7 +163,7 @@ def test_reading_ahead_is_bounded_by_the_bytes_of_a_pack(producer: type[Large]) 
     finished = run_flow(lambda: producer(read), Notes, tasks=1)
     assert finished.state == "complete"
     assert len(ahead) == 2000
-    assert max(ahead) < 32, "a fast task takes a thousand records, and these would be a thousand megabytes"
+    assert max(ahead) < 32, "a thousand such records would need a gigabyte"
 
 
 def test_an_idle_async_producer_that_never_waits_does_not_block_the_run() -> None:
@@ -179,7 +179,7 @@ def test_an_idle_async_producer_that_never_waits_does_not_block_the_run() -> Non
     done: list[tuple[int, int]] = []
     finished = run_flow(Polls, lambda: Work(done))
     assert (finished.state, records(done)) == ("complete", [1, 2])
-    assert len(asked) < 1200, "asked again after a pause, as a generator is"
+    assert len(asked) < 1200, "the producer must be asked only after pauses"
 
 
 @pytest.mark.parametrize("found", [None, 5, "async generator"])
@@ -247,13 +247,13 @@ def test_a_pack_that_reached_its_bytes_is_sent_at_once() -> None:
         if now == 0.0:
             controller.note_tree_ack(delivery, 0.0001)
     assert not controller.offer_record("a", "x" * 600, 1.0)
-    assert controller.next_delivery(1.0) is None, "the task has work, and the pack may grow"
+    assert controller.next_delivery(1.0) is None, "the task has work, so the pack may wait for more records"
     assert controller.records_wanted(1.0) > 0
-    assert controller.offer_record("b", "x" * 600, 1.0), "no more is wanted"
+    assert controller.offer_record("b", "x" * 600, 1.0), "no more records must be wanted"
     assert controller.records_wanted(1.0) == 0
     delivery = controller.next_delivery(1.0)
     assert delivery is not None
-    assert [entry[0] for entry in delivery.pack.entries] == ["a"], "two would be too many"
+    assert [entry[0] for entry in delivery.pack.entries] == ["a"], "two records would exceed the bytes of a pack"
 
 
 @pytest.mark.guarantee("FC-7")
@@ -268,7 +268,7 @@ def test_records_read_ahead_from_an_async_producer_are_shown_and_bounded() -> No
     finished = run_flow(Ahead, lambda: Work([], lambda task, record: 0.05), until=3.0)
     [flow] = finished.snapshot.flow
     assert flow.buffered_records == len(yielded) - flow.pending_records - flow.done_records
-    assert 2048 <= flow.buffered_records <= 4096 + 1000, "half of it before more is read, and what a pack has room for"
+    assert 2048 <= flow.buffered_records <= 4096 + 1000, "reading continues at half of the buffer, and may add a pack"
 
 
 @pytest.mark.guarantee("FC-1")
@@ -293,7 +293,7 @@ async def test_a_slow_generator_leaves_turns_to_the_rest_of_the_run() -> None:
         await running.completed()
     counting.cancel()
     assert records(done) == list(range(1, 41))
-    assert max(pulled_at.values()) <= 2, "and where its 5 ms are over, others have a turn"
+    assert max(pulled_at.values()) <= 2, "others must get a turn after 5 ms"
 
 
 @pytest.mark.guarantee("FC-1")
@@ -307,9 +307,9 @@ def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
     now, offered = [0.0], []
     context: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now[0]))
     reader = record_reader(Stepping(100), None, context, lambda position, record, at: bool(offered.append(record)))
-    assert reader.pull_records(3) is False, "all that was asked for"
+    assert reader.pull_records(3) is False, "all requested records were read"
     assert reader.pull_records(100) is True
-    assert offered == list(range(1, 12)), "3, and 8: it looks at the clock at 1, 2, 4, and 8"
+    assert offered == list(range(1, 12)), "3 and 8 records, as the clock is read after 1, 2, 4 and 8"
     for _ in range(12):
         reader.pull_records(100)
     assert offered == list(range(1, 101))
@@ -324,4 +324,4 @@ def test_the_missing_records_of_a_slow_generator_are_requested_at_once(monkeypat
     finished = run_flow(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)
     assert records(done) == list(range(1, 1001))
     [task] = finished.snapshot.flow[0].tasks
-    assert task.settled < 50, "packs of a hundred, as their task takes them"
+    assert task.settled < 50, "the task must get packs of a hundred"

@@ -136,7 +136,7 @@ def test_deaths_of_any_tasks_lose_no_record(victim: str, kept: Kept) -> None:
     finished = run_topology(flowing(), CONFIG, faults=deaths)
     assert (finished.state, len(finished.strikes)) == ("complete", len(deaths))
     kept.check()
-    assert all(len(begun) == (1 if victim != "numbers" else 3) for begun in kept.begun), "a kill in a pause only makes it longer"
+    assert all(len(begun) == (1 if victim != "numbers" else 3) for begun in kept.begun), "a kill during a pause only extends it"
 
 
 @pytest.mark.guarantee("FC-6")

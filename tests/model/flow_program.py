@@ -65,7 +65,7 @@ class FlowProgram:
             for delivery in [each for each in self.deliveries if each not in gone]:
                 self.ack_tree(delivery)
             self.compare()
-        assert self.records.done == set(range(1, self.offered + 1)), "no record lost"
+        assert self.records.done == set(range(1, self.offered + 1)), "a record is lost"
         assert self.controller.prefix.done == self.offered
         assert self.controller.pending_records == self.controller.buffered_records == 0
 
@@ -177,26 +177,26 @@ class FlowProgram:
         task = delivery.window.task_id
         numbers = range(delivery.pack.first, delivery.pack.last + 1)
         is_new = numbers.start == self.sent + 1
-        assert is_new or numbers.stop <= self.sent + 1, "new ones in order"
+        assert is_new or numbers.stop <= self.sent + 1, "new records must be sent in order"
         is_again = not is_new and self.records.tries[numbers[0]] > 0
         if due_again and is_new:
-            assert all(self.tasks[each].state == "BUSY" for each in room), "what failed goes first"
-            assert self.probed_again, "a BUSY task gets it by turns"
+            assert all(self.tasks[each].state == "BUSY" for each in room), "a resend must go first"
+            assert self.probed_again, "a BUSY task must be probed alternately"
         if self.tasks[task].state == "BUSY":
-            assert all(self.tasks[each].state == "BUSY" for each in room), "FC-4: only where no other task has room"
+            assert all(self.tasks[each].state == "BUSY" for each in room), "FC-4: a BUSY task gets a pack only if no other has room"
             self.probed_again = is_again
         if is_new:
             assert self.sent + len(numbers) - self.records.prefix <= self.settings.max_pending_records
             self.sent = numbers[-1]
         assert len(numbers) <= self.settings.pack_records
-        assert task in room, "only a task with room"
+        assert task in room, "the task must have room"
         if is_new and self.settings.choice == "least_wait":
             busy, wait = self.tasks[task].rank(now)
             least_busy, least = min(self.tasks[each].rank(now) for each in room)
             assert busy == least_busy
             assert wait <= least + TOLERANCE
         for number in numbers:
-            assert self.records.at_tasks[number] == 0, "none is handed out while its controller counts it outstanding"
+            assert self.records.at_tasks[number] == 0, "a record was sent while it is outstanding"
             assert number not in self.records.done
         model = ModelDelivery(numbers, task, now, False)
         self.tasks[task].send(model)

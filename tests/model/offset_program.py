@@ -196,11 +196,11 @@ class OffsetProgram:
         far_end = note.runs[-1] if runs else commit.offset
         kept = {offset for offset in above if offset < far_end}
         covered = {offset for start, stop in runs for offset in range(start, stop)}
-        assert covered & set(self.log) == kept, "the set says exactly what is acked, as far as it goes"
+        assert covered & set(self.log) == kept, "the set must have exactly the acked offsets, up to its end"
         assert commit.left_out >= len(above) - len(kept)
         assert commit.left_out == 0 or self.most_bytes < 4096 or self.bulk > 1
         assert kept <= self.truth
-        assert {offset for offset in self.log if offset < commit.offset} <= self.truth, "KS-2: nothing un-acked is below a commit"
+        assert {offset for offset in self.log if offset < commit.offset} <= self.truth, "KS-2: an offset below the commit is not acked"
         return kept
 
     def hand_over(self, first: int, second: int) -> None:

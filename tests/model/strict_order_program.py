@@ -50,7 +50,7 @@ class StrictOrderProgram:
         last = {offset: at for at, offset in enumerate(self.emitted)}
         kept = [offset for offset in self.model.fetched if offset not in self.model.gone]
         assert sorted(last, key=last.__getitem__) == sorted(last) or self.model.gone
-        assert sorted(kept, key=last.__getitem__) == kept, "the last emissions are in the order of the partition"
+        assert sorted(kept, key=last.__getitem__) == kept, "the last emits must be in the order of the partition"
 
     # Steps
 
@@ -105,7 +105,7 @@ class StrictOrderProgram:
             self.again_of(offset)
 
     def again_of(self, offset: int) -> None:
-        assert not self.manager.take_again(self.entries[offset]), "it is emitted when its turn comes"
+        assert not self.manager.take_again(self.entries[offset]), "a retry must wait for its turn"
         self.model.again(offset)
 
     def give_up(self, first: int, second: int) -> None:

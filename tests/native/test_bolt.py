@@ -1,4 +1,4 @@
-"""A bolt's core: how a burst ends, what a settle tells the acker, and what is forgotten."""
+"""Core of a bolt: the end of a burst, signals of settles, and forgotten tuples."""
 
 import gc
 import threading

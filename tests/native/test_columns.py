@@ -1,4 +1,4 @@
-"""Fields of rows as buffers of Arrow's layout: what they hold, and what they leave to the slow way."""
+"""Fields of rows as buffers in Arrow's layout: their contents, and the values that are left to the slow way."""
 
 import struct
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The latency histogram against a sorted list of what went in."""
+"""The latency histogram, compared with a sorted list of the recorded values."""
 
 import math
 

@@ -178,7 +178,7 @@ def test_the_last_resumption_of_a_suspended_coroutine_is_recorded() -> None:
     steps = time.timer(twice())
     time.at = 1.0
     steps.send(None)
-    assert time.timer.resumed_at == 0.0, "its first step is its caller's"
+    assert time.timer.resumed_at == 0.0, "the first step belongs to the caller"
     time.at = 2.0
     steps.send(None)
     assert time.timer.resumed_at == 2.0

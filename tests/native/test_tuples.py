@@ -1,4 +1,4 @@
-"""Tuples as a bolt sees them, and the list of those that a task took up."""
+"""Tuples as a bolt sees them, and the list of a task's taken tuples."""
 
 import gc
 import sys

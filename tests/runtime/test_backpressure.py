@@ -272,7 +272,7 @@ def test_a_tree_that_waits_for_an_hour_in_a_mailbox_does_not_time_out() -> None:
             await asyncio.sleep(1)
             gate.let(1)
             await asyncio.sleep(3600)
-            assert sorted(spout.failed + spout.acked) == [0, 1], "the one in the call did time out, the others wait"
+            assert sorted(spout.failed + spout.acked) == [0, 1], "only the tuple in the call may time out"
             gate.let(100)
             await run.completed()
 

@@ -40,7 +40,7 @@ def test_while_a_spout_is_slow_to_close_no_bolt_takes_another_tuple() -> None:
     builder.set_spout("endless", Endless, max_spout_pending=100)
     builder.set_bolt("slow", Slow).shuffle_grouping("endless")
     run_topology(builder.build(), during=stop)
-    assert len([at for at in executed if at > stopped[0]]) <= 1, "more than the call that was in flight"
+    assert len([at for at in executed if at > stopped[0]]) <= 1, "only the call in flight may end"
 
 
 @pytest.mark.guarantee("RUN-5")
@@ -52,7 +52,7 @@ def test_a_run_that_closes_before_its_last_checkpoint_begins_no_other_one(at_sec
 
     async def stop(run: Any) -> None:
         await asyncio.sleep(at_secs)
-        run.kill_task(run.task_ids(ACKER)[0])  # it comes to rest once more, while the run closes
+        run.kill_task(run.task_ids(ACKER)[0])  # the death of the acker makes the run idle again while it closes
         await run.stop()
 
     feeder, builder = Feeder("word"), TopologyBuilder("closing")

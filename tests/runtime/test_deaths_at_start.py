@@ -89,7 +89,7 @@ def test_a_prepare_that_fails_at_first_succeeds_with_the_next_instance() -> None
     spout = Numbers(3)
     run = play_run(chain(lambda: spout, Flaky))
     assert spout.acked == [0, 1, 2]
-    assert [hasattr(bolt, "cleaned") for bolt in Flaky.made] == [False, False, True], "cleanup is not called where prepare raised"
+    assert [hasattr(bolt, "cleaned") for bolt in Flaky.made] == [False, False, True], "cleanup must not be called after a failed prepare"
     assert run.snapshot().components["bolt1"].restarts == 2
 
 

@@ -109,7 +109,7 @@ def test_during_a_pause_inputs_fail_with_task_died_and_the_text_of_the_error() -
     told = {(failure.reason, failure.component_id, failure.task_id, failure.error) for failure in spout.failures}
     assert told == {("task_died", "bolt1", 2, "Loose: background")}
     died = {number: round(secs, 2) for number, secs in failed_at.items() if number < 4}
-    assert died == {0: 1, 1: 1, 2: 2, 3: 2}, "what the instances had taken up failed with them"
+    assert died == {0: 1, 1: 1, 2: 2, 3: 2}, "taken tuples must fail with their instance"
     assert list(failed_at)[4:] == [number for number, secs in emitted_at.items() if 2 < secs < 3]
     assert all(failed_at[number] - emitted_at[number] < 0.06 for number in list(failed_at)[4:])
     assert spout.acked == [number for number in range(12) if emitted_at[number] > 3]

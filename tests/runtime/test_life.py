@@ -125,7 +125,7 @@ def test_deactivate_pauses_the_spouts_only() -> None:
             for _ in range(3):
                 keeper.settle_next()
             await asyncio.sleep(1)
-            assert diary.events == ["source.ack"] * 3, "verdicts still come"
+            assert diary.events == ["source.ack"] * 3, "a deactivated spout still gets verdicts"
             assert not keeper.unsettled
             assert run.snapshot().components["source"].status == "drained"
             diary.events.clear()

@@ -124,12 +124,12 @@ def test_a_dead_spout_instance_and_its_replacement_never_hear_of_its_trees() -> 
             await asyncio.sleep(1)
             assert [tup[0] for tup in keeper.unsettled] == [0, 1, 2, 0, 1, 2, 3]
             assert run.snapshot().components["source"].pending == 4
-            assert run.snapshot().components["__acker"].pending == 4, "the acker forgot the dead instance's"
+            assert run.snapshot().components["__acker"].pending == 4, "the acker must forget the trees of the dead instance"
             for index in range(7):
                 keeper.settle_next(ack=index % 2 == 0)
             await run.completed()
             await asyncio.sleep(0)
-            assert run.snapshot().components["__acker"].pending in (0, 3), "late acks of lost roots wait for a rotation at most"
+            assert run.snapshot().components["__acker"].pending in (0, 3), "late acks of lost roots may wait for one rotation"
 
     play(main)
     assert not made[0].acked

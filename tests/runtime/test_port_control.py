@@ -40,11 +40,11 @@ def test_a_control_tuple_reaches_every_subscribing_task_after_earlier_tuples(cap
         assert barriers == [(BARRIER, number) for number in (10, 20, 30, 40, 50)]
         for number in (10, 20, 30, 40, 50):
             before = diary[task][: diary[task].index((BARRIER, number))]
-            assert all(entry < number for entry in before if isinstance(entry, int)), "nothing that was emitted later is before it"
+            assert all(entry < number for entry in before if isinstance(entry, int)), "a later tuple came before the control tuple"
         assert all(entry >= 40 for entry in diary[task][diary[task].index((BARRIER, 40)) + 1 :] if isinstance(entry, int))
     for task in (4, 5):
         barriers = [entry for entry in diary[task] if isinstance(entry, tuple)]
-        assert sorted(barriers) == sorted([(BARRIER, number) for number in (10, 20, 30, 40, 50)] * 2), "one from each task before it"
+        assert sorted(barriers) == sorted([(BARRIER, number) for number in (10, 20, 30, 40, 50)] * 2), "each upstream task sends one"
     assert [barrier[:2] for barrier in spout.barriers] == [("acked", number) for number in (10, 20, 30, 40, 50)]
 
 

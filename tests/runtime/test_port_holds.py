@@ -113,7 +113,7 @@ def test_only_the_held_source_is_stopped_and_its_tuples_do_not_count_for_the_bou
             await asyncio.sleep(0.95)
             snapshot = run.snapshot()
             assert snapshot.components["quick"].status == "full"
-            assert snapshot.components["aligner"].waiting == 0, "what is put aside is not in the mailbox"
+            assert snapshot.components["aligner"].waiting == 0, "held tuples are not in the mailbox"
             assert slow.number == 9
             emitted = quick.number
             assert 10 <= emitted <= 10 + 64

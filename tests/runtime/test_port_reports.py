@@ -96,7 +96,7 @@ class TakesSecs(Bolt):
 def test_the_settle_of_a_receiving_task_is_reported_with_its_own_time_only() -> None:
     spout = Listens(3)
     play_run(chain(lambda: spout, TakesSecs, TakesSecs))
-    assert spout.settles == [(0, 2, 1.0), (1, 2, 3.0)], "no fail: that is the verdict's; nothing of the second bolt"
+    assert spout.settles == [(0, 2, 1.0), (1, 2, 3.0)], "neither fails nor settles of the second bolt are reported"
     assert [message_id for message_id, _ in spout.acked] == [0, 1]
     assert spout.acked[0][1] == 2.0
 
@@ -164,7 +164,7 @@ def test_no_report_is_made_for_a_tree_with_a_verdict() -> None:
             await asyncio.sleep(10)
 
     play(main)
-    assert spout.settles == [], "neither the fail that was its verdict, nor the ack behind it"
+    assert spout.settles == [], "neither the fail nor the later ack is reported"
     assert [message_id for message_id, _ in spout.failed] == [0]
 
 

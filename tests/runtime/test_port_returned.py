@@ -33,7 +33,7 @@ class Slow(Notes):
             self.in_flight -= 1
 
     def on_control(self, tup: Tuple) -> None:
-        assert self.in_flight == 0, "each input that was taken before has returned"
+        assert self.in_flight == 0, "calls of earlier inputs must have returned"
         super().on_control(tup)
 
 

@@ -40,7 +40,7 @@ def test_deferred_acks_are_sent_after_prepare_and_release() -> None:
         async with running(topology) as run:
             await asyncio.sleep(1)
             assert not spout.acked
-            assert run.snapshot().components["defers"].acked == 10, "the task has settled them"
+            assert run.snapshot().components["defers"].acked == 10, "the task counts its acks at once"
             await bolt.port.release_settles()
             await asyncio.sleep(1)
             assert not spout.acked, "nothing is prepared"

@@ -55,7 +55,7 @@ def test_after_a_hundred_failures_in_a_row_the_instance_is_renewed() -> None:
     with LogLines() as log:
         run = play_run(chain(lambda: spout, bolt))
     assert [each.calls for each in bolt.made] == [100, 50]
-    assert all(each.closed_at == 0 for each in bolt.made), "each is closed"
+    assert all(each.closed_at == 0 for each in bolt.made), "each instance must be closed"
     assert sorted(spout.failed) == list(range(150))
     assert {failure.reason for failure in spout.failures} == {"error"}
     assert run.state == "complete"
@@ -99,10 +99,10 @@ def test_a_fail_tuple_and_a_fail_are_neither_a_failure_nor_a_success() -> None:
                 raise ValueError("even")
 
     play_run(chain(lambda: AtOnce(300), Refuses))
-    assert Refuses.made == 1, "99 in a row"
+    assert Refuses.made == 1, "99 failures in a row are not enough"
     Refuses.made = 0
     play_run(chain(lambda: AtOnce(298, first=501), Refuses))
-    assert Refuses.made == 2, "the refusals in between did not start the count anew"
+    assert Refuses.made == 2, "refusals must not reset the count"
 
     class OnlyRefuses(BasicBolt):
         made = 0
@@ -208,7 +208,7 @@ def test_the_running_calls_return_before_the_instance_is_renewed(kind: str) -> N
     assert not cut
     assert len(made) == 2
     assert 0 in spout.acked
-    assert 100 <= len(spout.failed) <= 103, "those that were in flight beside the hundredth"
+    assert 100 <= len(spout.failed) <= 103, "only calls in flight with the hundredth may fail too"
     if kind == "concurrent":
         assert made[0].closed_at == 20
 
@@ -273,11 +273,11 @@ def test_a_prepare_that_raises_in_a_renewal_is_retried_until_it_succeeds() -> No
     run = play_run(chain(lambda: spout, fresh(Connects)))
     assert run.state == "complete"
     pauses = [round(later - earlier) for earlier, later in itertools.pairwise(tries)]
-    assert pauses[:6] == [0, 1, 2, 4, 8, 16], "a renewal is no death"
+    assert pauses[:6] == [0, 1, 2, 4, 8, 16], "a renewal must not count as a death"
     assert set(pauses[6:]) == {30}
     down = [each for each in failed_at if each[1] == "task_died"]
     assert {error for _, _, error in down} == {"OSError: no route to the database"}
-    assert len(down) > 1500, "inputs fail as they come, not at their timeout"
+    assert len(down) > 1500, "inputs must fail at once, not by timeout"
     healed = tries[-1] + 31
     assert all(secs < healed + 1 for secs, _, _ in failed_at)
     assert spout.acked[-100:] == list(range(2400, 2500))

@@ -23,7 +23,7 @@ def test_completed_raises_before_any_component_is_closed() -> None:
             assert loop().time() == 1
             assert run.error is caught.value
         assert run.error is caught.value
-        assert loop().time() == 1 + CLOSING_SECS, "leaving waits until all is closed"
+        assert loop().time() == 1 + CLOSING_SECS, "leaving the block must wait until all is closed"
         assert run.state == "failed"
         with pytest.raises(ComponentError) as again:
             await run.completed()

@@ -24,7 +24,7 @@ def test_drain_and_stop_raise_the_error_that_ended_the_run(call: str, when: str)
             await asyncio.sleep(0.5 if when == "before" else 3)
             with pytest.raises(ComponentError, match="licence") as caught:
                 await (run.drain() if call == "drain" else run.stop())
-            assert loop().time() == 1 + CLOSING_SECS, "both wait until all is closed"
+            assert loop().time() == 1 + CLOSING_SECS, "drain and stop must wait until all is closed"
             assert run.state == "failed"
             assert caught.value is run.error
 

@@ -268,7 +268,7 @@ def test_a_spout_that_waits_for_a_wake_is_not_polled_by_time(how: str) -> None:
     async def main() -> None:
         async with running(chain(lambda: spout, keeper)):
             await asyncio.sleep(1)
-            assert len(polls) == 2, "one that emits, and one that waits"
+            assert len(polls) == 2, "expected one poll that emits, and one that waits"
             if how == "wake":
                 spout.context.wake()
             else:
@@ -279,7 +279,7 @@ def test_a_spout_that_waits_for_a_wake_is_not_polled_by_time(how: str) -> None:
             await asyncio.sleep(0.0005)
             assert len(polls) == 4
             await asyncio.sleep(1)
-            assert len(polls) == 5, "what is said holds for one poll: the next one came after a millisecond"
+            assert len(polls) == 5, "the wait must hold for one poll only"
             assert polls[4] - polls[3] == pytest.approx(0.001)
 
     play(main)

@@ -1,4 +1,4 @@
-"""Codecs: what is written is read back equal and of the same type; what is not ours is refused."""
+"""Codecs read values back equal and with the same types, and refuse foreign bytes."""
 
 from collections import Counter
 from contextlib import suppress
@@ -50,7 +50,7 @@ values = st.recursive(
 
 
 def typed(value: Any) -> Any:
-    """A value with the types of all that is in it, so that `1 == True` is told apart."""
+    """Return a value with the types of all its parts, so that `1` and `True` differ."""
     if isinstance(value, list | tuple):
         return type(value), [typed(item) for item in value]
     if isinstance(value, dict):
@@ -194,7 +194,7 @@ def test_the_stored_form_does_not_change() -> None:
 
 
 def test_a_stored_value_that_is_too_deep_is_refused() -> None:
-    """And does not end the process: each level takes its part of the stack."""
+    """The refusal must not overflow the stack, of which each level needs a part."""
     stored = MessagePack().encode(1)
     for _ in range(1000):
         stored = msgpack.packb(msgpack.ExtType(1, msgpack.packb([msgpack.ExtType(1, stored)])))

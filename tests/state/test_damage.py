@@ -1,4 +1,4 @@
-"""Damaged stores: whatever bytes are wrong, what is read is what was written, or there is a clean error (CP-11)."""
+"""Damaged stores: with any wrong bytes, the written values are read, or there is a clear error (CP-11)."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ Printed = dict[str, tuple[int, str]]
 
 @pytest.fixture(autouse=True)
 def all_closed(connections: list[sqlite3.Connection]) -> Iterator[None]:
-    """Have every connection of a test be closed by its end, and not by the garbage collector."""
+    """Check that every connection of a test is closed at its end, and not by the garbage collector."""
     yield
     assert all(map(is_closed, connections))
 
@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """Status and output of each command; what is wrong stands on standard error, in words."""
+    """Run each command. Return status and output; errors must be clear texts on standard error."""
     shown = {}
     for command in COMMANDS:
         topology = () if command == "list" else ("--topology", "counts")
@@ -54,9 +54,11 @@ def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
 
 
 def damaged(path: Path, random: Random) -> str:
-    """Change a few bytes of a file; return how."""
+    """Change a few bytes of a file; return a description."""
     stored = bytearray(path.read_bytes())
-    at = random.choice([at for at, byte in enumerate(stored) if byte] if random.random() < 0.9 else range(len(stored)))  # most are zeros
+    at = random.choice(
+        [at for at, byte in enumerate(stored) if byte] if random.random() < 0.9 else range(len(stored))
+    )  # most bytes are zero
     size = min(random.choice([1, 1, 1, 2, 16]), len(stored) - at)
     before = bytes(stored[at : at + size])
     while stored[at : at + size] == before:
@@ -97,7 +99,7 @@ TRIGGERS = [statement for statement in STATEMENTS[2] if statement.startswith("CR
 
 
 def changed(path: Path, statement: str) -> None:
-    """Do to a file what SQL says, and leave the counts of its rows as they were."""
+    """Change a file with SQL, without its counts of rows."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         for trigger in TRIGGERS:
             database.execute(f"DROP TRIGGER {trigger.split()[2]}")
@@ -148,7 +150,7 @@ def test_a_damaged_block_is_named(statement: str, said: str, whole: Path, tmp_pa
 
 
 def test_a_block_moved_to_another_place_is_refused(whole: Path, tmp_path: Path) -> None:
-    """Each is whole, in the place of the other."""
+    """Swap two rows, which are both undamaged."""
     path = tmp_path / "state.db"
     shutil.copy(whole, path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -163,7 +165,7 @@ def test_a_block_moved_to_another_place_is_refused(whole: Path, tmp_path: Path) 
 
 
 def without_checksums(path: Path) -> None:
-    """Make of a file one of format 1, as versions without checksums wrote it."""
+    """Convert a file to format 1, of versions without checksums."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         for trigger in TRIGGERS:
             database.execute(f"DROP TRIGGER {trigger.split()[2]}")
@@ -209,7 +211,7 @@ def test_rows_of_an_older_version_are_read_and_get_checksums_when_changed(whole:
 def test_a_damaged_row_of_an_older_version_is_a_clear_error(
     command: str, statement: str, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing tells that it is damaged, but that it cannot be read."""
+    """Without a checksum, such damage is noticed only if the value cannot be read."""
     shutil.copy(whole, tmp_path / "state.db")
     without_checksums(tmp_path / "state.db")
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as database:
@@ -242,7 +244,7 @@ builder.set_bolt("count", count, parallelism=2).fields_grouping("numbers", "numb
 @pytest.mark.guarantee("CP-11")
 @pytest.mark.parametrize("column", ["key", "value"])
 def test_a_run_with_a_damaged_row_ends_with_an_error_that_names_it(column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A damaged key is one that nobody asks for: the run must not begin to count it anew."""
+    """No call reads the row with the damaged key, and the run must not start it at zero."""
     (tmp_path / "numbers.py").write_text(TOPOLOGY)
     command = ["run", f"{tmp_path}/numbers.py", "-c", f"state_provider=sqlite:///{tmp_path}/state.db"]
     assert run_command_line(command) == 0

@@ -1,4 +1,4 @@
-"""When `LayeredState` folds, and what becomes of it when that fails or is cut off."""
+"""Folds of `LayeredState`: their start, failures and interruptions."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -20,7 +20,7 @@ async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_rec
         state.put(txid, txid)
         await checkpoint(state, txid)
         most = max(most, len(store.staged))
-    assert most < MOST_COUNTED, "what the record forgets must be folded"
+    assert most < MOST_COUNTED, "deltas that the record drops must be folded"
     await state.close()
     assert not store.staged
     assert dict(state.items()) == {txid: txid for txid in range(200)}
@@ -55,7 +55,7 @@ async def _commit_from(state: LayeredState[Any, Any], txid: int) -> None:
 
 
 async def still_moves(state: LayeredState[Any, Any]) -> bool:
-    """Tell whether a state has committed something in many turns."""
+    """Whether a state commits within many turns."""
     before = state.committed_txid
     for _ in range(200):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Keys: equal keys have one stored form, others another; what is no key is refused."""
+"""Keys: equal keys have the same stored form, different keys different ones. Invalid keys are refused."""
 
 from collections import namedtuple
 from datetime import UTC, date, datetime, timedelta, timezone

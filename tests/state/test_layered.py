@@ -1,4 +1,4 @@
-"""`LayeredState`, one behaviour each; `test_layered_model.py` mixes them."""
+"""`LayeredState`, one behaviour in each test; `test_layered_model.py` mixes them."""
 
 import asyncio
 import re
@@ -196,7 +196,7 @@ async def test_steps_of_a_checkpoint_in_a_wrong_order_are_refused(store: AnySlow
 @pytest.mark.guarantee("CP-7")
 @pytest.mark.parametrize("turns", range(12))
 async def test_a_cancelled_commit_is_still_committed(store: AnySlowStore, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decision has fallen before a task is told: wherever it dies then, nothing of the layer may be lost."""
+    """The decision to commit is saved before a task knows it. If the task dies in between, its layer must survive."""
     monkeypatch.setattr(layered, "KEYS_PER_TURN", 1)
     state = state_on(store)
     for txid in range(2):

@@ -1,4 +1,4 @@
-"""`ValueLedger`: who may write, where two processes have the same stored value."""
+"""`ValueLedger` decides which of two processes with the same stored value may write."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from engine.state.ledgers import Change
 
 
 class LedgerOf(ValueLedger):
-    """A process's ledger; the store is a list of one value."""
+    """A process's ledger; the store is a list with one value."""
 
     def __init__(self, stored: list[bytes | None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From the text of `state_provider` to a provider."""
+"""The text of `state_provider` selects the provider."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A task that is cancelled while it waits for Redis ends, whatever the client makes of the cancellation (CP-8)."""
+"""A task that is cancelled while it waits for Redis ends, even if the client handles the cancellation wrongly (CP-8)."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_SECS
 
 
 class Deaf:
-    """A client that answers all the same, or fails, when what waits for it is cancelled."""
+    """A client that answers or fails in spite of a cancellation."""
 
     def __init__(self, error: Exception | None) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""`StoreRetry`, in virtual time: how often it tries, when it gives up, and what it says meanwhile."""
+"""`StoreRetry` in virtual time: number of tries, end of the retries, and log."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from engine.testing import run_virtual
 
 
 class Store:
-    """Away until a moment; notes when it was tried."""
+    """Is unavailable until `back_at`, and records the times of the calls."""
 
     def __init__(self, back_at: float = float("inf"), error: Exception | None = None) -> None:
         self.back_at = back_at

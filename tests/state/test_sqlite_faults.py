@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 async def refusal(path: Path) -> StateError:
-    """Why the file cannot be opened."""
+    """Return the error with which the file cannot be opened."""
     provider = SqliteProvider(path)
     with pytest.raises(StateError) as caught:
         await provider.open("words")
@@ -166,7 +166,7 @@ async def test_a_damaged_page_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_read_only_file_is_an_error(tmp_path: Path) -> None:
-    """The tests may run as root, whom no right stops: SQLite's own switch does."""
+    """The tests may run as root, who may write any file. SQLite's own switch also stops root."""
     path = tmp_path / "state.db"
     await filled(path)
     provider = await opened(path)
@@ -182,7 +182,7 @@ async def test_a_read_only_file_is_an_error(tmp_path: Path) -> None:
         await provider.close()
 
 
-# Trouble that passes
+# Temporary faults
 
 
 @pytest.mark.guarantee("CP-7")

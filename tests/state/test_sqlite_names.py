@@ -1,4 +1,4 @@
-"""SQLite: a file that may only be read, and one with two names, are refused before SQLite opens them."""
+"""SQLite: read-only files, and files with two names, are refused before SQLite opens them."""
 
 import asyncio
 import shutil
@@ -30,7 +30,7 @@ except StateError as error:
 
 def test_a_read_only_file_is_refused_and_not_changed() -> None:
     """Run in a process without root's permissions. The file was opened before, so it is in WAL mode."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to others
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # other users cannot read pytest's folder
     try:
         path = folder / "state.db"
         asyncio.run(filled(path))
@@ -48,7 +48,7 @@ def test_a_read_only_file_is_refused_and_not_changed() -> None:
 
 @pytest.mark.guarantee("CP-8")
 async def test_a_file_with_two_names_is_refused_during_and_after_its_use_by_another_process(tmp_path: Path) -> None:
-    """SQLite finds its log by the name: by the other name what was committed last would not be there."""
+    """SQLite finds its log by the name of the file. With another name, the last commits would be missing."""
     path, link = tmp_path / "state.db", tmp_path / "other.db"
     await filled(path)
     provider = await opened(path)

@@ -1,4 +1,4 @@
-"""Standing by on a file, and where there is nothing to stand by for."""
+"""Standby on a file, and without anything to wait for."""
 
 import asyncio
 import logging
@@ -110,7 +110,7 @@ def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
     lock = lock_of(tmp_path / "state.db", "one")
     assert lock is not None
     assert lock.is_taken() is False
-    assert not list(tmp_path.iterdir()), "a look makes no file"
+    assert not list(tmp_path.iterdir()), "looking must not create a file"
     holder = FileLock(lock.path)
     assert holder.take()
     assert lock.is_taken() is True

@@ -21,7 +21,7 @@ def place(index: int, tasks: int, *, keyed: bool = True) -> StatePlace:
 
 
 async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, **changes: Any) -> None:
-    """A delta of a task that was killed after it; None deletes."""
+    """Stage a delta of a task that was killed after it; None deletes."""
     state: LayeredState[str, Any] = LayeredState(store, codec, place(0, 1))
     state.committed_txid = txid - 1
     for key, value in changes.items():
@@ -34,7 +34,7 @@ async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, *
 
 
 async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
-    """Both starts: one folds first, and in the other the task takes up its own deltas."""
+    """Two kinds of start: one folds first, in the other the task loads its own deltas."""
     taken_up = await taken_up_by_its_task(copy.deepcopy(store), committed_txid, counted, codec)
     assert await folded(store, committed_txid, counted, codec) == taken_up
     return taken_up
@@ -43,7 +43,7 @@ async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[
 async def folded(
     store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack"
 ) -> dict[Any, Any]:
-    """State of a start that folds first. The fold runs twice, as after a crash."""
+    """Return the state of a start that folds first. The fold runs twice, as after a crash."""
     for _ in range(2):
         await fold_committed(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
     assert not store.staged
@@ -136,7 +136,7 @@ async def test_the_error_for_an_unreadable_delta_names_it(blob: bytes) -> None:
 
 
 async def started(provider: StateProvider, before: int, tasks: int, committed_txid: int) -> list[LayeredState[Any, Any]]:
-    """The states of all tasks, as a start makes them: first what counts, in the layout that wrote it."""
+    """Return the states of all tasks after a start: committed deltas are applied in the layout that wrote them."""
     codec = codec_named("msgpack")
     for index in range(before):
         await fold_committed(provider, codec, place(index, before), lambda *_: True, committed_txid)

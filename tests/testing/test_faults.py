@@ -127,7 +127,7 @@ def test_lifecycle_methods_raise_too() -> None:
     feeder = numbers(2)
     finished = run(feeder, RaiseError("relay", at_call={1, 2}, method="prepare"), RaiseError("numbers", at_call=1, method="open"))
     assert feeder.acked == [1, 2]
-    assert [report.component_id for report in finished.errors] == ["relay", "numbers"], "equal errors are told once"
+    assert [report.component_id for report in finished.errors] == ["relay", "numbers"], "equal errors are reported once"
     components = finished.snapshot.components
     assert [(components[name].errors, components[name].restarts) for name in ("relay", "numbers")] == [(2, 2), (1, 1)]
 
@@ -252,7 +252,7 @@ def test_a_delayed_tuple_of_a_task_that_dies_fails_with_it() -> None:
     assert feeder.verdicts[0].secs == pytest.approx(3, abs=0.01)
 
 
-# All of it, again
+# All of it, replayed
 
 
 def test_a_seed_replays_a_run_with_its_faults() -> None:

@@ -227,7 +227,7 @@ def test_the_run_uses_the_seed_of_the_config() -> None:
     assert run_topology(word_topology(lines, Capture())).seed == 0
 
 
-# In a loop that runs already.
+# In a running loop
 
 
 def test_in_a_running_loop_the_error_names_the_async_function() -> None:

@@ -184,7 +184,7 @@ def test_every_timer_fires_once_at_its_time_and_time_never_goes_back(delays: lis
     assert all(b >= a - max(2e-9, 2 * math.ulp(a)) for a, b in pairwise(whens))
 
 
-# The same run again.
+# Replays
 
 
 def contest(trace: list[str], tasks: int = 5) -> Callable[[], Coroutine[Any, Any, None]]:

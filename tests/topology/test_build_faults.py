@@ -1,4 +1,4 @@
-"""The exact words of each fault that `build()` reports (GRP-5)."""
+"""Exact text of each fault that `build()` reports (GRP-5)."""
 
 import pytest
 

@@ -138,7 +138,7 @@ class Inherits(Free):
 
 
 def unpacked(function: Any) -> Any:
-    """Decorator of a user: calls a function with the values of its input."""
+    """A user's decorator: calls a function with the values of its input."""
 
     @functools.wraps(function)
     def called(*arguments: Any) -> Any:

@@ -13,7 +13,7 @@ from engine.transactional.values import OpenValues, ValueMap
 
 @dataclass
 class Task:
-    """The part of a TaskContext that a map uses."""
+    """Part of a TaskContext that a map uses."""
 
     component_id: str = "count"
     task_index: int = 0
@@ -36,7 +36,7 @@ async def opened(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any
 
 
 async def stored(values: ValueMap) -> dict[Any, Any]:
-    """All that a reader finds."""
+    """Return all rows that a reader finds."""
     async with values.reader() as reader:
         return {key: value async for key, value in reader.items()}
 

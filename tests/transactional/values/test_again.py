@@ -36,7 +36,7 @@ pytestmark = pytest.mark.guarantee("TX-8")
 
 
 class AwayStore(MemoryValueStore):
-    """Cannot be reached when it is to write, every second time; `takes_effect`: it has written all the same."""
+    """Is unavailable at every second write. With `takes_effect`, the write has taken effect."""
 
     takes_effect = False
     writes = 0
@@ -127,7 +127,7 @@ def test_only_an_attempt_of_a_later_run_ends_this_run() -> None:
 
 
 async def test_a_repeated_write_writes_the_rest_of_a_batch_as_it_was_combined(new_map: NewMap, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of two tasks has written, then one task replays both shares, and its first write fails."""
+    """One of two tasks has written. Then one task replays both parts, and its first write fails."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     values, keys = new_map("words"), ["a", "b", "c", "d"]
     async with opened(values) as before:

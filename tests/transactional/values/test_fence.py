@@ -1,4 +1,4 @@
-"""Who may write while others do: the comparison that each store makes in the step that writes (TX-8)."""
+"""Concurrent writers: each store compares the fence in the step that writes (TX-8)."""
 
 from dataclasses import replace
 

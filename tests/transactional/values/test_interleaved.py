@@ -19,7 +19,7 @@ from tests.transactional.values.turns import Turns
 
 ORDERS = cases(60)
 FIRST, SECOND = ["a", "b", "c", "d", "e"], ["v", "w", "x", "y", "z"]
-"""The keys of each task."""
+"""Keys of each task."""
 ORDERS_WITH_ZOMBIES = {"memory": cases(150), "sqlite": cases(30), "redis": cases(40), "postgres": cases(15)}
 Batch = dict[str, int]
 
@@ -51,12 +51,12 @@ async def test_two_tasks_that_replay_a_batch_in_any_order_keep_each_others_write
 
 
 def shares(batch: Batch) -> tuple[Batch, Batch]:
-    """Batch of each task."""
+    """Return the batch of each task."""
     return {key: batch[key] for key in FIRST if key in batch}, {key: batch[key] for key in SECOND if key in batch}
 
 
 async def fenced(values: OpenValues[Any, Any], attempt: TransactionAttempt, share: Batch, kind: Any) -> None:
-    """The update of a zombie: it may be refused."""
+    """Update as a zombie, which may be refused."""
     with suppress(StateFenced):
         await values.update(attempt, share, add, kind=kind)
 
@@ -66,7 +66,7 @@ async def fenced(values: OpenValues[Any, Any], attempt: TransactionAttempt, shar
 async def test_zombies_and_late_calls_do_not_change_the_values_of_the_newest_attempt(
     new_map: NewMap, place: str, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two attempts of a batch at two tasks, and the next batch, while any call may be lost or late."""
+    """Two attempts of a batch at two tasks, and the next batch. Any call may be lost or late."""
     monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     keys, delivered = FIRST + SECOND, 0

@@ -1,4 +1,4 @@
-"""The writing process is killed (SIGKILL) at each named step, and another one goes on: each transaction counts once."""
+"""The writing process is killed at each named step, and another one continues: each transaction counts once."""
 
 import json
 import os
@@ -34,11 +34,11 @@ STEPS = [
     ("inside write", 4),
     ("behind write", 2),
 ]
-"""Each with the nth time that it comes by in one txid."""
+"""Steps, with how often each is reached in one txid before the death."""
 
 
 def run_victim(url: str, kind: str, first: int, epoch: int, step: str, nth: int) -> tuple[int, bool]:
-    """Run one victim; return the newest txid that it said was done (first - 1: none), and whether it was killed."""
+    """Run one victim. Return the last txid that it reported as done (first - 1 if none), and whether it was killed."""
     command = [sys.executable, "-m", "tests.transactional.values.killed", json.dumps([url, kind, first, epoch, step, nth])]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -72,4 +72,6 @@ async def test_after_kills_of_the_writer_each_transaction_counts_once(url: str, 
     assert await stored(values_at(url, "words")) == expected
     assert first > 2 * TXIDS
     missed = {step for step, _ in steps} - set(deaths)
-    assert missed == (set() if url.startswith("redis") or kind == "transactional" else {"inside undo"}), "it is in parts in Redis alone"
+    assert missed == (set() if url.startswith("redis") or kind == "transactional" else {"inside undo"}), (
+        "only Redis undoes in several parts"
+    )

@@ -1,4 +1,4 @@
-"""The opaque case of the seed: a partition is missing in a replay of its batch, and returns later (TX-7, TX-8)."""
+"""A partition of an opaque source is missing in a replay of its batch, and returns later (TX-7, TX-8)."""
 
 import asyncio
 from collections import Counter

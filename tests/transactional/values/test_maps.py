@@ -107,7 +107,7 @@ async def test_an_older_txid_is_an_error(new_map: NewMap, kind: Any) -> None:
 @pytest.mark.guarantee("TX-8", "TX-9")
 @pytest.mark.parametrize("behind", [0, 1, 5])
 async def test_a_paused_writer_is_fenced_however_far_the_other_one_is(new_map: NewMap, kind: Any, behind: int) -> None:
-    """The values may refuse it before the ledger does: it was about to commit txid 2."""
+    """The values may refuse it before the ledger, because txid 2 was about to commit."""
     words = new_map("words")
     async with opened(words) as paused, opened(words) as other:
         await paused.update(attempt(1, 2**32 + 1), {"a": 1}, add, kind=kind)

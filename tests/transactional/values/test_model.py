@@ -27,7 +27,7 @@ Batch = dict[str, int]
 
 
 class History:
-    """Plays the transactions of one topology, and keeps what must come of them."""
+    """Plays the transactions of one topology, and keeps the expected values."""
 
     def __init__(self, values: ValueMap, kind: ValueKind, seed: int, faults: tuple[Fault, ...] = FAULTS) -> None:
         self.random = Random(seed)
@@ -52,7 +52,7 @@ class History:
 
     async def _transaction(self, txid: int) -> None:
         batch = self._batch()
-        while not await self._attempt(txid, batch) or self.random.random() < 0.15:  # that it is done may not be known
+        while not await self._attempt(txid, batch) or self.random.random() < 0.15:  # the coordinator may not know that a batch is done
             self.replays += 1
             if self.kind == "opaque":
                 batch = self._batch()
@@ -63,7 +63,7 @@ class History:
         return {key: self.random.randint(1, 9) for key in self.random.sample(KEYS, self.random.randint(0, len(KEYS)))}
 
     async def _attempt(self, txid: int, batch: Batch) -> bool:
-        """One attempt by all tasks, in any order; False where one died."""
+        """Run one attempt at all tasks, in any order. Return False if one died."""
         self.number += self.random.choice([1, 2, 2**32])
         attempt, is_done = TransactionAttempt(txid, self.number), True
         for index in self.random.sample(range(TASKS), TASKS):
@@ -88,7 +88,7 @@ class History:
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tries again at once; and Redis gets many parts."""
+    """Retry at once, and write to Redis in many parts."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     monkeypatch.setattr(redis_values, "KEYS_PER_PART", 2)
 
@@ -111,7 +111,7 @@ async def test_stored_values_equal_those_of_a_sequential_interpreter(new_map: Ne
 async def test_redis_may_fail_at_any_script(
     redis_server: RedisServer, kind: ValueKind, quickly: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two parts of a batch, and of what is put back, too."""
+    """The process may die between two parts of a write, and of a rollback."""
     random = Random(11)
     run = redis_values.RedisLink.run
 

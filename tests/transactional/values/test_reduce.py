@@ -1,4 +1,4 @@
-"""The reducing committers, driven by hand."""
+"""Committers of `ReduceInto`, called without an engine."""
 
 import operator
 from heapq import nlargest
@@ -33,7 +33,7 @@ class HeldResources:
 
 
 class Emitted:
-    """A collector that keeps what it is given."""
+    """A collector that keeps its rows."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -45,7 +45,7 @@ class Emitted:
 async def batch(
     made: ReducingCommitter[Any, Any, Any], resources: HeldResources, attempt: tuple[int, int], rows: list[dict[str, Any]]
 ) -> list[Any]:
-    """Play one batch through one instance; return what it emitted."""
+    """Process one batch with one instance; return its emits."""
     emitted = Emitted()
     made.attempt, made.collector, made.resources = TransactionAttempt(*attempt), emitted, resources  # type: ignore[assignment]
     made.prepare()
@@ -148,7 +148,7 @@ def test_build_refuses_transactional_values_behind_an_opaque_spout() -> None:
 
 
 async def test_several_databases_can_take_part_in_one_transaction(new_map: NewMap) -> None:
-    """Of a committer that the user writes whole."""
+    """A committer that the user writes completely."""
     first, second = new_map("words"), MemoryValues("lengths")
     resources = HeldResources()
     for attempt in (TransactionAttempt(1, 1), TransactionAttempt(1, 2)):

@@ -99,7 +99,7 @@ async def test_a_file_is_shared_and_closed_with_its_last_user(tmp_path: Path) ->
             await second.update(attempt(1, 1), {"a": 1}, add)
         await first.update(attempt(1, 1), {"a": 1}, add)
     assert await stored(lines) == {"a": 1}
-    assert os.listdir(tmp_path) == ["values.db"], "closed, so its log is folded in"
+    assert os.listdir(tmp_path) == ["values.db"], "the file must be closed, so its log is merged"
 
 
 async def test_refusals_of_postgresql_are_clear_errors(new_database: str) -> None:
@@ -111,7 +111,7 @@ async def test_refusals_of_postgresql_are_clear_errors(new_database: str) -> Non
     wrong = f"{parts.username}:wrong@{parts.hostname}:{parts.port}"
     error = await refusal(at(netloc=wrong))
     assert "refuses this password" in error.message
-    assert isinstance(error, ValuesMismatch), "which ends the run"
+    assert isinstance(error, ValuesMismatch), "this error must end the run"
     assert "there is no such database" in (await refusal(at(path="/nowhere"))).message
     away = await refusal(at(netloc=f"{HOST}:{free_port()}"))
     assert isinstance(away, StateUnavailable)
@@ -224,7 +224,7 @@ async def test_a_new_map_of_an_old_topology_logs_a_warning(caplog: pytest.LogCap
 )
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
 async def test_a_damaged_map_ends_the_run_without_skipping_a_batch(kind: Any, statement: str, says: str, tmp_path: Path) -> None:
-    """A row of a later transaction than the map's was skipped without a word, batch after batch."""
+    """A row of a later transaction than the map's must not be skipped silently in every batch."""
     words = SqliteValues(tmp_path / "values.db", "words")
     async with opened(words) as values:
         await values.update(attempt(1, 1), {"a": 1, "b": 1}, add, kind=kind)

@@ -1,4 +1,4 @@
-"""Whole transactional topologies that keep values, on every database: exact though batches fail, replays differ and tasks are killed."""
+"""Whole topologies with values, on every database: exact after failed batches, different replays and killed tasks."""
 
 from collections import Counter
 from random import Random
@@ -26,7 +26,7 @@ def split(tup: Tuple) -> Any:
 
 
 class Failing(ReducingCommitter[Any, Any, Any]):
-    """Counts words, and fails now and then before or behind what it stores."""
+    """Counts words, and sometimes fails before or after its write."""
 
     keyed_by = ("word",)
     output_fields = ("word", "count")

@@ -1,4 +1,4 @@
-"""The rule of TX-8 for one value, against a history that is kept whole."""
+"""The rule of TX-8 for one value, compared with its whole history."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from engine.transactional.values import OpaqueValue, TransactionalValue, ValuesM
 
 Batch = list[int]
 HISTORIES = st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=4), max_size=8)
-"""For each txid the amounts of its attempts, of which the last is the one that commits."""
+"""Amounts of the attempts of each txid; the last attempt commits."""
 
 
 def adding(amount: int):

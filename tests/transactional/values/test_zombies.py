@@ -1,4 +1,4 @@
-"""PostgreSQL beside a process that is stopped at the worst moment, and every network database behind connections that break."""
+"""A process that is stopped at the worst moment, with PostgreSQL, and broken connections with every network database."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ WRITER = Writer("the map", "opaque", "words", "count", 1)
 
 @asynccontextmanager
 async def stopped_in_its_statement(url: str, fence: Fence, changes: Changes) -> AsyncIterator[Any]:
-    """A task whose write is done in the server, and is not committed before this ends."""
+    """A task whose write has reached the server, and is not committed before this block ends."""
     store = await postgres_store(url, "words", make=True)
     connection = await asyncpg.connect(url)
     transaction = connection.transaction()
@@ -42,7 +42,7 @@ async def stopped_in_its_statement(url: str, fence: Fence, changes: Changes) -> 
 
 
 async def until_somebody_waits(url: str) -> None:
-    """Return when a statement waits for a lock."""
+    """Wait until a statement waits for a lock."""
     connection = await asyncpg.connect(url)
     try:
         while not await connection.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
