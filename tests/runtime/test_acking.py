@@ -44,7 +44,7 @@ class Unhashable(list[int]):
     """A message id without a hash, which is equal to others."""
 
 
-@pytest.mark.guarantee("ACK-3")
+@pytest.mark.guarantee("ACK-3", "ACK-6")
 def test_a_message_id_may_be_any_object_but_none_and_is_passed_back() -> None:
     ids = [0, "", False, (), Unhashable(), Unhashable(), float("nan"), object()]
     acked: list[object] = []

@@ -53,14 +53,6 @@ def test_a_failure_has_the_reason_and_the_place(case: str) -> None:
     assert spout.failures == [failure, failure]
 
 
-def test_a_timeout_names_the_task_that_owes_the_ack() -> None:
-    spout = Numbers(1)
-    play_run(chain(lambda: spout, Keeper))
-    (failure,) = spout.failures
-    assert (failure.reason, failure.component_id, failure.task_id) == ("timeout", "bolt1", 2)
-    assert "it took <Tuple (0,) from source[1] on default> up" in (failure.error or "")
-
-
 def test_task_died_names_the_task_and_its_error() -> None:
     spout = Numbers(2)
     play_run(chain(lambda: spout, Dies), Config(on_error="restart"))

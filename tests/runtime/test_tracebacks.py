@@ -108,3 +108,17 @@ def test_causes_are_folded_too() -> None:
     assert "the cause of:" in text
     assert "JSONDecodeError" in text
     assert "decoder.py" not in text
+
+
+def test_frames_of_the_engine_below_user_code_are_folded() -> None:
+    class TooFewValues(BasicBolt):
+        output_fields = Fields("number", "length")
+
+        def execute(self, tup: Tuple) -> None:
+            self.collector.emit((tup["number"],))
+
+    run = play_run(chain(lambda: Numbers(1), TooFewValues))
+    (report,) = run.snapshot().errors
+    assert 'self.collector.emit((tup["number"],))' in report.traceback
+    assert "_native" not in report.traceback
+    assert "engine/runtime" not in report.traceback

@@ -87,29 +87,6 @@ def test_an_emit_without_message_id_gets_no_verdict_and_still_arrives() -> None:
     assert run.snapshot().components["__acker"].executed == 0
 
 
-def test_a_message_id_may_be_any_object_but_none() -> None:
-    ids: list[Any] = [0, "", False, (), object(), ["unhashable"]]
-
-    class Odd(Spout):
-        output_fields = Fields("number")
-
-        def open(self) -> None:
-            self.left, self.acked = list(ids), list[Any]()
-
-        def next_tuple(self) -> None:
-            if not self.left:
-                raise SpoutExhausted
-            self.collector.emit((1,), self.left.pop(0))
-
-        def ack(self, message_id: object) -> None:
-            self.acked.append(message_id)
-
-    spout = Odd()
-    play_run(chain(lambda: spout, Sink))
-    assert len(spout.acked) == len(ids)
-    assert all(any(given is acked for acked in spout.acked) for given in ids)
-
-
 def test_an_emit_without_anchors_does_not_affect_its_input() -> None:
     class Detached(Bolt):
         output_fields = Fields("number")
