@@ -8,6 +8,8 @@ from typing import Final, Literal
 from engine import Config
 from engine.names import CHECKPOINT_COMPONENT
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, RaiseError
+from tests.checkpoint import process
+from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
 from tests.checkpoint.world import World, draw_world
 
@@ -26,23 +28,13 @@ STORE_STEPS: Final = (
     "after read",
     "before store",
 )
-PROVIDER: Final = "tests.checkpoint.slow_store:provider?simulated"
 
 
-@dataclass(frozen=True)
-class ProcessPlan:
+@dataclass(frozen=True, kw_only=True)
+class ProcessPlan(process.ProcessPlan):
     """Settings and faults of one process."""
 
-    config: Config
     tasks: Mapping[str, int]
-    scale_secs: float
-    failure_chance: float
-    outages: Sequence[tuple[float, float]]
-    strikes: Sequence[StoreStrike]
-    kills: Sequence[tuple[float, tuple[str | None, int]]]
-    """Time in seconds, and the killed component and task index; (None, 0) is the whole process."""
-    ending: tuple[Literal["stop", "drain"], float] | None
-    """How and when the host ends it."""
     faults: Sequence[Fault]
     fails: float
     waits: float

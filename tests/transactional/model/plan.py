@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from engine import Config
 from engine.testing import ACKER
+from tests.checkpoint import process
+from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
 from tests.transactional.model.faults import POINTS, PlannedFault, What
 from tests.transactional.model.shape import SPOUT, Shape, draw_shape
@@ -14,27 +16,18 @@ from tests.transactional.model.shape import SPOUT, Shape, draw_shape
 COORDINATOR: Final = f"{SPOUT}/coordinator"
 STORE_STEPS: Final = ("before write", "after write", "after claim", "before read", "after read")
 WHATS: Final[Sequence[What]] = ("fail", "fail", "report", "raise", "raise", "kill", "kill", "cancel")
-PROVIDER: Final = "tests.checkpoint.slow_store:provider?simulated"
 
 
-@dataclass(frozen=True)
-class ProcessPlan:
+@dataclass(frozen=True, kw_only=True)
+class ProcessPlan(process.ProcessPlan):
     """Settings and faults of one process."""
 
-    config: Config
     emitters: int
     most_open: int
     source_is_slow: bool
     waits: float
     longest_secs: float
-    scale_secs: float
-    failure_chance: float
-    outages: Sequence[tuple[float, float]]
-    store_strikes: Sequence[StoreStrike]
     faults: Sequence[PlannedFault]
-    kills: Sequence[tuple[float, tuple[str | None, int]]]
-    """Time in seconds, and the killed component and task index; (None, 0) is the whole process."""
-    ending: tuple[Literal["stop", "drain"], float] | None
 
 
 @dataclass(frozen=True)
@@ -81,11 +74,11 @@ def _drawn_config(draws: random.Random) -> Config:
 def _drawn_process(draws: random.Random, shape: Shape, base: Config, *, is_calm: bool, dies: bool) -> ProcessPlan:
     span = draws.choice([0.05, 0.5, 2.0, 10.0])
     kills: list[tuple[float, tuple[str | None, int]]] = []
-    store_strikes: list[StoreStrike] = []
+    strikes: list[StoreStrike] = []
     faults: list[PlannedFault] = []
     outages: list[tuple[float, float]] = []
     if not is_calm:
-        store_strikes = [_drawn_store_strike(draws, *_drawn_victim(draws, shape)) for _ in range(draws.choice([0, 0, 1, 2]))]
+        strikes = [_drawn_store_strike(draws, *_drawn_victim(draws, shape)) for _ in range(draws.choice([0, 0, 1, 2]))]
         kills = [(span * draws.random() ** 2, _drawn_victim(draws, shape)) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
         faults = [_drawn_fault(draws, shape) for _ in range(draws.choice([0, 1, 2, 4, 8]))]
         if draws.random() < 0.1:
@@ -97,7 +90,7 @@ def _drawn_process(draws: random.Random, shape: Shape, base: Config, *, is_calm:
         if way < 0.2:
             ending = (draws.choice(["stop", "drain"]), span * draws.random())
         elif way < 0.5:
-            store_strikes.append(_drawn_store_strike(draws, None, 0))
+            strikes.append(_drawn_store_strike(draws, None, 0))
         elif way < 0.8:
             faults.append(PlannedFault(draws.choice(POINTS), draws.randint(1, 20), "process"))
         else:
@@ -112,7 +105,7 @@ def _drawn_process(draws: random.Random, shape: Shape, base: Config, *, is_calm:
         scale_secs=draws.choice([0.0, 0.001, 0.05, 0.4]),
         failure_chance=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
         outages=outages,
-        store_strikes=store_strikes,
+        strikes=strikes,
         faults=faults,
         kills=kills,
         ending=ending,
