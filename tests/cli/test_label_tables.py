@@ -15,12 +15,12 @@ from tests.cli.snapshots import snapshot
 LINES, COUNT_0, COUNT_1 = TaskLabels("lines", 1), TaskLabels("count", 2), TaskLabels("count", 3)
 
 
-def shown(metrics: UserMetrics) -> Snapshot:
+def snapshot_of(metrics: UserMetrics) -> Snapshot:
     return replace(snapshot(), user_metrics=metrics.read())
 
 
 def only(metrics: UserMetrics) -> TextTable:
-    (table,) = label_tables(shown(metrics))
+    (table,) = label_tables(snapshot_of(metrics))
     return table
 
 
@@ -48,7 +48,7 @@ def test_each_component_and_each_set_of_labels_has_its_own_table() -> None:
     metrics.gauge("lag", COUNT_0, partition(1))
     metrics.gauge("lag", LINES, partition(1))
     metrics.gauge("plain", LINES, {})
-    assert [(table.title, table.headers) for table in label_tables(shown(metrics))] == [
+    assert [(table.title, table.headers) for table in label_tables(snapshot_of(metrics))] == [
         ("lines", ("topic", "partition", "lag")),
         ("count", ("queue", "depth")),
         ("count", ("topic", "partition", "lag")),
@@ -103,7 +103,7 @@ def test_a_low_terminal_has_fewer_rows_of_each_table(lines: int, rows: int) -> N
     for number in range(20):
         metrics.gauge("lag", LINES, partition(number)).set(1)
         metrics.gauge("depth", COUNT_0, {"queue": str(number)}).set(1)
-    tables = label_tables(shown(metrics), lines=lines)
+    tables = label_tables(snapshot_of(metrics), lines=lines)
     assert [len(table.rows) for table in tables] == [rows, rows]
     assert {table.rows[-1][0] for table in tables} == {f"and {20 - rows + 1} more"}
     assert not label_tables(snapshot(), lines=lines)
@@ -112,7 +112,7 @@ def test_a_low_terminal_has_fewer_rows_of_each_table(lines: int, rows: int) -> N
 def test_large_figures_are_abbreviated_in_little_room() -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", LINES, {"topic": "words"}).set(12_345_678)
-    (table,) = label_tables(shown(metrics), compact=True)
+    (table,) = label_tables(snapshot_of(metrics), compact=True)
     assert table.rows == [("words", "12.3 M")]
 
 
@@ -128,7 +128,7 @@ def test_labels_are_sorted_and_numbers_numerically(values: list[str]) -> None:
     metrics = UserMetrics()
     for value in values:
         metrics.gauge("lag", LINES, {"topic": value}).set(len(value))
-    tables = label_tables(shown(metrics))
+    tables = label_tables(snapshot_of(metrics))
     assert sum(len(table.rows) for table in tables) == len(values)
     numbers = [int(row[0]) for table in tables for row in table.rows if row[0].isascii() and row[0].isdigit() and len(row[0]) <= 18]
     assert numbers == sorted(numbers)

@@ -11,7 +11,7 @@ from engine.cli.console.user_file import split_spec
 from engine.cli.topology_file import load_topology
 from engine.config import Config
 from engine.errors import ConfigError, TopologyError, TopologyFileError
-from tests.cli.topology_files import HEAD, Write, refused
+from tests.cli.topology_files import HEAD, Write, load_error
 
 # Import
 
@@ -71,7 +71,7 @@ def test_a_failed_import_leaves_nothing_behind(write: Write) -> None:
     write("", "flow_sibling.py", head="")
     folders, modules = list(sys.path), {name for name in sys.modules if name.startswith("_topology_")}
 
-    refused(spec)
+    load_error(spec)
 
     assert sys.path == folders
     assert {name for name in sys.modules if name.startswith("_topology_")} == modules
@@ -108,9 +108,11 @@ def test_a_wrong_config_is_reported_with_its_place(write: Write) -> None:
 def test_the_error_for_a_missing_file_names_the_nearest(write: Write, tmp_path: Path) -> None:
     write("")
 
-    assert refused(str(tmp_path / "flwo.py")) == f"{tmp_path}/flwo.py does not exist\nFix: Did you mean {tmp_path}/flow.py?"
-    assert refused(str(tmp_path / "elsewhere.py:x")).endswith("Fix: There is flow.py.")
-    assert refused(str(tmp_path / "nowhere" / "flow.py")).endswith(f"and neither does its folder {tmp_path}/nowhere\nFix: Check the path.")
+    assert load_error(str(tmp_path / "flwo.py")) == f"{tmp_path}/flwo.py does not exist\nFix: Did you mean {tmp_path}/flow.py?"
+    assert load_error(str(tmp_path / "elsewhere.py:x")).endswith("Fix: There is flow.py.")
+    assert load_error(str(tmp_path / "nowhere" / "flow.py")).endswith(
+        f"and neither does its folder {tmp_path}/nowhere\nFix: Check the path."
+    )
 
 
 def test_a_folder_is_refused(write: Write, tmp_path: Path) -> None:
@@ -118,16 +120,16 @@ def test_a_folder_is_refused(write: Write, tmp_path: Path) -> None:
     empty.mkdir()
     write("")
 
-    assert refused(str(tmp_path)) == f"{tmp_path} is a folder\nFix: Name a file in it. There is flow.py."
-    assert refused(str(empty)).endswith(f"There is no .py file in {empty}.")
+    assert load_error(str(tmp_path)) == f"{tmp_path} is a folder\nFix: Name a file in it. There is flow.py."
+    assert load_error(str(empty)).endswith(f"There is no .py file in {empty}.")
 
 
 def test_a_file_of_another_kind_is_refused(write: Write) -> None:
-    assert "flow.yaml is not a .py file" in refused(write("", "flow.yaml"))
+    assert "flow.yaml is not a .py file" in load_error(write("", "flow.yaml"))
 
 
 def test_a_name_that_is_too_long_is_refused_and_cut() -> None:
-    text = refused("x" * 5000 + ".py")
+    text = load_error("x" * 5000 + ".py")
     assert "x… cannot be read: File name too long" in text
     assert len(text) < 400
 
@@ -136,18 +138,18 @@ def test_a_name_that_is_too_long_is_refused_and_cut() -> None:
 def test_a_broken_link_is_reported_as_one(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "nowhere.py").symlink_to("nowhere")
     (tmp_path / "loop.py").symlink_to("loop.py")
-    text = refused(str(tmp_path / name))
+    text = load_error(str(tmp_path / name))
     assert why in text
     assert "Did you mean" not in text
 
 
 def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "flow.py")
-    assert "flow.py is not a regular file" in refused(str(tmp_path / "flow.py"))
+    assert "flow.py is not a regular file" in load_error(str(tmp_path / "flow.py"))
 
 
 def test_a_colon_without_a_name_is_refused(write: Write) -> None:
-    assert "has a colon, but no name after it" in refused(write("") + ":")
+    assert "has a colon, but no name after it" in load_error(write("") + ":")
 
 
 def test_the_name_begins_after_the_colon_behind_the_suffix() -> None:
@@ -163,7 +165,7 @@ def test_a_file_that_cannot_be_read_is_refused(write: Write, monkeypatch: pytest
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", denied)
-    assert refused(spec) == f"{spec} cannot be read: Permission denied\nFix: Check its permissions."
+    assert load_error(spec) == f"{spec} cannot be read: Permission denied\nFix: Check its permissions."
 
 
 def test_a_file_that_vanishes_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +176,7 @@ def test_a_file_that_vanishes_is_refused(write: Write, monkeypatch: pytest.Monke
         return open(path, "rb").read()
 
     monkeypatch.setattr(Path, "read_bytes", vanish)
-    assert f"{spec} cannot be read: No such file or directory" in refused(spec)
+    assert f"{spec} cannot be read: No such file or directory" in load_error(spec)
 
 
 # Wrong files
@@ -183,7 +185,7 @@ def test_a_file_that_vanishes_is_refused(write: Write, monkeypatch: pytest.Monke
 def test_a_syntax_error_is_reported_with_its_line(write: Write) -> None:
     spec = write("x = 1\ndef broken(:\n    pass\n", head="")
 
-    text = refused(spec)
+    text = load_error(spec)
 
     assert text.startswith(f"{spec}, line 2, is not valid Python:\n")
     assert "def broken(:" in text
@@ -194,14 +196,14 @@ def test_a_syntax_error_is_reported_with_its_line(write: Write) -> None:
 def test_a_file_of_undecodable_bytes_is_not_valid_python(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "flow.py").write_bytes(content)
 
-    assert "is not valid Python" in refused(str(tmp_path / "flow.py"))
+    assert "is not valid Python" in load_error(str(tmp_path / "flow.py"))
 
 
 def test_an_exception_during_the_import_shows_only_the_users_frames(write: Write) -> None:
     write("def parse(text):\n    return int(text)\n", "flow_parse.py", head="")
     spec = write("import flow_parse\nflow_parse.parse('x')\n", head="")
 
-    text = refused(spec)
+    text = load_error(spec)
 
     assert text.startswith(f"{spec} raised ValueError while it was imported:\nTraceback (most recent call last):\n")
     assert [line.rpartition("/")[2] for line in text.splitlines() if line.startswith("  File")] == [
@@ -212,7 +214,7 @@ def test_an_exception_during_the_import_shows_only_the_users_frames(write: Write
 
 
 def test_a_usage_error_during_the_import_shows_the_users_line_and_the_hint(write: Write) -> None:
-    text = refused(write("Fields('a', 'a')"))
+    text = load_error(write("Fields('a', 'a')"))
 
     assert text.count("  File ") == 1
     assert text.count("Fix: ") == 1
@@ -220,14 +222,14 @@ def test_a_usage_error_during_the_import_shows_the_users_line_and_the_hint(write
 
 
 def test_the_error_for_a_missing_module_says_what_to_install(write: Write) -> None:
-    text = refused(write("import no_such_module.part"))
+    text = load_error(write("import no_such_module.part"))
 
     assert "Fix: Install 'no_such_module' into this Python" in text
     assert "or put no_such_module.py beside the file." in text
 
 
 def test_a_script_that_exits_gets_a_hint_about_main(write: Write) -> None:
-    assert "`if __name__ == '__main__':`" in refused(write("import sys\nsys.exit(0)"))
+    assert "`if __name__ == '__main__':`" in load_error(write("import sys\nsys.exit(0)"))
 
 
 def test_ctrl_c_is_not_swallowed(write: Write) -> None:
@@ -239,13 +241,13 @@ def test_ctrl_c_is_not_swallowed(write: Write) -> None:
 @pytest.mark.parametrize("text", ["raise {}", "def topology(): raise {}"])
 def test_a_base_exception_during_the_import_is_reported(write: Write, text: str, raised: str) -> None:
     name = raised.partition("(")[0] if "import" not in raised else "CancelledError"
-    assert f"flow.py raised {name} " in refused(write(text.format(raised)))
+    assert f"flow.py raised {name} " in load_error(write(text.format(raised)))
 
 
 def test_a_function_that_raises_shows_the_users_frames(write: Write) -> None:
     spec = write("async def topology():\n    return 1 / 0")
 
-    text = refused(spec)
+    text = load_error(spec)
 
     assert text.startswith(f"{spec} raised ZeroDivisionError in topology:\n")
     assert text.count("  File ") == 1
@@ -262,7 +264,7 @@ def test_a_function_that_raises_shows_the_users_frames(write: Write) -> None:
     ],
 )
 def test_an_object_of_a_wrong_type_is_named(write: Write, text: str, what: str) -> None:
-    assert what in refused(write(text))
+    assert what in load_error(write(text))
 
 
 @pytest.mark.guarantee("GRP-5")

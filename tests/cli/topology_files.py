@@ -31,7 +31,7 @@ Write = Callable[..., str]
 """Writes a topology file after `HEAD` or another `head`, and returns its path."""
 
 
-def refused(spec: str) -> str:
+def load_error(spec: str) -> str:
     """Return the text of the error with which a topology file is refused."""
     with pytest.raises(TopologyFileError) as caught:
         load_topology(spec)

@@ -10,7 +10,7 @@ from _native.bolt import BoltCore
 from _native.queues import Mailbox
 from _native.task import Outlet, OutStream
 from engine.kernel.codes import Choice, Signal, SpoutOutcome
-from tests.native.stage import Misused, SpoutLog, Stage, source, taken, to, wire
+from tests.native.stage import Misused, SpoutLog, Stage, source, take_next, to, wire
 
 
 class Source:
@@ -55,7 +55,7 @@ def test_the_number_of_open_trees_is_tested_before_each_poll() -> None:
     stage, spout, bolt, emits = polling(5, max_pending=2)
     assert spout.core.run_burst(256) == SpoutOutcome.QUIET
     assert (emits.polls, spout.core.pending) == (2, 2)
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     assert spout.core.run_burst(256) == SpoutOutcome.QUIET
     assert (spout.acked, emits.polls, spout.core.pending) == ([1], 3, 2)
@@ -68,11 +68,11 @@ def test_a_full_mailbox_stops_polls_but_not_verdicts() -> None:
     wire(spout.core, to(bolt))
     assert spout.core.run_burst(256) == SpoutOutcome.HELD_UP
     assert (emits.polls, bolt.waiting) == (3, 3)
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     assert spout.core.run_burst(256) == SpoutOutcome.HELD_UP
     assert (emits.polls, spout.acked) == (3, [1])
-    taken(bolt)
+    take_next(bolt)
     assert spout.core.run_burst(256) == SpoutOutcome.HELD_UP
     assert emits.polls == 5
 
@@ -121,8 +121,8 @@ def test_an_awaitable_of_a_method_is_returned_and_no_other_method_is_called_mean
     spout.core.forget_returned()
     spout.core.end_await(0.5)
     assert spout.core.busy_secs >= 0.5
-    bolt.ack(taken(bolt))
-    bolt.fail(taken(bolt))
+    bolt.ack(take_next(bolt))
+    bolt.fail(take_next(bolt))
     stage.settle()
     for returned in ("ack 1", "fail 2"):
         assert spout.core.run_burst(256) == SpoutOutcome.AWAITABLE
@@ -151,7 +151,7 @@ def test_init_carries_the_xor_of_the_edges_to_every_subscriber() -> None:
     assert (kind, task) == (Signal.INIT, 1)
     edges = 0
     for bolt in bolts:
-        tup = taken(bolt)
+        tup = take_next(bolt)
         assert tup.roots == (root,)
         bolt.ack(tup)
         edges ^= stage.rings[0].waiting()[-1][2]
@@ -181,10 +181,10 @@ def test_complete_latency_is_from_emit_to_ack_and_excludes_failures() -> None:
     stage, spout, bolt, _ = polling(0)
     spout.emit(("x",), "id")
     stage.secs += 1.5
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     spout.emit(("x",), "fails")
     stage.secs += 30
-    bolt.fail(taken(bolt))
+    bolt.fail(take_next(bolt))
     stage.settle()
     spout.hear()
     assert spout.core.complete_latency.count == 1
@@ -210,15 +210,15 @@ def test_the_death_of_an_acker_fails_only_its_trees() -> None:
 def test_trees_of_a_dead_instance_are_forgotten_here_and_at_the_ackers() -> None:
     stage, spout, bolt, _ = polling(3)
     spout.core.run_burst(256)
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     assert len(spout.core.verdicts) == 1
     assert spout.core.drop_instance() == 3
     assert (spout.core.pending, len(spout.core.verdicts)) == (0, 0)
     heard: list[object] = []
     spout.core.bind(lambda: None, heard.append, lambda message_id, failure: heard.append(failure))
-    bolt.ack(taken(bolt))
-    bolt.fail(taken(bolt))
+    bolt.ack(take_next(bolt))
+    bolt.fail(take_next(bolt))
     stage.settle()
     spout.hear()
     assert (heard, spout.acked, spout.failed) == ([], [], [])
@@ -235,7 +235,7 @@ def test_message_ids_are_released_by_a_verdict_or_at_the_end() -> None:
     watched = [weakref.ref(message_id) for message_id in ids]
     while ids:
         spout.emit(("x",), ids.pop(0))
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     spout.hear()
     spout.acked.clear()
@@ -284,7 +284,7 @@ def test_without_ackers_ack_is_called_after_the_poll_and_not_inside_emit() -> No
     spout.core.run_burst(2)
     assert events == ["emitted a", "emitted b", "acked a", "acked b"] * 2
     assert (spout.core.pending, spout.core.acked, bolt.waiting) == (0, 4, 4)
-    assert taken(bolt).roots == ()
+    assert take_next(bolt).roots == ()
 
 
 @pytest.mark.guarantee("ACK-6")
@@ -343,7 +343,7 @@ def test_direct_and_control_tuples_are_tracked_too() -> None:
     spout.core.emit_direct(second.task_id, ("x",), "direct", "default")
     spout.core.emit_control(("barrier",), "default", "control", 60.0)
     assert [(Signal(kind).name, task) for kind, _, _, task in stage.rings[0].waiting()] == [("INIT", 1), ("OWN_CLOCK", 1), ("INIT", 1)]
-    second.ack(taken(second))
+    second.ack(take_next(second))
     for bolt in (first, second):
         tup = bolt.take_next()
         assert tup is not None

@@ -14,7 +14,7 @@ from _native.bolt import BoltCore
 from _native.tuples import Source, Tuple, make_tuple
 from engine import Fields, UsageError
 from engine.kernel.codes import Signal
-from tests.native.stage import Stage, source, taken, to, wire
+from tests.native.stage import Stage, source, take_next, to, wire
 from tests.tiers import cases
 
 
@@ -75,9 +75,9 @@ def test_a_tuple_belongs_to_every_tree_of_its_anchors(count: int) -> None:
     wire(middle, to(last))
     for number in range(count):
         spout.emit(("to",), number)
-    anchors = [taken(middle) for _ in range(count)]
+    anchors = [take_next(middle) for _ in range(count)]
     middle.emit(("be",), anchors, "default")
-    child = taken(last)
+    child = take_next(last)
     assert set(child.roots) == {anchor.roots[0] for anchor in anchors}
     assert len(child.roots) == count
     for anchor in anchors:
@@ -112,7 +112,7 @@ class Taker(RuleBasedStateMachine):
     def take(self, tracked: bool) -> None:
         self.sent += 1
         self.spout.emit((self.sent,), self.sent if tracked else None)
-        self.kept.append(taken(self.bolt))
+        self.kept.append(take_next(self.bolt))
 
     @precondition(lambda self: self.kept)
     @rule(data=st.data(), settle=st.sampled_from(["ack", "fail"]))
@@ -167,7 +167,7 @@ def test_a_tuple_may_outlive_its_task() -> None:
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))
     spout.emit(("to",), 1)
-    tup = taken(bolt)
+    tup = take_next(bolt)
     wire(spout.core)
     del bolt
     gc.collect()
@@ -181,7 +181,7 @@ def test_the_age_of_a_taken_tuple_uses_the_given_clock() -> None:
     wire(spout.core, to(bolt))
     spout.emit(("to",))
     stage.secs = 4_294_967.0  # 0.3 s before the milliseconds no longer fit 32 bits
-    tup = taken(bolt)
+    tup = take_next(bolt)
     assert bolt.taken_age_ms(tup, stage.secs + 2.5) == 2500
 
 

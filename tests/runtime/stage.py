@@ -12,6 +12,7 @@ from typing import Any
 import engine
 from engine import Bolt, ComponentError, Config, Fields, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from engine.errors import Failure
+from engine.testing import Feeder
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
@@ -88,6 +89,14 @@ async def failing(entered: AbstractAsyncContextManager[Run]) -> AsyncIterator[Ru
         raised = error
     assert raised is not None, "the run has not failed"
     assert raised is run.error
+
+
+def number_feeder(count: int, *, max_retries: int = 0) -> Feeder:
+    """Return a closed feeder with the numbers below `count`."""
+    feeder = Feeder("number", max_retries=max_retries)
+    feeder.feed_all((number,) for number in range(count))
+    feeder.close()
+    return feeder
 
 
 class Numbers(Spout):

@@ -10,7 +10,7 @@ import pytest
 from engine import Bolt, Config, Fields, TopologyBuilder, Tuple
 from engine.kernel import BoltCore, Signal
 from engine.testing import Capture, Feeder, run_topology
-from tests.native.stage import fed, taken, told
+from tests.native.stage import bolt_with_words, signals_to_acker, take_next
 from tests.patience import PATIENCE_SECS
 from tests.runtime.stage import Forgets, Keeper, LogLines, Numbers, chain, loop, play, play_run, running
 
@@ -151,13 +151,13 @@ def test_a_tuple_that_is_dropped_on_another_thread_fails_on_the_loops_thread(rea
 def test_a_tuple_that_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
     """A wake lets another thread run. The loop must find the tuple then, since no other wake follows."""
     bolts: list[BoltCore] = []
-    stage, _, bolt = fed("a", "b", on_forgotten=lambda: bolts[0].flush_forgotten())
+    stage, _, bolt = bolt_with_words("a", "b", on_forgotten=lambda: bolts[0].flush_forgotten())
     bolts.append(bolt)
     for _ in range(2):
-        tup = taken(bolt)
+        tup = take_next(bolt)
         (root,) = tup.roots
         del tup
-        assert told(stage)[-1] == (Signal.FAIL, root)
+        assert signals_to_acker(stage)[-1] == (Signal.FAIL, root)
 
 
 def test_a_tuple_that_is_dropped_while_the_run_closes_is_not_logged() -> None:

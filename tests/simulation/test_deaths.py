@@ -7,6 +7,7 @@ import pytest
 
 from engine import Bolt, ComponentError, Config, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from engine.testing import Capture, Feeder, Finished, KillTask, RaiseError, run_topology
+from tests.runtime.stage import number_feeder
 
 
 class SlowToPrepare(Bolt):
@@ -20,13 +21,6 @@ class SlowToPrepare(Bolt):
 
     def execute(self, tup: Tuple) -> None:
         self.collector.ack(tup)
-
-
-def fed(count: int, max_retries: int = 0) -> Feeder:
-    feeder = Feeder("number", max_retries=max_retries)
-    feeder.feed_all([(number,) for number in range(count)])
-    feeder.close()
-    return feeder
 
 
 def one_bolt(feeder: Feeder, bolt: type[Bolt] | Capture) -> Topology:
@@ -43,7 +37,7 @@ def three_kills(victim: str) -> list[KillTask]:
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("victim", ["victim", "feed"])
 def test_with_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str) -> None:
-    topology = one_bolt(fed(3, max_retries=10), Capture(settles=False))
+    topology = one_bolt(number_feeder(3, max_retries=10), Capture(settles=False))
     with pytest.raises(ComponentError, match="died more than 2 times"):
         run_topology(topology, Config(max_task_restarts=2, on_error="restart"), faults=three_kills(victim), limit_secs=60)
 
@@ -52,7 +46,7 @@ def test_with_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str) 
 @pytest.mark.parametrize("victim", ["victim", "feed"])
 def test_by_default_repeated_kills_do_not_end_the_run(victim: str) -> None:
     """The second and the third kill cause a pause. A bolt fails its inputs meanwhile. A spout emits its trees again later."""
-    feeder = fed(3, max_retries=10**9)
+    feeder = number_feeder(3, max_retries=10**9)
     finished = run_topology(one_bolt(feeder, Capture(settles=False)), faults=three_kills(victim), until=60)
     assert finished.state == "stopped"
     assert finished.snapshot.components[victim].restarts == len(finished.strikes) == 3
@@ -92,7 +86,7 @@ def test_background_work_that_raises_while_its_instance_prepares_kills_the_insta
         async def background(self) -> None:
             raise OSError("no connection")
 
-    feeder = fed(1)
+    feeder = number_feeder(1)
     finished = run_topology(one_bolt(feeder, Nervous), limit_secs=60)
     assert Nervous.instances == 2
     assert [report.text for report in finished.errors] == ["OSError: no connection"]
@@ -115,14 +109,14 @@ def test_background_work_that_raises_while_the_run_closes_does_not_delay_the_sto
                 await asyncio.sleep(3)
                 raise
 
-    finished = run_topology(one_bolt(fed(1), Stubborn), until=1, limit_secs=60)
+    finished = run_topology(one_bolt(number_feeder(1), Stubborn), until=1, limit_secs=60)
     assert finished.state == "stopped"
     assert finished.secs < 10
 
 
 @pytest.mark.guarantee("ACK-12")
 def test_with_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
-    feeder, always = fed(10), [RaiseError("victim", at_call=range(1, 100))]
+    feeder, always = number_feeder(10), [RaiseError("victim", at_call=range(1, 100))]
     with pytest.raises(ComponentError, match="died more than 5 times"):
         run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=always, limit_secs=60)
     assert len(feeder.failed) <= 6
@@ -130,7 +124,7 @@ def test_with_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
 
 @pytest.mark.guarantee("SV-3")
 def test_by_default_a_bolt_that_raises_at_every_input_does_not_end_the_run() -> None:
-    feeder, always = fed(50), [RaiseError("victim", at_call=range(1, 100))]
+    feeder, always = number_feeder(50), [RaiseError("victim", at_call=range(1, 100))]
     finished = run_topology(one_bolt(feeder, SlowToPrepare), faults=always, limit_secs=60)
     assert finished.state == "complete"
     assert finished.snapshot.components["victim"].restarts == 0
@@ -139,7 +133,7 @@ def test_by_default_a_bolt_that_raises_at_every_input_does_not_end_the_run() -> 
 
 @pytest.mark.guarantee("ACK-12")
 def test_with_restart_deaths_with_progress_between_them_do_not_count() -> None:
-    feeder, every_second = fed(40), [RaiseError("victim", at_call=range(2, 100, 2))]
+    feeder, every_second = number_feeder(40), [RaiseError("victim", at_call=range(2, 100, 2))]
     finished = run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=every_second, limit_secs=60)
     assert finished.snapshot.components["victim"].restarts == 20
     assert len(feeder.failed) == len(feeder.acked) == 20
@@ -147,7 +141,7 @@ def test_with_restart_deaths_with_progress_between_them_do_not_count() -> None:
 
 @pytest.mark.guarantee("ACK-12")
 def test_a_task_that_is_killed_before_its_first_step_is_replaced() -> None:
-    first, second = fed(1), fed(2, max_retries=1)
+    first, second = number_feeder(1), number_feeder(2, max_retries=1)
     builder = TopologyBuilder("deaths")
     builder.set_spout("first", first)
     builder.set_spout("second", second)

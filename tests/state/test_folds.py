@@ -91,7 +91,7 @@ async def test_commits_wait_for_a_store_that_does_not_fold(store: AnySlowStore) 
     for txid in range(10 * layered.FOLD_TXIDS):
         state.put(txid, txid)
         await state.prepare_commit(txid)
-        tries = [await told(state.commit(txid)) for _ in range(3)]
+        tries = [await unavailable_error(state.commit(txid)) for _ in range(3)]
         if None not in tries:
             held_back = txid
             break
@@ -100,7 +100,7 @@ async def test_commits_wait_for_a_store_that_does_not_fold(store: AnySlowStore) 
     assert dict(state.items()) == {number: number for number in range(held_back + 1)}
 
 
-async def told(work: Awaitable[None]) -> StateUnavailable | None:
+async def unavailable_error(work: Awaitable[None]) -> StateUnavailable | None:
     try:
         await work
     except StateUnavailable as error:

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import StateError
 from engine.state.sqlite.provider import SqliteProvider
-from tests.state.test_sqlite_faults import ROOT, filled, opened, refusal
+from tests.state.test_sqlite_faults import ROOT, fill_store, open_provider, opening_error
 
 REFUSED = """
 import asyncio, os, sys
@@ -33,7 +33,7 @@ def test_a_read_only_file_is_refused_and_not_changed() -> None:
     folder = Path(tempfile.mkdtemp(dir="/tmp"))  # other users cannot read pytest's folder
     try:
         path = folder / "state.db"
-        asyncio.run(filled(path))
+        asyncio.run(fill_store(path))
         path.chmod(0o444)
         folder.chmod(0o777)
         for lock in folder.glob("*.lock"):
@@ -50,14 +50,14 @@ def test_a_read_only_file_is_refused_and_not_changed() -> None:
 async def test_a_file_with_two_names_is_refused_during_and_after_its_use_by_another_process(tmp_path: Path) -> None:
     """SQLite finds its log by the name of the file. With another name, the last commits would be missing."""
     path, link = tmp_path / "state.db", tmp_path / "other.db"
-    await filled(path)
-    provider = await opened(path)
+    await fill_store(path)
+    provider = await open_provider(path)
     link.hardlink_to(path)
-    assert "has 2 names" in (await refusal(link)).message
+    assert "has 2 names" in (await opening_error(link)).message
     await provider.close()
-    assert "has 2 names" in (await refusal(path)).message
+    assert "has 2 names" in (await opening_error(path)).message
     with pytest.raises(StateError, match="has 2 names"):
         async with SqliteProvider(link).inventory().look("words"):
             pass
     link.unlink()
-    await (await opened(path)).close()
+    await (await open_provider(path)).close()

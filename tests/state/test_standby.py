@@ -42,14 +42,14 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/state.db"
 
 
-async def opened(url: str) -> StateProvider:
+async def open_standing_by(url: str) -> StateProvider:
     provider = provider_of(url)
     await provider.open("one")
     return provider
 
 
 async def test_a_standby_opens_when_the_first_process_has_closed(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    first, second = await opened(url), provider_of(url)
+    first, second = await open_standing_by(url), provider_of(url)
     waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     while "Waiting until" not in caplog.text:  # noqa: ASYNC110 - a log rings no bell
         await asyncio.sleep(0)
@@ -58,9 +58,9 @@ async def test_a_standby_opens_when_the_first_process_has_closed(url: str, caplo
     await waiting
     assert "topology 'one' is free after" in caplog.text
     with pytest.raises(StateError, match="runs already"):
-        await opened(url)
+        await open_standing_by(url)
     await second.close()
-    await (await opened(url)).close()
+    await (await open_standing_by(url)).close()
 
 
 async def test_a_standby_opens_at_once_if_no_process_runs_the_topology(url: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -72,18 +72,18 @@ async def test_a_standby_opens_at_once_if_no_process_runs_the_topology(url: str,
 
 
 async def test_a_cancelled_standby_holds_no_lock(url: str) -> None:
-    first, second = await opened(url), provider_of(url)
+    first, second = await open_standing_by(url), provider_of(url)
     waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     await first.close()
-    await (await opened(url)).close()
+    await (await open_standing_by(url)).close()
 
 
 async def test_a_standby_that_waits_has_the_state_waiting(url: str) -> None:
-    first = await opened(url)
+    first = await open_standing_by(url)
     run = Run(topology(), Config(state_provider=url, standby=True))  # type: ignore[arg-type]
     entering = asyncio.create_task(run.__aenter__())
     await asyncio.sleep(0)

@@ -33,7 +33,9 @@ async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, *
     await state.write_frozen()
 
 
-async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
+async def restored_state(
+    store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack"
+) -> dict[Any, Any]:
     """Two kinds of start: one folds first, in the other the task loads its own deltas."""
     taken_up = await taken_up_by_its_task(copy.deepcopy(store), committed_txid, counted, codec)
     assert await folded(store, committed_txid, counted, codec) == taken_up
@@ -75,14 +77,14 @@ async def test_committed_deltas_are_folded_and_others_dropped(codec: CodecName) 
     await staged(store, 1, 7, writer, a=2, gone=None, back=None, list=[1])
     await staged(store, 2, 9, writer, back=3)
     await staged(store, 3, 12, writer, a="prepared, never committed", back=None)
-    assert await found(store, 2, {(0, 2), (1, 7), (2, 9)}, codec) == {"a": 2, "list": [1], "back": 3}
+    assert await restored_state(store, 2, {(0, 2), (1, 7), (2, 9)}, codec) == {"a": 2, "list": [1], "back": 3}
 
 
 @pytest.mark.guarantee("CP-7")
 async def test_without_a_committed_checkpoint_the_state_is_empty() -> None:
     store = SlowLookupStore()
     await staged(store, 0, 1, codec_named("msgpack"), a=1)
-    assert await found(store, -1, set()) == {}
+    assert await restored_state(store, -1, set()) == {}
 
 
 async def test_a_store_gets_each_key_once() -> None:
@@ -119,9 +121,9 @@ async def test_an_interrupted_start_is_repeated() -> None:
 
         store._step = breaks  # type: ignore[method-assign]
         with suppress(ConnectionResetError):
-            await found(store, 1, {(0, 1), (1, 2)})
+            await restored_state(store, 1, {(0, 1), (1, 2)})
         store._step = step  # type: ignore[method-assign]
-        assert await found(store, 1, {(0, 1), (1, 2)}) == {"a": 2, "c": 1, "d": 1}
+        assert await restored_state(store, 1, {(0, 1), (1, 2)}) == {"a": 2, "c": 1, "d": 1}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ async def test_the_error_for_an_unreadable_delta_names_it(blob: bytes) -> None:
     store = SlowLookupStore()
     store.staged[1, 5] = (blob,)
     with pytest.raises(StateError, match=r"the delta that 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):
-        await found(store, 1, {(1, 5)})
+        await restored_state(store, 1, {(1, 5)})
     assert store.staged, "nothing was dropped"
 
 

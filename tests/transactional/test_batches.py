@@ -15,7 +15,7 @@ def attempt(txid: int, attempt_id: int = 1) -> TransactionAttempt:
     return TransactionAttempt(txid, attempt_id)
 
 
-def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None, partitioned: bool = True) -> OpenBatches:
+def open_batches(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None, partitioned: bool = True) -> OpenBatches:
     return OpenBatches(record or Record(), emitters=emitters, replays_differ=replays_differ, partitioned=partitioned)
 
 
@@ -28,7 +28,7 @@ def processed(batches: OpenBatches, txid: int, shares: dict[int | str, Partition
 
 @pytest.mark.guarantee("TX-7")
 def test_a_batch_begins_at_the_end_of_the_one_before_once_all_emitters_have_reported() -> None:
-    batches = opened(emitters=2)
+    batches = open_batches(emitters=2)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a", "b"])
     assert batches.emit_request(attempt(1)).positions == {}
@@ -44,7 +44,7 @@ def test_a_batch_begins_at_the_end_of_the_one_before_once_all_emitters_have_repo
 
 @pytest.mark.guarantee("TX-7")
 def test_a_new_attempt_has_no_outputs_of_the_old_one() -> None:
-    batches = opened(replays_differ=True)
+    batches = open_batches(replays_differ=True)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
@@ -58,7 +58,7 @@ def test_a_new_attempt_has_no_outputs_of_the_old_one() -> None:
 
 @pytest.mark.guarantee("TX-7")
 def test_a_partition_that_a_batch_skips_continues_from_its_newest_batch() -> None:
-    batches = opened()
+    batches = open_batches()
     for txid, shares in ((1, {"a": PartitionOutput(10, 1, 1), "b": PartitionOutput(5, 1, 1)}), (2, {"b": PartitionOutput(6, 1, 1)})):
         batches.begin_batch(txid, list(shares))
         processed(batches, txid, dict(shares))
@@ -73,7 +73,7 @@ def test_a_partition_that_a_batch_skips_continues_from_its_newest_batch() -> Non
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("replays_differ", [False, True])
 def test_a_replay_gets_its_metadata_unless_the_spout_is_opaque(replays_differ: bool) -> None:
-    batches = opened(replays_differ=replays_differ)
+    batches = open_batches(replays_differ=replays_differ)
     batches.begin_batch(1, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
 
@@ -90,13 +90,13 @@ def test_a_replay_gets_its_metadata_unless_the_spout_is_opaque(replays_differ: b
     ],
 )
 def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: dict[int | str, PartitionOutput], words: str) -> None:
-    batches = opened()
+    batches = open_batches()
     batches.begin_batch(1, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
     with pytest.raises(FatalError, match=words):
         processed(batches, 1, again, 2)
 
-    opaque = opened(replays_differ=True)
+    opaque = open_batches(replays_differ=True)
     opaque.begin_batch(1, ["a"])
     processed(opaque, 1, {"a": PartitionOutput(10, 5, 1)})
     processed(opaque, 1, again, 2)
@@ -105,7 +105,7 @@ def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: di
 
 @pytest.mark.guarantee("TX-7")
 def test_without_a_digest_only_the_counts_are_compared() -> None:
-    batches = opened(partitioned=False)
+    batches = open_batches(partitioned=False)
     batches.begin_batch(1, None)
     processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 5, None)})
     processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 5, 3)}, 2)
@@ -115,7 +115,7 @@ def test_without_a_digest_only_the_counts_are_compared() -> None:
 
 @pytest.mark.guarantee("TX-7")
 def test_outputs_of_several_tasks_in_one_batch_are_merged_in_any_order() -> None:
-    batches = opened(emitters=2, partitioned=False)
+    batches = open_batches(emitters=2, partitioned=False)
     batches.begin_batch(1, 9)
     for attempt_id, told in enumerate([((1, 3, 10), (2, 4, 2**64 - 1)), ((2, 7, 9), (1, 0, 0))], 1):
         batches.emit_request(attempt(1, attempt_id))
@@ -129,7 +129,7 @@ def test_outputs_of_several_tasks_in_one_batch_are_merged_in_any_order() -> None
 
 
 def test_a_batch_is_processed_after_all_emitters_have_reported_and_no_txid_is_skipped() -> None:
-    batches = opened(emitters=2)
+    batches = open_batches(emitters=2)
     batches.begin_batch(1, ["a"])
     batches.note_output(1, 1, {"a": PartitionOutput(1, 1, 1)})
     with pytest.raises(EngineBug, match="before all its emitters have replied"):
@@ -141,7 +141,7 @@ def test_a_batch_is_processed_after_all_emitters_have_reported_and_no_txid_is_sk
 @pytest.mark.guarantee("TX-9")
 @pytest.mark.parametrize("replays_differ", [False, True])
 def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_differ: bool) -> None:
-    batches = opened(replays_differ=replays_differ)
+    batches = open_batches(replays_differ=replays_differ)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
         processed(batches, txid, {"a": PartitionOutput([txid], txid, 2**64 - txid)})
@@ -151,7 +151,7 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
     read = record_of(entries_of(record, partitioned=True), "t", partitioned=True)
 
     assert read == record
-    again = opened(replays_differ=replays_differ, record=read)
+    again = open_batches(replays_differ=replays_differ, record=read)
     assert again.begin_stored_batch(2)
     request = again.emit_request(attempt(2, 9))
     assert (request.metadata, request.committed, request.positions) == (["a"], 1, {"a": [1]})
@@ -161,21 +161,21 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
 
 @pytest.mark.guarantee("TX-9")
 def test_after_a_restart_a_txid_before_its_commit_phase_is_defined_again() -> None:
-    assert not opened(record=Record(4, [], {})).begin_stored_batch(5)
-    assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(6)
-    assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(5)
+    assert not open_batches(record=Record(4, [], {})).begin_stored_batch(5)
+    assert not open_batches(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(6)
+    assert open_batches(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(5)
 
 
 @pytest.mark.guarantee("TX-7")
 def test_after_a_restart_the_end_of_an_opaque_batch_in_doubt_is_unknown() -> None:
-    batches = opened(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": PartitionOutput(20, 5, 1)}))
+    batches = open_batches(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": PartitionOutput(20, 5, 1)}))
     batches.begin_stored_batch(2)
     assert batches.positions == {"a": 10}
 
 
 @pytest.mark.guarantee("TX-9")
 def test_a_forgotten_partition_is_kept_while_an_open_batch_has_it() -> None:
-    batches = opened()
+    batches = open_batches()
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
         processed(batches, txid, {"a": PartitionOutput(10 * txid, 5, 1)})
@@ -193,7 +193,7 @@ def test_in_any_sequence_positions_equal_those_of_a_list_of_all_batches(seed: in
     """Compares with a list of all batches, in which the begin of a batch is found by going back."""
     draws = random.Random(seed)
     replays_differ, most_open = draws.random() < 0.5, draws.randint(1, 6)
-    batches = opened(replays_differ=replays_differ)
+    batches = open_batches(replays_differ=replays_differ)
     lists: list[list[str]] = []
     live: list[TransactionAttempt] = []
     ended: list[dict[str, Any]] = []

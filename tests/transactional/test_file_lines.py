@@ -15,7 +15,7 @@ pytestmark = pytest.mark.guarantee("TX-10")
 PLENTY = Limits(lines=10**9, bytes=10**9, line_bytes=10 * PIECE_BYTES)
 
 
-def opened(folder: Path, data: bytes) -> OpenFile:
+def line_file(folder: Path, data: bytes) -> OpenFile:
     (folder / "file").write_bytes(data)
     file = open_file(str(folder), "file")
     assert file is not None
@@ -36,7 +36,7 @@ def read(file: OpenFile, start: int = 0, limits: Limits = PLENTY, *, to_the_end:
 
 
 def test_only_whole_lines_are_read(tmp_path: Path) -> None:
-    with opened(tmp_path, b"to\nbe\nor") as file:
+    with line_file(tmp_path, b"to\nbe\nor") as file:
         assert read(file) == b"to\nbe\n"
         assert read(file, 6) == b""
         assert read(file, 6, to_the_end=True) == b"or"
@@ -49,7 +49,7 @@ def test_batches_of_any_size_give_every_line_once(tmp_path: Path, seed: int) -> 
     lengths = [rng.choice([0, 1, 5, 80, 3_000, PIECE_BYTES - 1, PIECE_BYTES, 3 * PIECE_BYTES]) for _ in range(rng.randint(1, 60))]
     lines = [bytes([97 + number % 26]) * length + b"\n" for number, length in enumerate(lengths)]
     data = b"".join(lines) + rng.choice([b"", b"rest"])
-    with opened(tmp_path, data) as file:
+    with line_file(tmp_path, data) as file:
         got, ranges, start = b"", [], 0
         while start < file.size:
             limits = Limits(rng.choice([1, 2, 7, 10**6]), rng.choice([1, 100, 10_000, 10**6, 10**7]), PLENTY.line_bytes)
@@ -67,7 +67,7 @@ def test_batches_of_any_size_give_every_line_once(tmp_path: Path, seed: int) -> 
 
 
 def test_pieces_are_small_except_for_a_long_line(tmp_path: Path) -> None:
-    with opened(tmp_path, b"a line of text\n" * 200_000) as file:
+    with line_file(tmp_path, b"a line of text\n" * 200_000) as file:
         assert max(len(piece.data) for piece in new_lines(file, 0, PLENTY, to_the_end=False)) <= PIECE_BYTES
         assert max(len(piece.data) for piece in same_lines(file, 0, file.size)) <= PIECE_BYTES
 
@@ -75,15 +75,15 @@ def test_pieces_are_small_except_for_a_long_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tail", [b"", b"\nnext\n"])
 def test_the_error_for_a_line_that_is_too_long_names_its_position(tmp_path: Path, tail: bytes) -> None:
     limits = Limits(1_000, 10**6, 2 * PIECE_BYTES)
-    with opened(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES + 1) + tail) as file:
+    with line_file(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES + 1) + tail) as file:
         with pytest.raises(FatalError, match=r"file 'file': the line at offset 3 has more than 524,288 bytes"):
             read(file, 3, limits)
-    with opened(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES) + b"\n") as file:
+    with line_file(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES) + b"\n") as file:
         assert read(file, 3, limits).count(b"x") == 2 * PIECE_BYTES
 
 
 def test_a_file_that_is_truncated_during_the_read_is_reported(tmp_path: Path) -> None:
-    with opened(tmp_path, b"to\nbe\n" * 1_000) as file:
+    with line_file(tmp_path, b"to\nbe\n" * 1_000) as file:
         (tmp_path / "file").write_bytes(b"to\n")
         with pytest.raises(FatalError, match=r"file 'file' ends at offset 3, and had 6,000 bytes a moment ago"):
             read(file)
@@ -96,13 +96,13 @@ def test_a_file_that_is_truncated_during_the_read_is_reported(tmp_path: Path) ->
     [(b"", 0), (b"to", 0), (b"to\n", 3), (b"to\nbe", 3), (b"\n\n", 2), (b"to\n" + b"x" * (2 * PIECE_BYTES), 3)],
 )
 def test_the_end_of_the_last_line_is_found_backwards(tmp_path: Path, data: bytes, end: int) -> None:
-    with opened(tmp_path, data) as file:
+    with line_file(tmp_path, data) as file:
         assert end_of_last_line(file, 0, 4 * PIECE_BYTES) == end
         assert end_of_last_line(file, end, 4 * PIECE_BYTES) == end
 
 
 def test_the_search_for_the_last_line_stops_after_the_longest_line(tmp_path: Path) -> None:
-    with opened(tmp_path, b"to\n" + b"x" * (3 * PIECE_BYTES)) as file:
+    with line_file(tmp_path, b"to\n" + b"x" * (3 * PIECE_BYTES)) as file:
         assert end_of_last_line(file, 0, PIECE_BYTES) == file.size
 
 

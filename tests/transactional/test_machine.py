@@ -27,7 +27,7 @@ AFTER: Final = {
 """Instructions that follow an event of the oldest of two transactions. Any other event has none."""
 
 
-def told(instructions: list[Instruction]) -> list[str]:
+def texts_of(instructions: list[Instruction]) -> list[str]:
     return [f"{instruction.kind} {instruction.transaction.txid}" for instruction in instructions]
 
 
@@ -52,7 +52,7 @@ def test_every_event_of_the_oldest_has_the_effect_in_the_table_or_none(phase: Ph
     instructions = machine.apply_event(oldest.attempt, event)
 
     after, expected = AFTER.get((phase, event), (phase, []))
-    assert (oldest.phase, told(instructions)) == (after, expected)
+    assert (oldest.phase, texts_of(instructions)) == (after, expected)
     assert machine.committed == (1 if after is Phase.COMMITTED else 0)
     assert (1 in machine.open_transactions) == (after is not Phase.COMMITTED)
     replayed = event is Event.FAILED
@@ -71,7 +71,7 @@ def test_a_processed_transaction_waits_for_earlier_ones_and_only_a_failure_chang
 
     instructions = machine.apply_event(waiting.attempt, event)
 
-    assert told(instructions) == (["process 2"] if event is Event.FAILED else [])
+    assert texts_of(instructions) == (["process 2"] if event is Event.FAILED else [])
     assert waiting.phase is (Phase.PROCESSING if event is Event.FAILED else Phase.PROCESSED)
 
 
@@ -79,9 +79,9 @@ def test_a_processed_transaction_waits_for_earlier_ones_and_only_a_failure_chang
 def test_a_commit_phase_begins_only_after_the_commit_before_it() -> None:
     machine = two_open(Phase.COMMITTING)
     oldest, behind = machine.open_transactions.values()
-    assert told(machine.apply_event(behind.attempt, Event.PROCESSED)) == []
+    assert texts_of(machine.apply_event(behind.attempt, Event.PROCESSED)) == []
 
-    assert told(machine.apply_event(oldest.attempt, Event.COMMITTED)) == ["committed 1", "save 2"]
+    assert texts_of(machine.apply_event(oldest.attempt, Event.COMMITTED)) == ["committed 1", "save 2"]
     assert behind.phase is Phase.SAVING
 
 
@@ -94,7 +94,7 @@ def test_a_failure_gives_later_transactions_new_attempts_and_leaves_earlier_ones
 
     instructions = machine.apply_event(transactions[1].attempt, Event.FAILED)
 
-    assert told(instructions) == ["process 8", "process 9", "process 10"]
+    assert texts_of(instructions) == ["process 8", "process 9", "process 10"]
     after = [transaction.attempt for transaction in transactions]
     assert after == [before[0], *(TransactionAttempt(txid, first_attempt_id(2) + number) for txid, number in ((8, 5), (9, 6), (10, 7)))]
     assert [transaction.failures for transaction in transactions] == [0, 1, 0, 0]
@@ -198,7 +198,7 @@ def test_in_any_sequence_it_decides_like_a_model_of_flags(seed: int) -> None:
             attempt = draws.choice(told_of if draws.random() < 0.1 else live)
             event = Event.FAILED if draws.random() < troubles else draws.choice([Event.PROCESSED, Event.SAVED, Event.COMMITTED])
             instructions, expected = machine.apply_event(attempt, event), model.on(*attempt, event)
-        assert told(instructions) == expected
+        assert texts_of(instructions) == expected
         told_of += [instruction.transaction.attempt for instruction in instructions if instruction.kind == "process"]
         order += [instruction.transaction.txid for instruction in instructions if instruction.kind == "committed"]
         assert machine.committed == model.committed

@@ -27,7 +27,7 @@ def context(**place: Any) -> TaskContext:
 
 
 @asynccontextmanager
-async def opened(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any, Any]]:
+async def open_values(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any, Any]]:
     found = await values.open(context(**place))
     try:
         yield found
@@ -35,7 +35,7 @@ async def opened(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any
         await found.close()
 
 
-async def stored(values: ValueMap) -> dict[Any, Any]:
+async def read_values(values: ValueMap) -> dict[Any, Any]:
     """Return all rows that a reader finds."""
     async with values.reader() as reader:
         return {key: value async for key, value in reader.items()}

@@ -30,7 +30,7 @@ from tests.servers.redis_server import RedisServer
 from tests.transactional.batch_topologies import Batches, run_batches
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Fault, FaultyStore
-from tests.transactional.values.tasks import add, attempt, context, opened, stored
+from tests.transactional.values.tasks import add, attempt, context, open_values, read_values
 
 pytestmark = pytest.mark.guarantee("TX-8")
 
@@ -130,7 +130,7 @@ async def test_a_repeated_write_writes_the_rest_of_a_batch_as_it_was_combined(ne
     """One of two tasks has written. Then one task replays both parts, and its first write fails."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     values, keys = new_map("words"), ["a", "b", "c", "d"]
-    async with opened(values) as before:
+    async with open_values(values) as before:
         await before.update(attempt(1, 1), dict.fromkeys(keys, 10), add)
         await before.update(attempt(2, 2), dict.fromkeys(keys[:2], 1), add)
     faults: dict[str, list[Fault]] = {"write": ["refused"]}
@@ -140,7 +140,7 @@ async def test_a_repeated_write_writes_the_rest_of_a_batch_as_it_was_combined(ne
         assert await after.update(attempt(2, 3), dict.fromkeys(keys, 1), add) == dict.fromkeys(keys, 11)
     finally:
         await store.close()
-    assert await stored(values) == dict.fromkeys(keys, 11)
+    assert await read_values(values) == dict.fromkeys(keys, 11)
 
 
 async def test_a_combine_that_changes_its_arguments_counts_once_after_a_partial_write(
@@ -154,7 +154,7 @@ async def test_a_combine_that_changes_its_arguments_counts_once_after_a_partial_
         partial.extend(stored or [])
         return partial
 
-    async with opened(values) as task:
+    async with open_values(values) as task:
         await task.update(attempt(1, 1), {key: [1] for key in keys}, collect)
         store: Any = task._store
         run, writes = store._link.run, 0
@@ -168,4 +168,4 @@ async def test_a_combine_that_changes_its_arguments_counts_once_after_a_partial_
 
         monkeypatch.setattr(store._link, "run", breaks_once)
         assert await task.update(attempt(2, 2), {key: [2] for key in keys}, collect) == {key: [2, 1] for key in keys}
-    assert await stored(values) == {key: [2, 1] for key in keys}
+    assert await read_values(values) == {key: [2, 1] for key in keys}

@@ -12,7 +12,7 @@ from engine.transactional.values import values_at
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 from tests.transactional.values.killed import TXIDS, batch_of
-from tests.transactional.values.tasks import stored
+from tests.transactional.values.tasks import read_values
 
 pytestmark = pytest.mark.deep
 
@@ -69,7 +69,7 @@ async def test_after_kills_of_the_writer_each_transaction_counts_once(url: str, 
             for key, amount in batch_of(txid, epoch, kind).items():
                 expected[key] = expected.get(key, 0) + amount
         first = done + 1
-    assert await stored(values_at(url, "words")) == expected
+    assert await read_values(values_at(url, "words")) == expected
     assert first > 2 * TXIDS
     missed = {step for step, _ in steps} - set(deaths)
     assert missed == (set() if url.startswith("redis") or kind == "transactional" else {"inside undo"}), (

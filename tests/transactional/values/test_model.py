@@ -17,7 +17,7 @@ from tests.servers.redis_server import RedisServer
 from tests.tiers import cases
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Died, Fault, FaultyStore, Late, at_random
-from tests.transactional.values.tasks import add, context, stored
+from tests.transactional.values.tasks import add, context, read_values
 
 TASKS = 3
 KEYS = [f"key {number}" for number in range(12)]
@@ -100,7 +100,7 @@ async def test_stored_values_equal_those_of_a_sequential_interpreter(new_map: Ne
     for seed in range(SEEDS[place]):
         history = History(new_map(f"seed-{seed}"), kind, seed)
         await history.play(8)
-        assert await stored(history.values) == history.expected, f"seed {seed}"
+        assert await read_values(history.values) == history.expected, f"seed {seed}"
         replays, delivered = replays + history.replays, delivered + history.delivered
     assert replays > SEEDS[place]
     assert delivered > SEEDS[place] // 4
@@ -135,7 +135,7 @@ async def test_redis_may_fail_at_any_script(
         with monkeypatch.context() as patch:
             patch.setattr(redis_values.RedisLink, "run", faulty)
             await history.play(8)
-        assert await stored(history.values) == history.expected, f"seed {seed}"
+        assert await read_values(history.values) == history.expected, f"seed {seed}"
 
 
 async def test_any_call_of_a_fenced_task_raises(new_map: NewMap) -> None:
@@ -148,4 +148,4 @@ async def test_any_call_of_a_fenced_task_raises(new_map: NewMap) -> None:
             with pytest.raises(StateFenced):
                 await opened.update(TransactionAttempt(txid, 9), changes, add, kind="opaque")
     await store.close()
-    assert await stored(words) == {"a": 1}
+    assert await read_values(words) == {"a": 1}

@@ -12,7 +12,7 @@ from engine.transactional import MemoryOpaqueSpout, Resource, TransactionalTopol
 from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, ValueMap
 from engine.transactional.values.reduce import ALL
 from tests.transactional.values.conftest import NewMap
-from tests.transactional.values.tasks import context, stored
+from tests.transactional.values.tasks import context, read_values
 
 
 class HeldResources:
@@ -68,7 +68,7 @@ async def test_words_are_counted(new_map: NewMap) -> None:
     await batch(count.create(), resources, (2, 3), words("a c"))
     await batch(count.create(), resources, (3, 4), [])
     await resources.close()
-    assert await stored(values) == {"a": 3, "b": 1, "c": 1}
+    assert await read_values(values) == {"a": 3, "b": 1, "c": 1}
 
 
 @pytest.mark.guarantee("TX-10")
@@ -91,8 +91,8 @@ async def test_a_field_is_reduced_with_an_initial_value(new_map: NewMap) -> None
     await batch(total.create(), of_total, (2, 2), words("cc"))
     await of_total.close()
     await resources.close()
-    assert await stored(values) == {"a": 2, "bbb": 3}
-    assert await stored(new_map("total")) == {ALL: 9}
+    assert await read_values(values) == {"a": 2, "bbb": 3}
+    assert await read_values(new_map("total")) == {ALL: 9}
 
 
 @pytest.mark.guarantee("TX-10")
@@ -132,7 +132,7 @@ async def test_behind_an_opaque_spout_values_are_opaque(new_map: NewMap) -> None
     await batch(made(), resources, (2, 2), words("a b"))
     await batch(made(), resources, (2, 3), words("a a a"))
     await resources.close()
-    assert await stored(values) == {"a": 5, "b": 1}
+    assert await read_values(values) == {"a": 5, "b": 1}
 
 
 def test_build_refuses_transactional_values_behind_an_opaque_spout() -> None:
@@ -156,7 +156,7 @@ async def test_several_databases_can_take_part_in_one_transaction(new_map: NewMa
         await counts.update(attempt, {"a": 1}, lambda old, new: (old or 0) + new)
         await lengths.update(attempt, {1: 1}, lambda old, new: (old or 0) + new)
     await resources.close()
-    assert (await stored(first), await stored(second)) == ({"a": 1}, {1: 1})
+    assert (await read_values(first), await read_values(second)) == ({"a": 1}, {1: 1})
 
 
 def test_a_committer_declares_its_key_and_its_kind_of_values() -> None:

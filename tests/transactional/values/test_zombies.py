@@ -21,7 +21,7 @@ from engine.transactional.values import OpenValues, PostgresValues, RedisValues
 from tests.integration.tcp_proxy import TcpProxy, Way
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
-from tests.transactional.values.tasks import add, attempt, context, opened, stored
+from tests.transactional.values.tasks import add, attempt, context, open_values, read_values
 
 WRITER = Writer("the map", "opaque", "words", "count", 1)
 
@@ -54,7 +54,7 @@ async def until_somebody_waits(url: str) -> None:
 @pytest.mark.guarantee("TX-8")
 async def test_a_commit_of_a_zombie_is_rolled_back(new_database: str) -> None:
     words = PostgresValues(new_database, "words")
-    async with opened(words) as first, opened(words) as next_one:
+    async with open_values(words) as first, open_values(words) as next_one:
         await first.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
         await first.update(attempt(2, 2), {"a": 1}, add, kind="opaque")
         fence = Fence("opaque", "words", "count", attempt(2, 2))
@@ -63,7 +63,7 @@ async def test_a_commit_of_a_zombie_is_rolled_back(new_database: str) -> None:
             await until_somebody_waits(new_database)
             assert not update.done()
         assert await update == {"c": 1}
-    assert await stored(words) == {"a": 1, "c": 1}
+    assert await read_values(words) == {"a": 1, "c": 1}
 
 
 @pytest.mark.guarantee("TX-8")
@@ -72,7 +72,7 @@ async def test_a_process_that_is_stopped_during_a_rollback_blocks_others_only_br
 ) -> None:
     monkeypatch.setattr(postgres_link, "_SESSION", postgres_link._SESSION.replace("'10s'", "'1s'"))
     words = PostgresValues(new_database, "words")
-    async with opened(words) as first, opened(words) as next_one:
+    async with open_values(words) as first, open_values(words) as next_one:
         await first.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
         zombie = await postgres_store(new_database, "words", make=True)
 
@@ -85,7 +85,7 @@ async def test_a_process_that_is_stopped_during_a_rollback_blocks_others_only_br
         with pytest.raises(StateError, match=r"did nothing for too long|connection"):
             await puts_back()
         await zombie.close()
-    assert await stored(words) == {"a": 2}
+    assert await read_values(words) == {"a": 2}
 
 
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
@@ -103,7 +103,7 @@ async def test_broken_connections_at_any_step_do_not_change_the_values(
             values: Any = RedisValues(f"redis://{HOST}:{proxy.port}/0?prefix=cuts-{kind}", "words")
         else:
             values = PostgresValues(new_database.replace(f":{port}/", f":{proxy.port}/"), "words")
-        async with opened(values) as task:
+        async with open_values(values) as task:
             number = 0
             for txid in range(1, 31):
                 for _ in range(random.choice([1, 1, 2])):
@@ -115,7 +115,7 @@ async def test_broken_connections_at_any_step_do_not_change_the_values(
                     await task.update(TransactionAttempt(txid, number), batch, add, kind=kind)
                 expected = {key: expected.get(key, 0) + batch.get(key, 0) for key in {**expected, **batch}}
             proxy.cut_after("there", 10**9)
-            assert await stored(values) == expected
+            assert await read_values(values) == expected
         assert proxy.cuts > 5
 
 
@@ -139,4 +139,4 @@ async def test_of_two_concurrent_processes_the_later_attempt_wins(new_database: 
             expected[key] = expected.get(key, 0) + amount
     for store in stores:
         await store.close()
-    assert await stored(words) == expected
+    assert await read_values(words) == expected
