@@ -28,16 +28,17 @@ class Batches(TransactionalSpout[list[int]]):
 
     output_fields = "number"
 
-    def __init__(self, batches: Iterable[list[int]]) -> None:
+    def __init__(self, batches: Iterable[list[int]], *, coordinator: Any = None, emitter: Any = None) -> None:
         self.batches = [list(batch) for batch in batches]
+        self.makes = (coordinator or BatchesCoordinator, emitter or BatchesEmitter)
         self.initialized: list[int] = []
         self.emitted: list[TransactionAttempt] = []
 
-    def coordinator(self) -> "BatchesCoordinator":
-        return BatchesCoordinator(self)
+    def coordinator(self) -> Any:
+        return self.makes[0](self)
 
-    def emitter(self) -> "BatchesEmitter":
-        return BatchesEmitter(self)
+    def emitter(self) -> Any:
+        return self.makes[1](self)
 
 
 class BatchesCoordinator(SpoutCoordinator[int]):
@@ -70,16 +71,17 @@ class Partitions(PartitionedTransactionalSpout[list[int]]):
 
     output_fields = ("partition", "number")
 
-    def __init__(self, data: dict[str, list[int]], take: int = 2) -> None:
+    def __init__(self, data: dict[str, list[int]], take: int = 2, *, coordinator: Any = None, emitter: Any = None) -> None:
         self.data, self.take = data, take
+        self.makes = (coordinator or PartitionsCoordinator, emitter or PartitionsEmitter)
         self.new: list[tuple[int, str]] = []
         self.again: list[tuple[int, str]] = []
 
-    def coordinator(self) -> PartitionedCoordinator:
-        return PartitionsCoordinator(self)
+    def coordinator(self) -> Any:
+        return self.makes[0](self)
 
-    def emitter(self) -> "PartitionsEmitter":
-        return PartitionsEmitter(self)
+    def emitter(self) -> Any:
+        return self.makes[1](self)
 
 
 class PartitionsCoordinator(PartitionedCoordinator):

@@ -10,7 +10,6 @@ import pytest
 from engine import ComponentError, FatalError, SpoutExhausted
 from engine.state import Ledger
 from engine.state.memory import MemoryProvider
-from engine.transactional import PartitionedCoordinator
 from tests.transactional.batch_topologies import (
     Batches,
     BatchesCoordinator,
@@ -35,11 +34,7 @@ def forgetting(forgotten: Any) -> Partitions:
         def forgotten(self) -> Any:
             return forgotten(self)
 
-    class Spout(Partitions):
-        def coordinator(self) -> PartitionedCoordinator:
-            return Forgets(self)
-
-    return Spout(DATA)
+    return Partitions(DATA, coordinator=Forgets)
 
 
 def raises(error: BaseException) -> Any:
@@ -102,12 +97,8 @@ def test_a_forgotten_may_be_async() -> None:
         def partitions(self) -> list[str]:
             return ["b", "a"] if not self.spout.new else ["a"]
 
-    class Spout(Partitions):
-        def coordinator(self) -> PartitionedCoordinator:
-            return Forgets(self)
-
     store = Store()
-    run_batches(summing(Spout({"a": [1] * 10, "b": []}), store), limit_secs=10)
+    run_batches(summing(Partitions({"a": [1] * 10, "b": []}, coordinator=Forgets), store), limit_secs=10)
     assert seen[-1] == ["a"]
 
 
@@ -132,11 +123,7 @@ def test_a_cleanup_before_that_raises_does_not_fail_a_batch(is_async: bool) -> N
             await asyncio.sleep(0)
             raise OSError(f"cannot clean up before {txid}")
 
-    class Spout(Batches):
-        def emitter(self) -> Any:
-            return (Later if is_async else Plain)(self)
-
-    store, spout = Store(), Spout([[1], [2], [3]])
+    store, spout = Store(), Batches([[1], [2], [3]], emitter=Later if is_async else Plain)
     finished = run_batches(summing(spout, store, emitters=2), limit_secs=10)
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert [attempt.txid for attempt in spout.emitted] == [1, 2, 3]
@@ -156,10 +143,6 @@ def test_a_coordinator_that_dies_repeatedly_without_a_commit_ends_the_run() -> N
                 raise ValueError("no second batch")
             return super().is_ready()
 
-    class Spout(Batches):
-        def coordinator(self) -> Any:
-            return Dies(self)
-
     class Slow(Stores):
         async def finish_batch(self) -> None:  # type: ignore[override]
             await asyncio.sleep(1)
@@ -168,7 +151,7 @@ def test_a_coordinator_that_dies_repeatedly_without_a_commit_ends_the_run() -> N
     store = Store()
     config = {"max_spout_pending": 2, "on_error": "restart"}
     with pytest.raises(ComponentError, match="no second batch"):
-        run_batches(summing(Spout([[1], [2]]), store, stores=lambda: Slow(store)), config=config, limit_secs=600)
+        run_batches(summing(Batches([[1], [2]], coordinator=Dies), store, stores=lambda: Slow(store)), config=config, limit_secs=600)
     assert len(opened) == 6
 
 
@@ -186,12 +169,8 @@ def test_a_coordinator_that_dies_after_each_commit_continues_after_growing_pause
                 raise ValueError("one batch is enough")
             return super().is_ready()
 
-    class Spout(Batches):
-        def coordinator(self) -> Any:
-            return Dies(self)
-
     store = Store()
-    run_batches(summing(Spout([[number] for number in range(1, 13)]), store), limit_secs=600)
+    run_batches(summing(Batches([[number] for number in range(1, 13)], coordinator=Dies), store), limit_secs=600)
     assert store.by_txid == {number: number for number in range(1, 13)}
     pauses = [after - before for before, after in itertools.pairwise(opened)]
     assert pauses[0] < 0.05
@@ -216,11 +195,7 @@ def test_a_coordinator_that_dies_after_a_long_life_is_replaced_at_once() -> None
                 raise ValueError("enough")
             return False
 
-    class Spout(Batches):
-        def coordinator(self) -> Any:
-            return Dies(self)
-
-    run_batches(summing(Spout([]), Store()), limit_secs=600)
+    run_batches(summing(Batches([], coordinator=Dies), Store()), limit_secs=600)
     assert opened[1:] == pytest.approx(died, abs=0.02)
 
 

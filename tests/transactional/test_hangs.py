@@ -47,13 +47,11 @@ def test_an_emitter_whose_method_never_returns_is_called_again(method: str, pend
             if method == "cleanup_before":
                 await once.wait()
 
-    class Hangs(Batches):
-        def emitter(self) -> Any:
-            return Emits(self)
-
     store = Store()
     finished = run_batches(
-        summing(Hangs([[1], [2], [3], [4], [5]]), store, emitters=2), config={"max_spout_pending": pending, **SHORT}, limit_secs=60
+        summing(Batches([[1], [2], [3], [4], [5]], emitter=Emits), store, emitters=2),
+        config={"max_spout_pending": pending, **SHORT},
+        limit_secs=60,
     )
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
     assert 5 <= finished.secs < 7

@@ -52,15 +52,8 @@ def test_a_coordinator_may_change_and_return_the_previous_metadata(pending: int)
         def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
             super().emit_batch(attempt, metadata.pop(), collector)
 
-    class Changes(Batches):
-        def coordinator(self) -> Any:
-            return Coordinates(self)
-
-        def emitter(self) -> Any:
-            return Emits(self)
-
     store = Store()
-    spout = Changes([[1], [2], [3], [4], [5]])
+    spout = Batches([[1], [2], [3], [4], [5]], coordinator=Coordinates, emitter=Emits)
     run_batches(summing(spout, store, emitters=2, stores=failing_once(store)), config={"max_spout_pending": pending})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
 

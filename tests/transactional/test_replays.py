@@ -122,17 +122,9 @@ class SomeOf(PartitionsCoordinator):
         return self.lists.pop(0) if self.lists else ["a", "b", "z"]
 
 
-class Moving(Partitions):
-    def coordinator(self) -> SomeOf:
-        return SomeOf(self)
-
-    def emitter(self) -> Slowly:
-        return Slowly(self)
-
-
 @pytest.mark.guarantee("TX-7")
 def test_a_batch_waits_for_the_earlier_batch_that_has_its_partition() -> None:
-    store, spout = Store(), Moving({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "z": [0, 0]})
+    store, spout = Store(), Partitions({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "z": [0, 0]}, coordinator=SomeOf, emitter=Slowly)
     run_batches(summing(spout, store, emitters=2), config={"max_spout_pending": 3})
 
     assert sum(store.by_txid.values()) == 36

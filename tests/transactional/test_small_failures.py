@@ -161,12 +161,8 @@ def test_a_fail_tuple_of_an_emitter_fails_its_batch_quietly(caplog: pytest.LogCa
                 raise FailTuple("not today")
             super().emit_batch(attempt, metadata, collector)
 
-    class Refuses(Batches):
-        def emitter(self) -> Any:
-            return Emits(self)
-
     store = Store()
-    finished = run_batches(summing(Refuses(THREE), store))
+    finished = run_batches(summing(Batches(THREE, emitter=Emits), store))
     assert (store.by_txid, finished.errors) == ({1: 1, 2: 2, 3: 3}, ())
     assert "not today" in caplog.text
 

@@ -231,12 +231,8 @@ def test_initialize_transaction_may_end_the_source(pending: int, is_async: bool)
                 raise SpoutExhausted
             return txid
 
-    class Ends(Batches):
-        def coordinator(self) -> BatchesCoordinator:
-            return Coordinates(self)
-
     store = Store()
-    finished = run_batches(summing(Ends([[1], [2], [3]]), store), config={"max_spout_pending": pending})
+    finished = run_batches(summing(Batches([[1], [2], [3]], coordinator=Coordinates), store), config={"max_spout_pending": pending})
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert finished.errors == ()
 
