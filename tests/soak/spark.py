@@ -142,7 +142,7 @@ async def _kill(places: "Places", seed: int, number: int, strikes: "Mapping[str,
 
     victims = CLUSTER_VICTIMS if strikes else LOCAL_VICTIMS
     deaths = pipeline_deaths(random.Random(f"{seed} pipeline {number}"), DEATHS_PER_ROUND, places.queries, victims)
-    return await KilledFlow(places, strikes, is_over).run(deaths, engine_deaths(random.Random(f"{seed} engine {number}")))
+    return await KilledFlow(places, strikes, is_over).play(deaths, engine_deaths(random.Random(f"{seed} engine {number}")))
 
 
 def _run_frozen(result: SparkResult, secs: float, database: str) -> None:
