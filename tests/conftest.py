@@ -16,7 +16,7 @@ pytest_plugins = [
     "tests.servers.zookeeper_fixtures",
 ]
 
-# A test's Spark session is short, so its JVM needs a third less CPU if it compiles little. Spark's launcher adds this to each driver.
+# A session of a test lives for seconds: its JVM takes a third less CPU if it compiles little. Spark's launcher adds this to each driver.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 
 # No deadline, because the machines may be slow and shared. The blob replays a failure of CI.

@@ -1,4 +1,4 @@
-"""examples/log_etl with real Spark: each table equals the plain computation, and the report has the numbers."""
+"""examples/log_etl as a whole, with real Spark: its tables and its report equal a plain computation."""
 
 import json
 import os
@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the example; return its folder."""
+    """Return the output folder of a run."""
     required(spark_programs.why_not())
     folder = tmp_path_factory.mktemp("run") / "log-etl"
     command = [sys.executable, str(ROOT / "examples" / "log_etl"), "--lines", "8000", "--batch-lines", "100", "--folder", str(folder)]
@@ -42,7 +42,7 @@ def test_every_table_equals_the_plain_computation(folder: Path) -> None:
 
 
 class Page(HTMLParser):
-    """Parser that collects the references of a page to other places, and its text."""
+    """The external links of a page, and its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

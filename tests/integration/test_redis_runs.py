@@ -65,7 +65,7 @@ class InRedis(ComparedWithTools):
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.deep
-async def test_after_a_kill_at_each_step_the_next_start_restores_the_state_that_the_tools_read(server: RedisServer, tmp_path: Path) -> None:
+async def test_killed_at_every_step_each_start_has_the_state_that_the_tools_show(server: RedisServer, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     deaths = deaths_at([step for step in STEPS if step not in FOLD_STEPS], random.Random(seed))
@@ -78,9 +78,7 @@ async def test_after_a_kill_at_each_step_the_next_start_restores_the_state_that_
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.parametrize("step", FOLD_STEPS)
-async def test_after_a_kill_in_a_fold_the_next_start_restores_the_state_that_the_tools_read(
-    step: str, server: RedisServer, tmp_path: Path
-) -> None:
+async def test_killed_in_a_fold_the_next_start_has_the_state_that_the_tools_show(step: str, server: RedisServer, tmp_path: Path) -> None:
     killed = await play(InRedis(tmp_path, server, FEW_MESSAGES), [Death(step=step)])
 
     assert killed.violations == []

@@ -1,1 +1,1 @@
-"""Kills transactional topologies at each named step of each phase, and at random moments. Read `steps` first, then `rounds`."""
+"""Kills of transactional topologies at each step of each phase, and at random times. Read `steps` first, then `rounds`."""

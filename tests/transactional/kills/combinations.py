@@ -1,4 +1,4 @@
-"""Combinations of a spout, a store of values and a store of the coordinator's state; all pairs occur."""
+"""The killed topologies: all pairs of a spout, a store of values, and a store of the coordinator's state."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,31 +10,31 @@ STATES: Final = ("sqlite", "redis", "zookeeper")
 
 @dataclass(frozen=True)
 class Combination:
-    """One spout with its stores."""
+    """One spout and its stores."""
 
     spout: str
     values: str
-    """Database in which words are counted."""
+    """Store of the counts of words."""
     state: str
 
     @property
     def other_values(self) -> str:
-        """Another database, for the total and for the copied counts."""
+        """Store of the total, and of the copy of the counts: the next database."""
         return STORES[(STORES.index(self.values) + 1) % len(STORES)]
 
     @property
     def is_opaque(self) -> bool:
-        """Whether replays may differ."""
+        """True if replays may differ."""
         return self.spout.startswith("opaque")
 
     @property
     def reads_kafka(self) -> bool:
-        """Whether lines come from Kafka."""
+        """True if lines come from Kafka."""
         return self.spout.endswith("kafka")
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of the servers that it needs."""
+        """Names of the servers."""
         return frozenset({self.values, self.other_values, self.state, "kafka" if self.reads_kafka else "sqlite"} - {"sqlite"})
 
     def __str__(self) -> str:

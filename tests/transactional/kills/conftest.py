@@ -1,4 +1,4 @@
-"""Servers of all combinations, each started for the first combination that needs it."""
+"""Servers of the combinations. Each starts when the first combination needs it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,7 +20,7 @@ FIXTURES: Final = {"kafka": "kafka", "redis": "redis", "postgres": "new_database
 
 @pytest.fixture(scope="session")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The server that all tests of the session share; each round has its own prefix."""
+    """Return the URL of the server that all tests of the session share. Each round has its own prefix."""
     required(why_not())
     with shared_port(session_folder(tmp_path_factory, "redis"), RedisServer) as port:
         yield f"redis://{HOST}:{port}/0"
@@ -28,5 +28,5 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def servers(combination: Combination, request: pytest.FixtureRequest) -> Servers:
-    """Servers that the combination of the test needs."""
+    """Return the servers that the combination needs."""
     return Servers(**{name: request.getfixturevalue(FIXTURES[name]) for name in combination.needs})

@@ -1,9 +1,7 @@
-"""Topology to kill, which counts words by key and in total, and copies the counts, into two databases.
+"""The topology that is killed: words counted by key, all together, and copied behind the first committer, in two databases.
 
-    lines → split → partial → words → mirror
-                            → total
-
-`mirror` is behind a committer.
+lines → split → partial → words → mirror
+                        → total
 """
 
 from collections import Counter
@@ -20,10 +18,10 @@ PARTITIONS: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Places of all data of one round."""
+    """Names and URLs of one round."""
 
     name: str
-    """Name of the topology, and a part of the names of its maps."""
+    """Name of the topology, and part of the names of its maps."""
     spout: str
     source: str
     """Folder of the files, or `brokers/topic`."""
@@ -33,7 +31,7 @@ class Places:
     """URLs of the coordinator's state and of the two databases."""
 
     def maps(self) -> dict[str, ValueMap]:
-        """Map of each committer."""
+        """Return the map of each committer."""
         urls = {"words": self.words, "total": self.others, "mirror": self.others}
         return {component: values_at(url, f"{component}_{self.name}") for component, url in urls.items()}
 
@@ -48,7 +46,7 @@ class Split(BasicBolt):
 
 
 class Partial(BatchBolt):
-    """Counts the words of a batch at this task."""
+    """Counts the words of a batch in this task."""
 
     output_fields = ("word", "count")
 
@@ -63,7 +61,7 @@ class Partial(BatchBolt):
 
 
 def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
-    """Two emitters and three committers, one of them behind another."""
+    """Build a topology with two emitters and three committers, one of them behind another."""
     maps = places.maps()
     builder = TransactionalTopologyBuilder(places.name, LINES, spout, 2, max_spout_pending=pending)
     builder.set_bolt("split", Split, 2).shuffle_grouping(LINES)
@@ -77,12 +75,12 @@ def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
 
 
 def newer(_: int, count: int) -> int:
-    """Replace an earlier count."""
+    """Return the new count instead of the stored one."""
     return count
 
 
 def spout_of(places: Places, *, batch: int) -> Any:
-    """Spout of a round, which takes `batch` lines of each partition in a batch."""
+    """Return the spout of a round. `batch`: lines of each partition in a batch."""
     if places.spout.endswith("kafka"):
         return _kafka_spout(places, batch)
     kind = FileOpaqueSpout if places.spout.startswith("opaque") else FileTransactionalSpout
@@ -90,11 +88,7 @@ def spout_of(places: Places, *, batch: int) -> Any:
 
 
 def _kafka_spout(places: Places, batch: int) -> Any:
-    from engine.kafka.transactional import (  # imported here, because it needs a client
-        KafkaBatchSpoutConfig,
-        KafkaOpaqueSpout,
-        KafkaTransactionalSpout,
-    )
+    from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaOpaqueSpout, KafkaTransactionalSpout  # with a client
 
     brokers, _, topic = places.source.partition("/")
     config = KafkaBatchSpoutConfig(

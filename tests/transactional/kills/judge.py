@@ -1,4 +1,4 @@
-"""Checks the final state of a `counting` topology that was killed, restarted, and is complete (TX-8, TX-9)."""
+"""Checks of a topology of `counting` after kills, restarts and its end (TX-8, TX-9)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from tests.transactional.kills.counting import Places
 
 
 async def faults_of(places: Places, lines: Iterable[str]) -> list[str]:
-    """Return the faults of the final state, given the lines."""
+    """Return the differences from a plain count of the lines."""
     counted = Counter(word for line in lines for word in line.split())
     expected = {"words": dict(counted), "total": {ALL: counted.total()}, "mirror": dict(counted)}
     committed = await committed_txid(places)
@@ -21,12 +21,12 @@ async def faults_of(places: Places, lines: Iterable[str]) -> list[str]:
         stored, txid = await _stored(values)
         faults += _differences(component, expected[component], stored)
         if txid != committed:
-            faults.append(f"{component} was written last by transaction {txid}, and {committed} is the last that is committed")
+            faults.append(f"{component} was written last by transaction {txid}, but the last committed one is {committed}")
     return faults
 
 
 async def committed_txid(places: Places) -> int:
-    """Newest committed txid in the coordinator's state."""
+    """Return the newest committed txid in the coordinator's state."""
     provider = provider_of(places.state)
     await provider.open(places.name)
     try:
@@ -43,4 +43,4 @@ async def _stored(values: ValueMap) -> tuple[dict[Any, Any], int]:
 def _differences(component: str, expected: Mapping[Any, int], stored: Mapping[Any, int]) -> Iterator[str]:
     for key in sorted(expected.keys() | stored.keys()):
         if expected.get(key) != stored.get(key):
-            yield f"{component}: {key!r} stands at {stored.get(key)}, and is {expected.get(key)}"
+            yield f"{component}: {key!r} is stored as {stored.get(key)}, but {expected.get(key)} is right"

@@ -1,4 +1,4 @@
-"""One process of a transactional topology: `python -m tests.transactional.kills.killing TOLD`."""
+"""One process of a transactional topology: python -m tests.transactional.kills.killing TOLD"""
 
 import asyncio
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from tests.transactional.kills.counting import Places, counting_topology, spout_
 from tests.transactional.kills.steps import STEPS
 
 KEYS_PER_PART: Final = 4
-"""Keys in one part of a write to Redis, so that a batch has several parts."""
+"""Keys in one part of a write to Redis. A batch has several parts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Death(lives.Death):
-    """Death of a process, with the settings of the process."""
+    """A death, and the settings of the process."""
 
     batch: int = 5
     """Lines of each partition in a batch."""
     pending: int = 3
-    """Number of batches at once."""
+    """Open batches."""
 
 
 async def main() -> None:
-    """Run to the end, or to the death."""
+    """Run the topology of the command line."""
     places, death, _ = lives.heard(Places, Death)
     if "redis://" in places.words + places.others:
         from engine.state.redis import values as redis

@@ -1,4 +1,4 @@
-"""Plan of the deaths: each step once, in all combinations."""
+"""Distribution of the kill points: each step once, over all combinations."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -9,16 +9,13 @@ from tests.transactional.kills.killing import Death
 from tests.transactional.kills.steps import STEPS, TransactionStep
 
 BATCH: Final = 3
-"""Lines of each partition in a batch. Few lines give many batches."""
+"""Lines of each partition in a batch: many batches of few lines."""
 
 MOST_INSTANT_SECS: Final = 0.3
 
 
 def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combination, list[TransactionStep]]:
-    """Give each step to one combination that reaches it.
-
-    Steps with few combinations come first, so that all combinations get about the same number.
-    """
+    """Give each step to one combination that reaches it. All combinations get about the same number."""
     having: dict[Combination, list[TransactionStep]] = {combination: [] for combination in combinations}
     choices = {step.name: [combination for combination in having if step.where(combination)] for step in STEPS.values()}
     for step in sorted(STEPS.values(), key=lambda step: len(choices[step.name])):
@@ -27,14 +24,14 @@ def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combin
 
 
 def among(steps: Iterable[TransactionStep]) -> tuple[int, int]:
-    """Return the range of places in the chain of these steps where other deaths do not skip a step."""
+    """Return the range of the chain in which a further death makes no step unreachable."""
     ranks = [(step.rank, step.prepared_by is not None) for step in steps]
     first = sum(rank == 0 for rank, _ in ranks)
     return first, first + ranks.count((1, False))
 
 
 def chain(steps: Iterable[TransactionStep], draws: random.Random) -> list[Death]:
-    """Return deaths at these steps, in an order that reaches each of them."""
+    """Return deaths at these steps, in an order in which each step is reached."""
     deaths: list[Death] = []
     prepared_by: str | None = None
     for step in sorted(steps, key=lambda step: (step.rank, step.prepared_by is not None)):
@@ -47,12 +44,12 @@ def chain(steps: Iterable[TransactionStep], draws: random.Random) -> list[Death]
 
 
 def drawn_instant(draws: random.Random) -> Death:
-    """Return a death at a random moment of the start or of the run."""
+    """Return a death at a random time of the start or of the run."""
     starts = draws.random() < 0.2
     return drawn(draws, secs=draws.uniform(0, MOST_INSTANT_SECS), from_the_beginning=starts, batch=draws.randrange(1, 6))
 
 
 def drawn(draws: random.Random, **death: object) -> Death:
-    """Return a death whose other settings are drawn."""
+    """Return a death with its other fields drawn."""
     fields = {"pending": draws.choice([1, 2, 4]), "flight_secs": draws.choice([0.0, 0.0003, 0.001, 0.003]), **death}
     return Death(**fields)  # type: ignore[arg-type]

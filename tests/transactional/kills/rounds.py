@@ -1,4 +1,4 @@
-"""Kills one transactional topology again and again, with the servers that its combination needs."""
+"""Repeated kills of one transactional topology, on the servers of its combination."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ WORDS: Final = tuple(f"{letter}{number}" for letter in "abcde" for number in ran
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """Addresses of the servers; empty if the combination does not need one."""
+    """Addresses of the servers. Empty for servers that the combination does not need."""
 
     kafka: str = ""
     redis: str = ""
@@ -27,13 +27,13 @@ class Servers:
 
 
 def drawn_lines(draws: random.Random, count: int) -> list[str]:
-    """Draw lines of words, some of which are much more frequent than others."""
+    """Return lines of words. Some words are much more frequent than others."""
     shares = [1 / (rank + 1) for rank in range(len(WORDS))]
     return [" ".join(draws.choices(WORDS, shares, k=draws.randrange(1, 6))) for _ in range(count)]
 
 
 class KilledTransactions(KilledTopology[Killed, Death]):
-    """Processes of one topology, whose name is a part of all stored names."""
+    """The processes of one topology. Its name is part of all stored names."""
 
     module = "tests.transactional.kills.killing"
     to_its_end = Death()
@@ -63,7 +63,7 @@ class KilledTransactions(KilledTopology[Killed, Death]):
         super().__init__(Killed(combination), places, folder)
 
     async def prepare(self) -> None:
-        """Write the lines to the source."""
+        """Write the lines into the source."""
         if self.killed.combination.reads_kafka:
             await self._produce()
             return
@@ -74,7 +74,7 @@ class KilledTransactions(KilledTopology[Killed, Death]):
             (source / f"part-{number}.txt").write_text("".join(f"{line}\n" for line in lines))
 
     async def _produce(self) -> None:
-        from aiokafka import AIOKafkaProducer  # imported here, because it may be missing
+        from aiokafka import AIOKafkaProducer  # which may not be installed
 
         from tests.servers.kafka_admin import create_topic
 

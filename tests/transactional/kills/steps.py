@@ -1,4 +1,4 @@
-"""Steps of both phases at which a process dies by kill -9."""
+"""Kill points of a transactional process: the steps of both phases."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,44 +9,44 @@ from tests.kills.moments import after, before, between, half_way, in_flight, in_
 from tests.kills.steps import Step
 from tests.transactional.kills.combinations import STORES, Combination
 
-# Conditions on the call
+# Filters of calls
 
 
 def on(stream: str) -> Callable[..., bool]:
-    """The coordinator sends on this stream."""
+    """Return a filter for tuples that the coordinator sends on this stream."""
     return lambda coordinator, values, tree, sent_on, *rest: sent_on == stream
 
 
 def of_tree(name: str) -> Callable[..., bool]:
-    """A verdict belongs to a tree of this kind."""
+    """Return a filter for acks of trees of this kind."""
     return lambda coordinator, message_id: message_id.tree == name
 
 
 def is_last(state: Any, record: Any, *rest: Any) -> bool:
-    """The save is the one at the end of a run."""
+    """Tell whether a save is the one at the end of a run."""
     return record.next_output is None
 
 
 def is_no_last(state: Any, record: Any, *rest: Any) -> bool:
-    """The save is the one at the beginning of a commit phase."""
+    """Tell whether a save is one at the beginning of a commit phase."""
     return record.next_output is not None
 
 
 def run_for(component: str) -> Callable[..., bool]:
-    """The call runs the bolt of this component."""
+    """Return a filter for runs of the bolt of this component."""
     return lambda runner, *rest: runner._wiring.spec.component_id == component
 
 
 def updates(component: str, task: int | None = None) -> Callable[..., bool]:
-    """The call updates the values of this component, or of one of its tasks."""
+    """Return a filter for updates by this component, or by one task of it."""
     return lambda values, *rest: values._context.component_id == component and task in (None, values._context.task_index)
 
 
 def runs(name: str) -> Callable[..., bool]:
-    """A link to Redis runs this script of the values."""
+    """Return a filter for runs of this script of the values on Redis."""
 
     def is_meant(link: Any, script: Any, *rest: Any) -> bool:
-        from engine.state.redis import values as redis_values  # imported here, because other processes do not load this client
+        from engine.state.redis import values as redis_values  # whose client other processes do not load
 
         return script is getattr(redis_values, name)
 
@@ -54,61 +54,61 @@ def runs(name: str) -> Callable[..., bool]:
 
 
 def writes_values(file: Any, work: Any) -> bool:
-    """The transaction in a SQLite file writes the values of a batch."""
+    """Tell whether a transaction in a SQLite file writes the values of a batch."""
     return "SqliteValueStore.write" in work.__qualname__
 
 
 def has_rows(emitter: Any, rows: Any, *rest: Any) -> bool:
-    """There is more than one row."""
+    """Tell whether more than one row is emitted."""
     return len(rows) > 1
 
 
-# Conditions on the combination
+# Filters of combinations
 
 
 def anywhere(combination: Combination) -> bool:
-    """Any combination."""
+    """Accept every combination."""
     return True
 
 
 def opaque(combination: Combination) -> bool:
-    """The spout is opaque, so replays may differ."""
+    """Accept combinations with a spout whose replays may differ."""
     return combination.is_opaque
 
 
 def from_kafka(combination: Combination) -> bool:
-    """The source is Kafka."""
+    """Accept combinations with Kafka."""
     return combination.reads_kafka
 
 
 def state_in(store: str) -> Callable[[Combination], bool]:
-    """The coordinator's state is in this store."""
+    """Return a filter for combinations with the coordinator's state in this store."""
     return lambda combination: combination.state == store
 
 
 def values_in(store: str) -> Callable[[Combination], bool]:
-    """The words are counted in this store."""
+    """Return a filter for combinations with the counts of words in this store."""
     return lambda combination: combination.values == store
 
 
 def opaque_values_in(store: str) -> Callable[[Combination], bool]:
-    """The words are counted in this store, with values that can be restored."""
+    """Return a filter for combinations with opaque counts of words in this store."""
     return lambda combination: combination.values == store and combination.is_opaque
 
 
 @dataclass(frozen=True)
 class TransactionStep(Step):
-    """A step, with the processes that reach it."""
+    """A step, and the processes that reach it."""
 
     where: Callable[[Combination], bool] = anywhere
     prepared_by: str | None = None
-    """Step at which the process before must have died, so that this one is reached."""
+    """Step at which the process before must have died. Otherwise this step is not reached."""
     rank: int = 1
-    """0: only the first processes reach it. 2: only a process that completes does."""
+    """0: only the first processes reach it. 2: only a process that completes the run reaches it."""
 
     @property
     def is_rare(self) -> bool:
-        """Whether a process reaches it only once."""
+        """True if a process reaches it once."""
         return self.rank != 1 or self.prepared_by is not None or self.target.endswith(".claim")
 
 
