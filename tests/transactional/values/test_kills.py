@@ -38,7 +38,7 @@ STEPS = [
 
 
 def run_victim(url: str, kind: str, first: int, epoch: int, step: str, nth: int) -> tuple[int, bool]:
-    """Run one victim. Return the last txid that it reported as done (first - 1 if none), and whether it was killed."""
+    """Run one victim; return the newest txid that it said was done (first - 1: none), and whether it was killed."""
     command = [sys.executable, "-m", "tests.transactional.values.killed", json.dumps([url, kind, first, epoch, step, nth])]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
