@@ -23,7 +23,7 @@ from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
 from tests.soak import campaign, flow, kafka, kills, spark, transactions
-from tests.soak.figures import FLOW, OFFSETS, Figures
+from tests.soak.figures import FLOW, OFFSETS, STRICT_ORDER, Figures
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
 CHECKPOINTS, TRANSACTIONS, FLOWS = kills.Checkpoints(), transactions.Transactions(), flow.Flow()
@@ -42,6 +42,7 @@ class Counts:
 
     dags: Mapping[str, int]
     offsets: int
+    """Kafka partitions, as many in strict order as in any other."""
     flow: int
     runs: int
     state: int
@@ -115,7 +116,7 @@ class Soak:
         figures = self.figures
         parts: dict[str, Callable[[], None]] = {
             "dags": lambda: self.prove(counts.dags),
-            "offsets": lambda: self.prove({OFFSETS: counts.offsets}),
+            "offsets": lambda: self.prove({OFFSETS: counts.offsets, STRICT_ORDER: counts.offsets}),
             "runs": lambda: self.simulate(simulate, figures.add, counts.runs),
             "state": lambda: self.simulate(simulate_state, figures.add_state, counts.state),
             "kills": lambda: self.kill(CHECKPOINTS, figures.add_kills, counts.kills),
@@ -198,7 +199,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="seed of all draws (default: from the operating system)")
     parser.add_argument("--only", choices=PARTS, help="run one part alone")
     arguments = parser.parse_args()
-    assert set(PROOFS) - {OFFSETS, FLOW} == set(FULL.dags) == set(ROUND.dags)
+    assert set(PROOFS) - {OFFSETS, STRICT_ORDER, FLOW} == set(FULL.dags) == set(ROUND.dags)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(48)
     span = FULL if arguments.full else f"{arguments.minutes:g} minutes"
     print(f"seed {seed}: {span}, Python {sys.version.split()[0]}", flush=True)

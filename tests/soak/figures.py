@@ -18,6 +18,9 @@ from tests.transactional.model.simulate import Simulated as TransactionsSimulate
 OFFSETS: Final = "offsets"
 """Proof of Kafka's offsets, counted apart from the proofs of tuple DAGs."""
 
+STRICT_ORDER: Final = "strict order"
+"""Proof of Kafka partitions in strict order."""
+
 FLOW: Final = "flow"
 """Proof of the flow controller."""
 
@@ -125,13 +128,14 @@ class Figures:
     @property
     def dags(self) -> Counter[str]:
         """Programs of tuple DAGs."""
-        return Counter({name: count for name, count in self.programs.items() if name not in (OFFSETS, FLOW)})
+        return Counter({name: count for name, count in self.programs.items() if name not in (OFFSETS, STRICT_ORDER, FLOW)})
 
     def line(self, secs: float) -> str:
         """Return one line of progress."""
         return (
             f"{secs:7.0f} s  {self.simulations:,} runs, {self.roots:,} roots, {self.faults:,} faults; "
-            f"{self.dags.total():,} DAGs; {self.programs[OFFSETS]:,} partitions; {self.programs[FLOW]:,} schedules; "
+            f"{self.dags.total():,} DAGs; {self.programs[OFFSETS] + self.programs[STRICT_ORDER]:,} partitions; "
+            f"{self.programs[FLOW]:,} schedules; "
             f"{self.state['runs']:,} runs with state; {self.transactions['runs']:,} with transactions; {self.kills['kills']:,} kills; "
             f"{len(self.violations)} violations; {peak_mib():.0f} MiB"
         )
@@ -144,7 +148,8 @@ class Figures:
         deaths = ", ".join(f"{self.killed[kind]:,} {kind}s in {self.killed[f'runs with {kind}']:,} runs" for kind in kinds)
         lines = [
             f"random tuple DAGs against the tree model: {self.dags.total():,} ({programs or 'none'})",
-            f"lives of Kafka partitions against sets of offsets: {self.programs[OFFSETS]:,}",
+            f"histories of Kafka partitions against sets of offsets: {self.programs[OFFSETS]:,}",
+            f"the same in strict order: {self.programs[STRICT_ORDER]:,}",
             f"schedules of a flow against sets of records and a table: {self.programs[FLOW]:,}",
             f"simulated runs: {self.simulations:,} ({states or 'none'}), {self.virtual_secs / 3600:.1f} h of virtual time",
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
