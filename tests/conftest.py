@@ -1,4 +1,4 @@
-"""What all tests share: the profiles of hypothesis, and the fixtures of the servers, one of each for the whole session."""
+"""Shared by all tests: profiles of hypothesis, and fixtures of the servers, one of each kind for the whole session."""
 
 import gc
 import sys
@@ -19,14 +19,14 @@ pytest_plugins = [
 
 spark_programs.set_environment()
 
-# No deadline: the machines that run this are slow and shared. The blob replays a failure that CI found.
+# No deadline, because the machines may be slow and shared. The blob replays a failure of CI.
 settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
 
 
 @pytest.fixture(autouse=True)
 def _own_garbage() -> Iterator[None]:
-    """Hide what was there before a test from the garbage collector: many tests collect, and a process that has loaded Spark has much."""
+    """Hide older objects from the garbage collector: many tests collect, and Spark leaves many objects."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -34,7 +34,7 @@ def _own_garbage() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _same_path() -> Iterator[None]:
-    """Leave no folder of a test's topology file on sys.path: its modules would hide others from every process that is started later."""
+    """Remove the folder of a test's topology file from sys.path, where its modules could hide others."""
     folders = list(sys.path)
     yield
     sys.path[:] = folders

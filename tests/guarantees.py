@@ -1,7 +1,6 @@
-"""Which test proves which promise: `python -m tests.guarantees` prints the table of docs/SEMANTICS.md's items and tests.
+"""Table of the items of docs/SEMANTICS.md with the tests that prove them: `python -m tests.guarantees`.
 
-With `--check` it fails when an item of a group that is built has no test that `make test` runs, or a test names an item that does not
-exist.
+With `--check` it fails if an item of a built group has no test in `make test`, or if a test names an unknown item.
 """
 
 import argparse
@@ -20,12 +19,12 @@ SEMANTICS = ROOT / "docs" / "SEMANTICS.md"
 
 
 def promises(text: str) -> list[str]:
-    """The numbered items of the page, in its order."""
+    """Numbered items of the page, in order."""
     return re.findall(r"^- \*\*([A-Z]+-\d+)\*\*", text, re.MULTILINE)
 
 
 def built_groups(text: str) -> set[str]:
-    """The groups that the line `Built so far: …` names."""
+    """Groups that the line `Built so far: …` names."""
     found = re.search(r"^Built so far: ([A-Z, ]+)\.", text, re.MULTILINE)
     if found is None:
         raise SystemExit(f"{SEMANTICS}: no line 'Built so far: GROUP, GROUP.'")
@@ -33,15 +32,15 @@ def built_groups(text: str) -> set[str]:
 
 
 class Collected:
-    """A pytest plugin that notes the marks of all collected tests instead of running them."""
+    """A pytest plugin that records the marks of all collected tests and runs none."""
 
     def __init__(self) -> None:
         self.tests: dict[str, list[str]] = defaultdict(list)
         self.in_make_test: set[str] = set()
-        """The items that a test of `make test` names; the others are proven by `make test-all` alone."""
+        """Items with a test in `make test`; only `make test-all` proves the others."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Note each test under the items that it names; parameters of one test count as one."""
+        """Record each test under its items. All parameters of a test count as one."""
         for item in items:
             if item.get_closest_marker("skip") is not None:
                 continue
@@ -55,7 +54,7 @@ class Collected:
 
 
 def collect() -> Collected:
-    """Collect the tests of each item; ends the process with pytest's output where a test file does not import."""
+    """Collect the tests of each item. Ends the process with pytest's output if a test file cannot be imported."""
     collected = Collected()
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
@@ -67,7 +66,7 @@ def collect() -> Collected:
 
 
 def table(items: Iterable[str], tests: Mapping[str, list[str]], built: set[str]) -> str:
-    """One block per item: its tests, or why there is none yet."""
+    """Return a block for each item: its tests, or the reason why there is none yet."""
     lines = []
     for item in items:
         group_built = item.split("-")[0] in built
@@ -77,7 +76,7 @@ def table(items: Iterable[str], tests: Mapping[str, list[str]], built: set[str])
 
 
 def faults(items: Iterable[str], collected: Collected, built: set[str]) -> list[str]:
-    """What `--check` complains of."""
+    """Return the faults for `--check`."""
     items, tests = list(items), collected.tests
     due = [item for item in items if item.split("-")[0] in built]
     unproven = [f"{item}: no test is marked with it" for item in due if not tests.get(item)]
@@ -88,7 +87,7 @@ def faults(items: Iterable[str], collected: Collected, built: set[str]) -> list[
 
 
 def main() -> int:
-    """Print the table or the faults; 1 where there are faults to complain of."""
+    """Print the table or the faults; status 1 if there are faults."""
     parser = argparse.ArgumentParser(prog="python -m tests.guarantees", description=__doc__)
     parser.add_argument("--check", action="store_true", help="print only what is wrong, and fail on it")
     arguments = parser.parse_args()

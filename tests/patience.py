@@ -1,4 +1,4 @@
-"""How long a test waits for what must come: so long that only what hangs is late, however busy the machine is."""
+"""Time that a test waits for an expected event. Only a hang lasts longer, also on a busy machine."""
 
 from typing import Final
 

@@ -53,7 +53,7 @@ def test_a_request_from_outside_is_a_cancellation() -> None:
     assert run_virtual(main) is True
 
 
-def test_requests_are_taken_back() -> None:
+def test_cancel_requests_are_withdrawn() -> None:
     async def work() -> list[int]:
         counts = []
         aio_task = asyncio.current_task()

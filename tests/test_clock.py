@@ -18,7 +18,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         return 1_700_000_000.0
 
 
-def test_the_clock_of_a_real_loop_is_the_machines() -> None:
+def test_a_real_loop_uses_the_clock_of_the_machine() -> None:
     loop = asyncio.new_event_loop()
     try:
         clock = Clock.of(loop)
@@ -29,7 +29,7 @@ def test_the_clock_of_a_real_loop_is_the_machines() -> None:
     assert clock.wall is time.time
 
 
-def test_the_clock_of_a_virtual_loop_is_the_loops() -> None:
+def test_a_virtual_loop_uses_its_own_clock() -> None:
     loop = _VirtualLoop()
     try:
         clock = Clock.of(loop)

@@ -19,29 +19,29 @@ from engine.errors import (
 )
 
 
-def test_an_error_shows_its_fix_on_a_line_of_its_own() -> None:
+def test_an_error_shows_its_hint_on_a_separate_line() -> None:
     assert str(UsageError("no stream 'late'", hint="Declare it.")) == "no stream 'late'\nFix: Declare it."
     assert str(UsageError("no stream 'late'")) == "no stream 'late'"
 
 
-def test_a_topology_error_shows_each_fault_with_its_fix() -> None:
+def test_a_topology_error_shows_each_fault_with_its_hint() -> None:
     error = TopologyError(["bolt 'a': no 'x'. Add it.", "bolt 'b': no 'y'.\nAdd it."], topology_name="words")
 
     assert error.faults == ("bolt 'a': no 'x'. Add it.", "bolt 'b': no 'y'.\nAdd it.")
     assert str(error) == "topology 'words', 2 faults:\n  - bolt 'a': no 'x'. Add it.\n  - bolt 'b': no 'y'.\n    Add it."
 
 
-def test_a_single_fault_stands_on_one_line() -> None:
+def test_a_single_fault_is_shown_on_one_line() -> None:
     assert str(TopologyError(["no spout. Add one."])) == "topology: no spout. Add one."
     assert str(ConfigError(["burst must be 1."], headline="run.toml")) == "run.toml: burst must be 1."
 
 
-def test_an_error_that_lists_faults_has_one() -> None:
+def test_a_topology_error_needs_a_fault() -> None:
     with pytest.raises(EngineBug, match="with an empty list of faults"):
         TopologyError([])
 
 
-def test_a_component_error_names_the_task_and_chains_what_was_raised() -> None:
+def test_a_component_error_names_the_task_and_chains_the_cause() -> None:
     cause = ValueError("bad line")
     error = ComponentError("count", 7, cause)
 
@@ -51,7 +51,7 @@ def test_a_component_error_names_the_task_and_chains_what_was_raised() -> None:
     assert error.__cause__ is cause
 
 
-def test_a_component_error_may_say_what_happened_in_its_own_words() -> None:
+def test_a_component_error_may_have_its_own_text() -> None:
     error = ComponentError("count", None, None, message="died 6 times in 60 s", hint="See the reports above.")
 
     assert str(error) == "'count': died 6 times in 60 s\nFix: See the reports above."
@@ -91,7 +91,7 @@ def test_a_failure_describes_itself(reason: FailureReason, sentence: str) -> Non
 
 
 @pytest.mark.guarantee("ACK-16")
-def test_a_failure_describes_as_much_as_is_known() -> None:
+def test_a_failure_describes_the_known_fields() -> None:
     assert Failure(errors.TIMEOUT).describe() == "timed out; an unknown task still owes an ack"
     assert Failure(errors.TASK_DIED, "count").describe() == "'count' died"
     assert Failure(errors.TASK_DIED, task_id=3).describe() == "task 3 died"
@@ -106,7 +106,7 @@ def test_tuple_failed_carries_the_failure() -> None:
     assert str(TupleFailed(failure)) == "the tuple failed: 'count' (task 7) raised: boom"
 
 
-def test_a_bug_carries_the_values_that_prove_it() -> None:
+def test_an_engine_bug_shows_its_values() -> None:
     assert str(EngineBug("the ledger lost a root", root=7, value=None)).startswith("the ledger lost a root (root=7, value=None)\nFix: ")
 
 

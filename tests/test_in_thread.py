@@ -34,7 +34,7 @@ def granted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return waited
 
 
-async def test_it_returns_and_raises_what_the_call_does(pool: ThreadPoolExecutor) -> None:
+async def test_the_result_or_exception_of_the_call_is_passed_on(pool: ThreadPoolExecutor) -> None:
     assert await in_thread(pool, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         await in_thread(pool, lambda: 1 // 0)
@@ -65,7 +65,7 @@ async def test_a_loop_at_rest_does_not_wait(pool: ThreadPoolExecutor, granted: t
     assert not granted.is_set()
 
 
-async def test_cancelled_before_it_begins_it_is_not_called(pool: ThreadPoolExecutor) -> None:
+async def test_a_call_that_is_cancelled_before_it_begins_is_not_made(pool: ThreadPoolExecutor) -> None:
     may_end, calls = threading.Event(), []
     first = asyncio.ensure_future(in_thread(pool, may_end.wait))
     second = asyncio.ensure_future(in_thread(pool, lambda: calls.append(2)))
@@ -78,7 +78,7 @@ async def test_cancelled_before_it_begins_it_is_not_called(pool: ThreadPoolExecu
     assert await in_thread(pool, lambda: calls) == []
 
 
-async def test_cancelled_while_it_runs_it_goes_on_and_its_error_is_nobodys(pool: ThreadPoolExecutor) -> None:
+async def test_a_call_that_is_cancelled_while_it_runs_continues_and_its_error_is_dropped(pool: ThreadPoolExecutor) -> None:
     began, may_end, seen = threading.Event(), threading.Event(), list[object]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
 

@@ -80,7 +80,7 @@ def test_configure_sends_everything_to_standard_error(root: logging.Logger, caps
     assert [json.loads(line)["message"] for line in written] == ["one", "two"]
 
 
-def test_configure_again_replaces_the_first(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_configure_replaces_the_first(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
     configure("info")
     configure("ERROR", json_lines=True)
     logging.getLogger("engine.x").info("unseen")
@@ -91,7 +91,7 @@ def test_configure_again_replaces_the_first(root: logging.Logger, capsys: pytest
 
 
 @pytest.mark.parametrize(("level", "seen"), [("warning", ["one", "four"]), ("info", ["one", "two", "three", "four"])])
-def test_what_a_client_library_says_beside_our_report_is_for_those_who_ask(
+def test_log_lines_of_client_libraries_are_hidden_by_default(
     root: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, seen: list[str]
 ) -> None:
     configure(level, json_lines=True)

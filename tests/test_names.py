@@ -9,7 +9,7 @@ from engine.names import DEFAULT_STREAM, did_you_mean, is_reserved, nearest
 @pytest.mark.parametrize(
     ("name", "reserved"), [("__acker", True), ("$tick", True), ("_mine", False), ("a__b", False), (DEFAULT_STREAM, False)]
 )
-def test_the_engine_keeps_two_prefixes_for_itself(name: str, reserved: bool) -> None:
+def test_two_prefixes_are_reserved_for_the_engine(name: str, reserved: bool) -> None:
     assert is_reserved(name) is reserved
 
 
@@ -20,7 +20,7 @@ def test_the_nearest_name_ignores_case_and_small_slips() -> None:
     assert nearest("word", []) is None
 
 
-def test_did_you_mean_lists_what_there_is_when_nothing_is_near() -> None:
+def test_did_you_mean_lists_all_names_if_none_is_near() -> None:
     assert did_you_mean("wrod", ["line", "word"]) == "Did you mean 'word'?"
     assert did_you_mean("temperature", ["word", "line"]) == "Known: 'line', 'word'."
     assert did_you_mean("temperature", []) == "There are none."

@@ -21,7 +21,7 @@ def test_the_numbers_of_a_seed_never_change() -> None:
     assert RunRandom(7).stream("jitter", 1).getrandbits(64) == 10043019842962248953
 
 
-def test_a_stream_starts_anew_and_does_not_see_the_draws_of_others() -> None:
+def test_a_stream_restarts_independently_of_others() -> None:
     randomness = RunRandom(7)
     expected = randomness.stream("a").random()
     other = randomness.stream("b")
@@ -42,7 +42,7 @@ def test_other_seeds_give_other_numbers(one: int, other: int) -> None:
     assert (RunRandom(one).uint64("edge") == RunRandom(other).uint64("edge")) == (one == other)
 
 
-def test_a_seed_that_was_drawn_is_told_and_replays() -> None:
+def test_a_drawn_seed_is_available_and_replays_the_numbers() -> None:
     drawn = RunRandom()
 
     assert 0 <= drawn.seed < 2**63

@@ -15,7 +15,7 @@ class Ends(BaseException):
 
 
 @pytest.mark.parametrize("error", [Ends("odd"), asyncio.CancelledError(), BaseExceptionGroup("all", [Ends("odd")])])
-def test_whatever_a_generator_raises_breaks_it(error: BaseException) -> None:
+def test_any_exception_of_a_generator_breaks_it(error: BaseException) -> None:
     @spout("number")
     def raising():
         yield (1,)
@@ -30,7 +30,7 @@ def test_whatever_a_generator_raises_breaks_it(error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("error", [Ends("odd"), asyncio.CancelledError(), BaseExceptionGroup("all", [Ends("odd")])])
-async def test_whatever_an_async_generator_raises_breaks_it(error: BaseException) -> None:
+async def test_any_exception_of_an_async_generator_breaks_it(error: BaseException) -> None:
     @spout("number")
     async def raising():
         yield (1,)

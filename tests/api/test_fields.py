@@ -21,7 +21,7 @@ def test_fields_are_a_sequence_of_names() -> None:
     assert not fields.direct
 
 
-def test_equal_fields_are_equal_and_hash_alike() -> None:
+def test_equal_fields_compare_equal_and_have_the_same_hash() -> None:
     assert Fields("a", "b") == Fields("a", "b")
     assert hash(Fields("a", "b")) == hash(Fields("a", "b"))
     assert Fields("a", "b") != Fields("b", "a")
@@ -29,7 +29,7 @@ def test_equal_fields_are_equal_and_hash_alike() -> None:
     assert Fields("a") != ("a",)
 
 
-def test_repr_is_what_makes_it() -> None:
+def test_repr_is_the_call_of_the_constructor() -> None:
     assert repr(Fields("a", direct=True)) == "Fields('a', direct=True)"
     assert eval(repr(Fields("a", "b"))) == Fields("a", "b")
 
@@ -39,7 +39,7 @@ def test_copies_are_equal(copied) -> None:
     assert copied(Fields("a", direct=True)) == Fields("a", direct=True)
 
 
-def test_fields_do_not_change() -> None:
+def test_fields_are_immutable() -> None:
     fields = Fields("a")
     with pytest.raises(AttributeError, match="immutable"):
         fields.names = ("b",)
@@ -49,7 +49,7 @@ def test_fields_do_not_change() -> None:
         fields.other = 1
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_name_names_the_nearest() -> None:
     with pytest.raises(UsageError) as raised:
         Fields("word", "count").index("wrod")
     assert str(raised.value) == "Fields('word', 'count') has no field 'wrod'\nFix: Did you mean 'word'?"
@@ -87,7 +87,7 @@ def test_output_fields_become_streams(declared, streams) -> None:
     assert dict(declare_streams(declared)) == streams
 
 
-def test_streams_keep_their_order_and_do_not_change() -> None:
+def test_streams_keep_their_order_and_are_immutable() -> None:
     streams = declare_streams({"late": Fields("a"), "default": Fields("a")})
     assert list(streams) == ["late", "default"]
     with pytest.raises(TypeError):

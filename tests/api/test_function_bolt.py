@@ -34,7 +34,7 @@ def test_execute_is_the_function_itself() -> None:
     assert list(split.create().execute({"line": "to be"})) == [("to", 2), ("be", 2)]
 
 
-def test_the_function_stays_at_hand_with_its_documentation() -> None:
+def test_the_function_and_its_docstring_are_available() -> None:
     assert list(split.function({"line": "be"})) == [("be", 2)]
     assert split.__name__ == "split"
     assert split.__doc__ == "Split a line."
@@ -46,7 +46,7 @@ def test_a_bolt_without_fields_is_a_sink() -> None:
     assert call_kind(sink.create().execute) is CallKind.COROUTINE
 
 
-def test_calling_it_as_the_function_says_how_to_test_it() -> None:
+def test_calling_the_bolt_like_a_function_raises_an_error_that_shows_how_to_test_it() -> None:
     with pytest.raises(UsageError) as raised:
         split({"line": "to be"})
     assert str(raised.value) == "split is a bolt, not a function\nFix: To test the function, call split.function(tup)."
@@ -99,13 +99,13 @@ class Kinds:
         (lambda: None, CallKind.PLAIN),
     ],
 )
-def test_kinds_of_functions(function, kind) -> None:
+def test_call_kind_knows_all_kinds_of_functions(function, kind) -> None:
     assert call_kind(function) is kind
     assert kind.is_async == (kind in (CallKind.COROUTINE, CallKind.ASYNC_GENERATOR))
 
 
 @pytest.mark.guarantee("ACK-11")
-def test_fail_tuple_is_quiet_unless_it_is_to_be_reported() -> None:
+def test_fail_tuple_is_not_reported_by_default() -> None:
     assert not FailTuple("no such user").report
     assert FailTuple("no such user", report=True).report
     assert str(FailTuple("no such user")) == "no such user"

@@ -42,7 +42,7 @@ def test_a_generator_is_pulled_once_per_poll_until_it_ends() -> None:
     assert not driver.poll()
 
 
-def test_every_tuple_has_a_message_id_of_its_own() -> None:
+def test_every_tuple_has_its_own_message_id() -> None:
     driver = open_spout(numbers(3))
     driver.poll_to_end()
     ids = [message_id for _, message_id in driver.collector.emitted]
@@ -61,7 +61,7 @@ def test_a_function_without_parameters_is_a_factory_with_and_without_a_call() ->
     assert open_spout(three).poll_to_end() == open_spout(three()).poll_to_end() == [(0,), (1,), (2,)]
 
 
-def test_missing_arguments_are_named() -> None:
+def test_the_error_for_missing_arguments_names_them() -> None:
     with pytest.raises(UsageError) as raised:
         numbers.create()
     assert str(raised.value) == (
@@ -69,12 +69,12 @@ def test_missing_arguments_are_named() -> None:
     )
 
 
-def test_binding_twice_is_refused() -> None:
+def test_arguments_cannot_be_bound_twice() -> None:
     with pytest.raises(UsageError, match="has its arguments already"):
         numbers(3)(4)
 
 
-def test_the_function_itself_stays_at_hand() -> None:
+def test_the_function_itself_is_available() -> None:
     assert list(numbers.function(2)) == [(0,), (1,)]
     assert numbers.output_fields == Fields("number")
 
@@ -97,7 +97,7 @@ def test_a_fail_after_the_end_is_emitted_again() -> None:
     assert driver.poll_to_end() == [(0,), (0,)]
 
 
-def test_what_fails_too_often_is_given_up_with_its_last_failure() -> None:
+def test_a_tuple_that_fails_too_often_is_given_up_with_its_last_failure() -> None:
     given_up = []
 
     @spout("number", max_retries=2, on_give_up=lambda values, failure: given_up.append((values, failure)))
@@ -113,7 +113,7 @@ def test_what_fails_too_often_is_given_up_with_its_last_failure() -> None:
     assert driver.collector.errors == []
 
 
-def test_what_is_given_up_is_reported_by_default() -> None:
+def test_a_given_up_tuple_is_reported_by_default() -> None:
     @spout("number", max_retries=0)
     def one():
         yield (1,)
@@ -127,7 +127,7 @@ def test_what_is_given_up_is_reported_by_default() -> None:
     assert driver.poll_to_end() == [(1,)]
 
 
-def test_no_limit_of_retries() -> None:
+def test_retries_can_be_unlimited() -> None:
     @spout("number", max_retries=None)
     def one():
         yield (1,)
@@ -148,7 +148,7 @@ def test_an_acked_tuple_is_forgotten() -> None:
     assert driver.poll_to_end() == [(0,)]
 
 
-def test_an_on_give_up_that_raises_is_reported_and_the_source_goes_on() -> None:
+def test_an_on_give_up_that_raises_is_reported_and_the_source_continues() -> None:
     def broken(values, failure):
         raise OSError("no dead letters today")
 
@@ -165,7 +165,7 @@ def test_an_on_give_up_that_raises_is_reported_and_the_source_goes_on() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_a_generator_that_raises_is_broken_once_and_still_emits_again_what_fails() -> None:
+def test_a_broken_generator_is_reported_once_and_still_replays_failed_tuples() -> None:
     @spout("number")
     def breaking():
         yield (1,)
@@ -224,7 +224,7 @@ def test_a_wrong_item_breaks_the_source_and_names_the_function(item, text) -> No
     assert not driver.poll()
 
 
-def test_a_list_is_taken_as_values() -> None:
+def test_a_list_is_accepted_as_values() -> None:
     @spout("a", "b")
     def listed():
         yield [1, 2]
@@ -232,7 +232,7 @@ def test_a_list_is_taken_as_values() -> None:
     assert open_spout(listed).poll_to_end() == [(1, 2)]
 
 
-def test_an_emit_that_is_refused_fails_that_row_alone() -> None:
+def test_a_refused_emit_fails_only_its_row() -> None:
     given_up = []
 
     @spout("number", on_give_up=lambda values, failure: given_up.append((values, failure.reason, failure.error)))
@@ -249,7 +249,7 @@ def test_an_emit_that_is_refused_fails_that_row_alone() -> None:
     assert driver.poll_to_end() == [(1,), (2,)]
 
 
-def test_a_generator_may_end_as_a_spout_does() -> None:
+def test_a_generator_may_raise_spout_exhausted() -> None:
     @spout("number")
     def ending():
         yield (1,)
@@ -258,7 +258,7 @@ def test_a_generator_may_end_as_a_spout_does() -> None:
     assert open_spout(ending).poll_to_end() == [(1,)]
 
 
-async def test_an_async_generator_may_end_as_a_spout_does() -> None:
+async def test_an_async_generator_may_raise_spout_exhausted() -> None:
     @spout("number")
     async def ending():
         yield (1,)
@@ -316,7 +316,7 @@ async def test_an_async_generator_is_pulled_only_as_far_as_the_buffer_reaches() 
 
 
 @pytest.mark.guarantee("ACK-13")
-async def test_an_async_generator_that_raises_emits_what_it_yielded_then_breaks() -> None:
+async def test_an_async_generator_that_raises_emits_its_yields_and_then_breaks() -> None:
     @spout("number")
     async def breaking():
         yield (1,)

@@ -52,7 +52,7 @@ def test_the_declarer_has_all_groupings() -> None:
 
 
 @pytest.mark.parametrize("grouping", [Shuffle(), FieldsGrouping(("a",)), PartialKey(("a",)), Direct(), Custom(EvenTasks)])
-def test_groupings_are_frozen_and_name_themselves(grouping) -> None:
+def test_groupings_are_immutable_and_have_a_name(grouping) -> None:
     with pytest.raises((dataclasses.FrozenInstanceError, AttributeError, TypeError)):
         grouping.names = ("b",)
     assert grouping.method.endswith("_grouping")

@@ -66,7 +66,7 @@ async def test_sends_are_emitted_in_order() -> None:
     await asyncio.gather(*sends)
 
 
-async def test_close_exhausts_the_spout_after_what_was_sent() -> None:
+async def test_close_exhausts_the_spout_after_earlier_sends() -> None:
     driver, handle = start()
     sending = await begin_send(handle, "to be")
     handle.close()
@@ -78,7 +78,7 @@ async def test_close_exhausts_the_spout_after_what_was_sent() -> None:
         await handle.send(("more",))
 
 
-async def test_a_cancelled_send_is_taken_back_unless_it_is_emitted() -> None:
+async def test_a_cancelled_send_is_withdrawn_unless_it_was_emitted() -> None:
     driver, handle = start()
     emitted = await begin_send(handle, "emitted")
     driver.poll()
@@ -93,7 +93,7 @@ async def test_a_cancelled_send_is_taken_back_unless_it_is_emitted() -> None:
     assert handle.waiting == 0
 
 
-async def test_no_more_than_max_waiting_are_taken_in() -> None:
+async def test_at_most_max_waiting_sends_are_accepted() -> None:
     driver, handle = start(Inlet("line", max_waiting=2))
     sends = [await begin_send(handle, number) for number in range(3)]
     assert handle.waiting == 2
@@ -107,7 +107,7 @@ async def test_no_more_than_max_waiting_are_taken_in() -> None:
 
 
 @pytest.mark.guarantee("SV-4")
-async def test_the_end_of_a_run_raises_run_ended_at_whatever_waits_and_at_later_sends() -> None:
+async def test_the_end_of_a_run_raises_run_ended_in_waiting_and_later_sends() -> None:
     driver, handle = start(Inlet("line", max_waiting=2))
     emitted = await begin_send(handle, "emitted")
     driver.poll()
@@ -123,7 +123,7 @@ async def test_the_end_of_a_run_raises_run_ended_at_whatever_waits_and_at_later_
 
 
 @pytest.mark.guarantee("ACK-13")
-async def test_a_fresh_instance_goes_on_with_the_queue_and_fails_what_the_dead_one_had() -> None:
+async def test_a_new_instance_continues_with_the_queue_and_fails_open_sends_of_the_dead_one() -> None:
     dead, handle = start()
     in_flight = await begin_send(handle, "in flight")
     dead.poll()
@@ -140,7 +140,7 @@ async def test_a_fresh_instance_goes_on_with_the_queue_and_fails_what_the_dead_o
     await queued
 
 
-async def test_all_tasks_take_from_one_queue() -> None:
+async def test_all_tasks_share_one_queue() -> None:
     first, handle = start()
     other = Inlet("line")
     other.use_handle(handle)
@@ -154,7 +154,7 @@ async def test_all_tasks_take_from_one_queue() -> None:
     await asyncio.gather(*sends)
 
 
-async def test_what_cannot_be_emitted_is_raised_at_its_sender_alone() -> None:
+async def test_a_value_that_cannot_be_emitted_raises_only_at_its_sender() -> None:
     driver, handle = start()
     sending = await begin_send(handle, "to be")
     driver.collector.refuses = UsageError("unhashable key")
@@ -172,7 +172,7 @@ async def test_wrong_values_are_refused_before_they_are_queued(values) -> None:
     assert handle.waiting == 0
 
 
-async def test_send_from_another_thread_says_how() -> None:
+async def test_the_error_for_a_send_from_another_thread_names_the_right_way() -> None:
     _, handle = start()
     with pytest.raises(UsageError, match="run_coroutine_threadsafe"):
         await asyncio.to_thread(lambda: asyncio.run(handle.send(("to be",))))

@@ -1,4 +1,4 @@
-"""`python -m tests.checkpoint SEED`: replay one simulated topology with state; it says what it is made of and what it violates."""
+"""`python -m tests.checkpoint SEED`: replay one simulated topology with state, and print its plan and its violations."""
 
 import argparse
 import logging
@@ -9,7 +9,7 @@ from tests.checkpoint.simulate import simulate
 
 
 def main() -> int:
-    """Replay one seed; status 1 where it violates something."""
+    """Replay one seed; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.checkpoint", description="Replay one simulated topology with state.")
     parser.add_argument("seed", type=int)
     arguments = parser.parse_args()

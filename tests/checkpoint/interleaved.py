@@ -1,4 +1,4 @@
-"""Processes that run one topology's checkpoints, one by one or at once; each call of their stores waits for its turn, which is drawn."""
+"""Processes that checkpoint one topology, one after the other or at once. Their calls of the stores are answered in random order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -19,9 +19,9 @@ COMPONENT: Final = "count"
 KEY_GROUPS: Final = 8
 KEYS: Final = range(14)
 FAULTY: Final = 0.16
-"""The share of calls whose answer is lost, or that arrive late."""
+"""Share of calls whose answer is lost, or that arrive late."""
 QUIET_TURNS: Final = 12
-"""So many turns of the loop, and every coroutine waits for a call."""
+"""Turns of the loop after which every coroutine waits for a call."""
 MOST_IDLE: Final = 4000
 Contents: TypeAlias = dict[int, int]
 
@@ -37,22 +37,22 @@ class Call:
 
 @dataclass(slots=True)
 class Truth:
-    """What the processes have prepared, by txid and round, and of what they have handed acks on."""
+    """Contents that the processes have prepared, by txid and round, and the rounds whose acks were released."""
 
     prepared: dict[tuple[int, int], Contents] = field(default_factory=dict)
     released: set[tuple[int, int]] = field(default_factory=set)
     loaded: int = 0
 
     def check(self, record: Any, found: Contents) -> None:
-        """What a process finds at its start is the last committed checkpoint, and no ack was handed on without one."""
+        """A process must start with the last committed checkpoint, and no ack may be released before its checkpoint counts."""
         self.loaded += 1
         counted = record.counted[-1] if record.counted else None
-        assert found == (self.prepared[counted] if counted else {}), f"not what was committed as {counted}"
-        assert self.released <= set(record.counted), "an ack was handed on for what does not count"
+        assert found == (self.prepared[counted] if counted else {}), f"differs from the contents committed as {counted}"
+        assert self.released <= set(record.counted), "an ack was released before its checkpoint counted"
 
 
 class Process:
-    """One life of a process: what it would do undisturbed is `run`."""
+    """One process; `run` is its whole life without faults."""
 
     def __init__(self, provider: StateProvider, draws: Random, truth: Truth, calls: list[Call]) -> None:
         self.provider, self._draws, self._truth, self._calls = provider, draws, truth, calls
@@ -63,14 +63,14 @@ class Process:
         self.states: list[LayeredState[int, int]] = []
 
     def hold(self, owner: Any, *names: str) -> None:
-        """Have these calls wait for their turn."""
+        """Let these calls wait for their turn."""
         for name in names:
             setattr(owner, name, self._held(getattr(owner, name)))
 
     def _held(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def held(*what: Any) -> Any:
             if self.is_dead:
-                raise StateUnavailable("a dead process calls nobody")
+                raise StateUnavailable("the process is dead")
             turn = asyncio.get_running_loop().create_future()
             self._calls.append(Call(self, lambda: call(*what), turn))
             return await turn
@@ -78,7 +78,7 @@ class Process:
         return held
 
     async def run(self, checkpoints: int) -> None:
-        """Start, look at what is found, and make checkpoints; it may be fenced at any call."""
+        """Start, check the contents, and make checkpoints. Any call may find that the process is fenced."""
         try:
             await self._start()
             for _ in range(checkpoints):
@@ -86,7 +86,7 @@ class Process:
         except StateFenced:
             self.is_dead = True
         except StateUnavailable:
-            assert not self.checkpoints.begun, "only an opening may be given up at once"
+            assert not self.checkpoints.begun, "a process may end without a checkpoint only while it opens"
             self.is_dead = True
 
     async def _start(self) -> None:
@@ -96,7 +96,7 @@ class Process:
         await self._on(Event.BEGIN)
         self.states = list(await asyncio.gather(*(self.checkpoints.state_of(place, None) for place in self.places)))
         record, found = self.checkpoints.machine.record, self._contents()
-        await self._on(Event.DONE)  # else another process has taken the topology over, and perhaps changed what was being read
+        await self._on(Event.DONE)  # fails if another process has taken over, and may have changed the contents during the reads
         self._truth.check(record, found)
 
     async def _on(self, event: Event) -> None:
@@ -122,9 +122,9 @@ class Process:
         self._truth.prepared[txid, round_] = self._contents()
         for state in self.states:
             state.freeze(txid, round_)
-        self._change()  # of the next one
+        self._change()  # a change that belongs to the next checkpoint
         writes = [asyncio.ensure_future(patiently(state.write_frozen)) for state in self.states]
-        if self._draws.random() < 0.2:  # a task has died: what is being written is given up, and goes on
+        if self._draws.random() < 0.2:  # a task died: the checkpoint is abandoned while it is written
             await self._on(Event.FAILED)
             for state in self.states:
                 await state.rollback()
@@ -146,8 +146,8 @@ class Process:
         self._truth.released.add((txid, round_))
 
 
-class Play:
-    """Lets one call after the other go. `arrives_late`: calls may come to the store long after they were given up, whoever lives then."""
+class Interleaving:
+    """Lets one call after another proceed. With `arrives_late`, abandoned calls may reach the store much later."""
 
     def __init__(self, draws: Random, *, arrives_late: bool) -> None:
         self._draws, self._arrives_late = draws, arrives_late
@@ -157,10 +157,10 @@ class Play:
         self.arrived = 0
         self._idle = 0
         self._unanswered: list[Call] = []
-        """Those of dead processes: who waits for them is kept until the end of the play."""
+        """Calls of dead processes. Their callers are kept until the end."""
 
     async def live(self, runs: "list[tuple[Process, Coroutine[Any, Any, None]]]", most_turns: int) -> None:
-        """Have processes live, at once, for so many turns at most: then they are dead, and what they have asked for may arrive later."""
+        """Run processes at the same time, for a limited number of turns. Then they are dead, but their calls may still arrive."""
         tasks = [asyncio.ensure_future(run) for _, run in runs]
         for _ in range(most_turns):
             await self._settle()
@@ -178,7 +178,7 @@ class Play:
                 task.result()
 
     async def end(self) -> None:
-        """Have all that is late arrive."""
+        """Let all late calls arrive."""
         while self.late:
             await self._deliver()
 
@@ -191,8 +191,8 @@ class Play:
             await self._deliver()
         if not self.calls:
             self._idle += 1
-            assert self._idle < MOST_IDLE, "a process waits for ever, and for no call"
-            await asyncio.sleep(0.0005)  # a pause before another try, or a thread
+            assert self._idle < MOST_IDLE, "a process waits for ever, but not for a call"
+            await asyncio.sleep(0.0005)  # a pause before the next try, or a thread
             return
         self._idle = 0
         call = self.calls.pop(self._draws.randrange(len(self.calls)))

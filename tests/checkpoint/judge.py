@@ -1,4 +1,4 @@
-"""What a topology's counts, acks and cuts must be, whatever went wrong (CP-2, CP-5, CP-10)."""
+"""Checks counts, acks and cuts of a topology after any faults (CP-2, CP-5, CP-10)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from tests.checkpoint.world import World
 
 
 def judge_counts(world: World, model: BarrierModel) -> Iterator[str]:
-    """In the end every message is counted and acked once; one that failed at least once, and no more often than it was emitted."""
+    """At the end every message is acked once, and counted once. A failed one is counted at least once, at most once per emit."""
     sources = {source.name: source for source in world.sources}
     for bolt in world.stateful:
         counted = model.counted(bolt.name)
@@ -27,16 +27,16 @@ def judge_counts(world: World, model: BarrierModel) -> Iterator[str]:
 
 
 def judge_ack(world: World, last: Cut, message: str) -> Iterator[str]:
-    """What is acked is in the last committed cut in that moment, whole."""
+    """At the moment of its ack, a message is completely in the last committed cut."""
     for bolt in world.stateful:
         if (count := last.counted[bolt.name][message]) < world.expected(bolt.name, message):
             yield f"{message} is acked, and the cut {last.txid} has it {count} times in {bolt.name}"
 
 
 def judge_cuts(world: World, cuts: Sequence[Cut]) -> Iterator[str]:
-    """Each committed cut goes through the topology cleanly: what bolts have sent by then is counted behind them, and nothing else.
+    """Each committed cut is consistent: a bolt has counted exactly the messages that earlier bolts had passed on.
 
-    Of messages that never failed: where some did, those in flight are counted more often above or below.
+    Only messages that never failed are checked. A failed one may be counted more often in one bolt than in another.
     """
     replayed = {message for source in world.sources for message in source.replayed}
     messages = [message for message in world.all_messages if message not in replayed]
@@ -46,7 +46,7 @@ def judge_cuts(world: World, cuts: Sequence[Cut]) -> Iterator[str]:
 
 
 def _judge_flow(world: World, cut: Cut, message: str) -> Iterable[str]:
-    """The least and the most that came to each bolt: a spout may or may not have emitted the message."""
+    """Fewest and most counts of each bolt: the spout may or may not have emitted the message."""
     came = {source.name: (0, int(message.startswith(f"{source.name}:"))) for source in world.sources}
     for bolt in world.bolts:
         least = sum(came[each][0] * bolt.copies(each) for each in bolt.inputs)

@@ -1,4 +1,4 @@
-"""What must be true of a topology of `killing` that was killed, started again, and is complete now (CP-10)."""
+"""Checks the final state of a `killing` topology that was killed, restarted, and is complete (CP-10)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ COMPONENTS = ("first", "second")
 
 
 async def stored_counts(provider: StateProvider, component_id: str, topology: str = TOPOLOGY) -> Counter[int]:
-    """What the stored state of a component says, read by one task that owns all of it; the provider is open."""
+    """Return the stored counts of a component, read by one task that owns all keys. The provider must be open."""
     place = StatePlace(component_id, 0, 1, True, 128)
     stores = SealedStores(provider, topology, {}, txid=lambda: -1, bare=False)
     state: LayeredState[int, int] = LayeredState(await stores.store(component_id, 0, place.slots), codec_named("msgpack"), place)
@@ -20,12 +20,12 @@ async def stored_counts(provider: StateProvider, component_id: str, topology: st
 
 
 def times_emitted(folder: Path) -> Counter[int]:
-    """How often each number was emitted; those that were in flight when a process was killed, more than once."""
+    """Return how often each number was emitted. Numbers in flight at a kill are emitted again."""
     return Counter(int(line) for line in (folder / "emitted").read_text().split("\n")[:-1])
 
 
 async def faults_of(folder: Path, messages: int, provider: StateProvider) -> list[str]:
-    """Return what is wrong in the end; the provider is open."""
+    """Return the faults of the final state. The provider must be open."""
     numbers, emitted = set(range(messages)), times_emitted(folder)
     faults = (
         [f"{len(missing)} numbers were never acked: {sorted(missing)[:9]}"] if (missing := numbers - lines_of(folder / "acked")) else []

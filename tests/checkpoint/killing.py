@@ -1,6 +1,7 @@
-"""One life of a topology with state, which dies by kill -9 at a named step of a checkpoint: python -m tests.checkpoint.killing TOLD
+"""A process of a topology with state, which dies by kill -9 at a named step of a checkpoint.
 
-Its source remembers on disk what it has emitted and what was acked, as a broker would. Its bolts count every message.
+`python -m tests.checkpoint.killing TOLD` starts it. Like a broker, its source records on disk the numbers that it emitted and those that
+were acked. Its bolts count every number.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from tests.kills import lives
 
 TOPOLOGY: Final = "killed"
 FOLD_STEPS = ("before fold", "within fold", "after fold")
-"""Steps that a short run takes once, when it is complete."""
+"""Steps that a short run reaches only once, at its end."""
 STEPS = (
     *(
         f"{when} {what}"
@@ -30,12 +31,12 @@ STEPS = (
     "within stage",
     *FOLD_STEPS,
 )
-"""Places to die at: around each write of a store or of the ledger, within the longer ones, and around the hooks."""
+"""Steps to die at: before, after and within writes of the store and the ledger, and around the hooks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Files, size and store of one topology, which all of its processes share."""
+    """Files, size and store of one topology, shared by all its processes."""
 
     folder: str
     messages: int
@@ -44,14 +45,14 @@ class Places:
 
 
 class Death:
-    """Kills its own process at the n-th time that a step is reached."""
+    """Kills its own process when a step is reached for the n-th time."""
 
     def __init__(self, step: str | None, number: int) -> None:
         self.step, self.number = step, number
         self._left = number
 
     def arm(self, number: int, flight_secs: float) -> None:
-        """Do nothing: the topology and its provider are made with their deaths."""
+        """Do nothing: topology and provider have their deaths from the start."""
 
     def at(self, step: str) -> None:
         if step == self.step:
@@ -61,7 +62,7 @@ class Death:
 
 
 class DeadlyStore(StagingStore):
-    """Another store, with a death on its way."""
+    """Wraps a store, and dies in its calls."""
 
     def __init__(self, store: StagingStore, death: Death) -> None:
         self._store, self._death = store, death
@@ -89,7 +90,7 @@ class DeadlyStore(StagingStore):
 
 
 class DeadlyLookupStore(DeadlyStore, LookupStore):
-    """One that reads."""
+    """Wraps a store with lookups."""
 
     def __init__(self, store: LookupStore, death: Death) -> None:
         super().__init__(store, death)
@@ -103,7 +104,7 @@ class DeadlyLookupStore(DeadlyStore, LookupStore):
 
 
 class DeadlyResidentStore(DeadlyStore, ResidentStore):
-    """One that is loaded."""
+    """Wraps a store that is loaded at once."""
 
     def __init__(self, store: ResidentStore, death: Death) -> None:
         super().__init__(store, death)
@@ -114,7 +115,7 @@ class DeadlyResidentStore(DeadlyStore, ResidentStore):
 
 
 class DeadlyLedger(Ledger):
-    """Another ledger, with a death around each phase that it records."""
+    """Wraps a ledger, and dies before or after the write of each phase."""
 
     def __init__(self, ledger: Ledger, death: Death) -> None:
         self._ledger, self._death = ledger, death
@@ -133,7 +134,7 @@ class DeadlyLedger(Ledger):
 
 
 class DeadlyProvider(StateProvider):
-    """Another provider, with a death in it."""
+    """Wraps a provider, and dies in its calls."""
 
     def __init__(self, provider: StateProvider, death: Death) -> None:
         self._provider, self._death = provider, death
@@ -153,13 +154,13 @@ class DeadlyProvider(StateProvider):
 
 
 def deadly_provider(argument: str) -> DeadlyProvider:
-    """What the run's state_provider names: step, number, and the URL of the provider behind it."""
+    """Provider for the run's state_provider; the argument holds step, number, and the URL of the wrapped provider."""
     step, number, url = argument.split("|")
     return DeadlyProvider(provider_of(url), Death(step, int(number)))
 
 
 class DurableSource(Spout):
-    """Numbers from 0 on; an acked one is never emitted again. What it did stands in files that outlive the process."""
+    """Emits numbers from 0 on, and never an acked one again. Its history is in files that survive the process."""
 
     output_fields = Fields("number")
 
@@ -192,13 +193,13 @@ class DurableSource(Spout):
 
 
 def lines_of(path: Path) -> set[int]:
-    """The numbers in a file; a last line that was cut off counts as none."""
+    """Numbers in a file. A last line that was cut off does not count."""
     return {int(line) for line in path.read_text().split("\n")[:-1]} if path.exists() else set()
 
 
 @bolt("number")
 def pass_on(tup: Tuple) -> tuple[Any, ...]:
-    """A stateless step between source and state."""
+    """Pass on a number: a stateless bolt between source and state."""
     return tup.values
 
 
@@ -224,7 +225,7 @@ class CountNumbers(StatefulBasicBolt):
 
 
 def counting_topology(folder: Path, messages: int, death: Death, *, tasks: int = 2) -> engine.Topology:
-    """source → pass on → count → count: two states, one behind the other."""
+    """Build source → pass on → count → count: two states, one behind the other."""
     builder = TopologyBuilder(TOPOLOGY)
     builder.set_spout("numbers", lambda: DurableSource(folder, messages), max_spout_pending=64)
     builder.set_bolt("pass", pass_on, parallelism=2).shuffle_grouping("numbers")

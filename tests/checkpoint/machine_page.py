@@ -1,4 +1,4 @@
-"""Draws the machine of checkpoints into docs/STATE.md, from its table: `python -m tests.checkpoint.machine_page`."""
+"""Draws the state machine of checkpoints into docs/STATE.md, from its table: `python -m tests.checkpoint.machine_page`."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ MARKS = re.compile(r"(<!-- machine:begin -->\n).*?(<!-- machine:end -->)", re.DO
 
 
 def drawn() -> str:
-    """Return the table as a state diagram: a state is the saved phase and the step under way, an edge an event."""
+    """Return the table as a state diagram. A state is the saved phase with the current step, and an edge is an event."""
     lines = ["```mermaid", "stateDiagram-v2"]
     states = dict.fromkeys((phase, step) for phase, step, _ in TABLE)
     for phase, step in states:
@@ -27,7 +27,7 @@ def _name(phase: str, step: Step) -> str:
 
 
 def with_drawing(text: str) -> str:
-    """Return the page with the drawing between its marks."""
+    """Return the page with the diagram between its marks."""
     return MARKS.sub(lambda found: found[1] + drawn() + found[2], text)
 
 

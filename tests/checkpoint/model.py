@@ -1,7 +1,7 @@
-"""Barrier semantics told plainly: what each state must hold, by a model of dicts that knows no layers, no deltas and no rounds of its own.
+"""Simple model of barriers, which computes the contents of each state with dicts, without layers and deltas.
 
-Each task's live values are what it was given and what it changed since. PREPARE(t) copies them: its part of the cut of t. The record
-COMMITTING(t) makes that cut what is committed, in all tasks. ROLLBACK, INITSTATE and a new process fall back to what is committed.
+Each task's live values are its restored values with its changes. PREPARE(t) copies them into the cut of t. The record
+COMMITTING(t) commits this cut in all tasks. ROLLBACK, INITSTATE and a new process restore the committed cut.
 """
 
 from collections import Counter, defaultdict
@@ -20,11 +20,11 @@ Task: TypeAlias = tuple[str, int]
 """Component and task index."""
 Values: TypeAlias = dict[Any, Any]
 WITHOUT_CHECKSUM = slice(1, -4)
-"""Of each stored value of a row, and of each blob."""
+"""Part of each stored row value, and of each blob."""
 
 
 class Witness:
-    """What stateful bolts tell of themselves; this one keeps their states, to be looked at in the end."""
+    """Receives the events of stateful bolts. This one only keeps their states, for checks at the end."""
 
     def __init__(self) -> None:
         self.states: dict[Task, Any] = {}
@@ -33,33 +33,33 @@ class Witness:
         self.states[task] = state
 
     def touches(self, task: Task) -> None:
-        """Told before each input."""
+        """Called before each input."""
 
     def changed(self, task: Task, key: Any, value: Any) -> None:
-        """Told of each change; None: deleted."""
+        """Called for each change; a value of None is a deletion."""
 
     def prepares(self, task: Task, txid: int) -> None:
-        """Told at the end of `pre_prepare`."""
+        """Called at the end of `pre_prepare`."""
 
     def commits(self, task: Task, txid: int) -> None:
-        """Told in `pre_commit`."""
+        """Called in `pre_commit`."""
 
     def rolls_back(self, task: Task) -> None:
-        """Told in `pre_rollback`."""
+        """Called in `pre_rollback`."""
 
     def counted(self, component_id: str) -> Counter[str]:
-        """How often a component has counted each message, over all of its tasks."""
+        """Return how often a component has counted each message, in all its tasks."""
         return sum((messages_in(dict(state.items())) for (owner, _), state in self.states.items() if owner == component_id), Counter())
 
 
 def messages_in(values: Mapping[Any, Any]) -> Counter[str]:
-    """Every message in the values of a state, as often as it was counted."""
+    """All messages in the values of a state, as often as they were counted."""
     return Counter(message for messages in values.values() if isinstance(messages, list) for message in messages)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a stateful component is laid out in a process."""
+    """Layout of a stateful component in one process."""
 
     tasks: int
     keyed: bool
@@ -67,24 +67,24 @@ class Layout:
     key_of: Callable[[Any], Any]
 
     def owner(self, key: Any) -> int:
-        """The task index that a key belongs to (GRP-2)."""
+        """Index of the task that owns a key (GRP-2)."""
         return key_group(self.key_of(key), self.key_groups) * self.tasks // self.key_groups
 
     def owns(self, task_index: int, slot: int) -> bool:
-        """Tell whether rows of this slot are those of a task (CP-9)."""
+        """Whether a task owns the rows of this slot (CP-9)."""
         return (slot * self.tasks // self.key_groups if self.keyed else slot) == task_index
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A committed cut: how often each component has counted each message by then."""
+    """A committed cut: how often each component has counted each message."""
 
     txid: int = -1
     counted: Mapping[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
 def cut_of(txid: int, values_of: Mapping[Task, Values]) -> Cut:
-    """The cut that the values of all tasks are."""
+    """Make a cut from the values of all tasks."""
     counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for (component_id, _), values in values_of.items():
         counted[component_id].update(messages_in(values))
@@ -92,36 +92,36 @@ def cut_of(txid: int, values_of: Mapping[Task, Values]) -> Cut:
 
 
 class BarrierModel(Witness):
-    """Judges the states of a topology through all of its processes, on one disk."""
+    """Checks the states of a topology in all its processes, on one disk."""
 
     def __init__(self, disk: Disk, ledger: str) -> None:
         super().__init__()
         self.violations: list[str] = []
         self.cuts: list[Cut] = []
-        """The committed ones, in order."""
+        """Committed cuts, in order."""
         self.layouts: Mapping[str, Layout] = {}
         self.rolled_back = 0
         self._disk, self._ledger = disk, ledger
         self._record = Record()
         self._live: dict[Task, Values] = {}
         self._set_aside: dict[tuple[int, int], dict[Task, Values]] = {}
-        """By txid and round of its PREPARE, and task: what the state held."""
+        """Prepared values by txid and round of the PREPARE, and by task."""
         self._committed: dict[Task, Values] = {}
         self._back: set[Task] = set()
-        """Tasks whose ROLLBACK has begun: what they hold next is what is committed."""
+        """Tasks whose ROLLBACK has begun. Their next values must be the committed ones."""
         disk.on_written = self._on_written
 
-    def violated(self, text: str) -> None:
-        """Note a broken promise."""
+    def add_violation(self, text: str) -> None:
+        """Add a violation."""
         self.violations.append(text)
 
     @property
     def last_cut(self) -> Cut:
-        """The one that is committed now."""
+        """The cut that is committed now."""
         return self.cuts[-1] if self.cuts else Cut()
 
     def begins(self, layouts: Mapping[str, Layout]) -> None:
-        """A process begins; keys go where its layout says."""
+        """Begin a process, whose layout distributes the keys."""
         before, self._committed = self._committed, {}
         for component_id, layout in layouts.items():
             for index in range(layout.tasks):
@@ -134,7 +134,7 @@ class BarrierModel(Witness):
         self._live.clear()
         self._back.clear()
 
-    # What the tasks tell
+    # Events of the tasks
 
     def initialised(self, task: Task, state: Any) -> None:
         super().initialised(task, state)
@@ -157,7 +157,7 @@ class BarrierModel(Witness):
         self._compare(task, self._live[task], f"PREPARE({txid})")
         cut = self._set_aside.setdefault((txid, self._record.prepared_round), {})
         if task in cut:
-            self.violated(f"{task} prepared {txid} twice in round {self._record.prepared_round}")
+            self.add_violation(f"{task} prepared {txid} twice in round {self._record.prepared_round}")
         cut[task] = deepcopy(self._live[task])
 
     def commits(self, task: Task, txid: int) -> None:
@@ -176,15 +176,15 @@ class BarrierModel(Witness):
     def _compare(self, task: Task, expected: Values, when: str) -> None:
         found = list(self.states[task].items())
         if len(found) != len({key for key, _ in found}):
-            self.violated(f"at {when} items() of {task} gave a key twice: {found}")
+            self.add_violation(f"at {when} items() of {task} gave a key twice: {found}")
         if dict(found) != expected:
-            self.violated(f"at {when} {task} holds {dict(found)}, not {expected}")
+            self.add_violation(f"at {when} {task} holds {dict(found)}, not {expected}")
 
     def _expect_phase(self, what: str, phase: str, txid: int | None = None) -> None:
         if self._record.phase != phase or (txid is not None and self._record.txid != txid):
-            self.violated(f"{what} while what is saved is {self._record}")
+            self.add_violation(f"{what} while the saved record is {self._record}")
 
-    # What the disk tells
+    # Events of the disk
 
     def _on_written(self, entries: dict[str, object]) -> None:
         if "record" not in entries:
@@ -198,28 +198,28 @@ class BarrierModel(Witness):
         record = self._record
         last = self.last_cut.txid
         if record.txid != last + 1:
-            self.violated(f"txid {record.txid} is committed after {last}")
+            self.add_violation(f"txid {record.txid} is committed after {last}")
         cut = self._set_aside.pop((record.txid, record.prepared_round), {})
         missing = self._committed.keys() - cut.keys()
         if missing:
-            self.violated(f"txid {record.txid} is committed, and {sorted(missing)} had not prepared it")
+            self.add_violation(f"txid {record.txid} is committed, and {sorted(missing)} had not prepared it")
             return
         for task, values in cut.items():
             if not messages_in(self._committed[task]) <= messages_in(values):
-                self.violated(f"{task} has lost messages between the cuts {last} and {record.txid}")
+                self.add_violation(f"{task} has lost messages between the cuts {last} and {record.txid}")
             if (durable := self._durable(task)) != values:
-                self.violated(f"txid {record.txid} is committed, and the disk holds {durable} of {task}, not {values}")
+                self.add_violation(f"txid {record.txid} is committed, and the disk holds {durable} of {task}, not {values}")
         self._committed = dict(cut)
         self.cuts.append(cut_of(record.txid, cut))
 
     def check_disk(self) -> None:
-        """What a new process would find is what is committed."""
+        """Check that the disk holds the committed values, which a new process would restore."""
         for task, values in self._committed.items():
             if (durable := self._durable(task)) != values:
-                self.violated(f"at the end the disk holds {durable} of {task}, not {values}")
+                self.add_violation(f"at the end the disk holds {durable} of {task}, not {values}")
 
     def _durable(self, task: Task) -> Values:
-        """What the disk holds of a task: its rows, and the deltas that count over them, decoded plainly."""
+        """Values of a task on disk: its rows, and the committed deltas above them, decoded without the engine."""
         component_id, index = task
         layout, codec = self.layouts[component_id], MessagePack()
         values = {

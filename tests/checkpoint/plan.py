@@ -1,4 +1,4 @@
-"""What a simulated topology with state is made of, and what happens to its processes: all drawn from one seed."""
+"""Plan of a simulated topology with state and of its processes, drawn from one seed."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,8 @@ from typing import Final, Literal
 from engine import Config
 from engine.names import CHECKPOINT_COMPONENT
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, RaiseError
+from tests.checkpoint import process
+from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
 from tests.checkpoint.world import World, draw_world
 
@@ -26,23 +28,13 @@ STORE_STEPS: Final = (
     "after read",
     "before store",
 )
-PROVIDER: Final = "tests.checkpoint.slow_store:provider?simulated"
 
 
-@dataclass(frozen=True)
-class ProcessPlan:
-    """One process: its settings and its faults."""
+@dataclass(frozen=True, kw_only=True)
+class ProcessPlan(process.ProcessPlan):
+    """Settings and faults of one process."""
 
-    config: Config
     tasks: Mapping[str, int]
-    scale_secs: float
-    trouble: float
-    outages: Sequence[tuple[float, float]]
-    strikes: Sequence[StoreStrike]
-    kills: Sequence[tuple[float, tuple[str | None, int]]]
-    """At so many seconds: the component and the task index, or (None, 0) for the whole process."""
-    ending: tuple[Literal["stop", "drain"], float] | None
-    """How the host ends it, and when."""
     faults: Sequence[Fault]
     fails: float
     waits: float
@@ -58,11 +50,11 @@ class Plan:
     fold_txids: int
     is_calm: bool
     processes: Sequence[ProcessPlan]
-    """The last one lives to the end."""
+    """The last process runs to the end."""
 
 
 def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
-    """Draw it all."""
+    """Draw a plan."""
     draws = random.Random(seed)
     calm = draws.random() < 0.2 if is_calm is None else is_calm
     world = draw_world(draws, draws.choice(MESSAGES))
@@ -71,7 +63,7 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     resident, fold_txids, base = draws.random() < 0.5, draws.choice([1, 2, 4, 30]), _drawn_config(draws, is_calm=calm)
     processes = [_drawn_process(draws, world, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
-    for _ in range(2):  # an outage may outlast the patience of one
+    for _ in range(2):  # an outage may last longer than the timeout of one process
         processes.append(_drawn_process(draws, world, base, is_calm=calm, dies=False))
     processes.append(_drawn_process(draws, world, base, is_calm=True, dies=False))
     return Plan(seed, world, resident, fold_txids, calm, processes)
@@ -118,7 +110,7 @@ def _drawn_process(draws: random.Random, world: World, base: Config, *, is_calm:
         config=base.replace(seed=draws.getrandbits(32)),
         tasks=tasks,
         scale_secs=draws.choice([0.0, 0.001, 0.05, 0.05, 0.4]),
-        trouble=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
+        failure_chance=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
         outages=outages,
         strikes=strikes,
         kills=kills,

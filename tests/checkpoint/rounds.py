@@ -1,4 +1,4 @@
-"""One topology with state that is killed again and again, each time at a step of a checkpoint or at an instant."""
+"""Kills one topology with state again and again, at a step of a checkpoint or at a random instant."""
 
 import random
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.state import StatePlace, provider_of
 from tests.checkpoint.killed import faults_of
 from tests.checkpoint.killing import TOPOLOGY, Places
-from tests.checkpoint.stored_states import found_by_a_start, found_by_looking
+from tests.checkpoint.stored_states import read_at_start, read_with_tools
 from tests.kills.lives import Death
 from tests.kills.rounds import Killed, KilledTopology
 
@@ -15,7 +15,7 @@ TASKS = [StatePlace(component_id, index, 2, True, 128) for component_id in ("fir
 
 
 class KilledCheckpoints(KilledTopology[Killed, Death]):
-    """Runs the processes, and judges what the last of them leaves; `url` is the store."""
+    """Runs the processes, and judges the final state. `url` is the store."""
 
     module = "tests.checkpoint.killing"
     to_its_end = Death()
@@ -34,22 +34,22 @@ class KilledCheckpoints(KilledTopology[Killed, Death]):
             await provider.close()
 
 
-class LookedAt(KilledCheckpoints):
-    """Also compares, after each death, the state that the tools find with the state that the next start finds (CP-7)."""
+class ComparedWithTools(KilledCheckpoints):
+    """Also compares, after each death, the state that the tools read with the state that the next start restores (CP-7)."""
 
     async def after_life(self) -> None:
         before = self.stored()
-        looked = await found_by_looking(self.places.state, TOPOLOGY)
+        looked = await read_with_tools(self.places.state, TOPOLOGY)
         if self.stored() != before:
             self.killed.violations.append("the tools have written to the store")
-        if looked != await found_by_a_start(self.places.state, TOPOLOGY, TASKS):
+        if looked != await read_at_start(self.places.state, TOPOLOGY, TASKS):
             self.killed.violations.append("the tools do not find what the next start finds")
 
     def stored(self) -> object:
-        """Return the contents of the files of the store; the index of a log is made anew by its reader."""
+        """Return the contents of the store's files, without the index of a log, which each reader rebuilds."""
         return {path.name: path.read_bytes() for path in self.folder.glob("state.db*") if not path.name.endswith("-shm")}
 
 
 def deaths_at(steps: Sequence[str], draws: random.Random) -> list[Death]:
-    """Return one death at each step, in a drawn order, at its first or second time."""
+    """Return one death at each step, in random order, at its first or second time."""
     return [Death(step=step, at=draws.choice([1, 2])) for step in draws.sample(steps, len(steps))]

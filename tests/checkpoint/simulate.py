@@ -1,57 +1,41 @@
-"""One simulated topology with state, through its processes: drawn from a seed, played under the virtual clock, judged by a plain model."""
+"""Simulates one topology with state under the virtual clock, through all its processes. A model checks it."""
 
-import asyncio
 import random
-import re
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
-from engine import ComponentError, Run, StateError
 from engine.checkpoint.checkpoints import LEDGER
 from engine.state import layered
-from engine.testing import ACKER, RunUnfinished, VirtualLoopError, run_topology
+from engine.testing import ACKER
+from tests.checkpoint import process
 from tests.checkpoint.judge import judge_ack, judge_counts, judge_cuts
 from tests.checkpoint.model import BarrierModel
 from tests.checkpoint.plan import Plan, ProcessPlan, draw_plan
-from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
+from tests.checkpoint.process import Outcome
+from tests.checkpoint.slow_store import Disk
 from tests.checkpoint.world import Chance, World
-from tests.simulation.overheard import overheard
+from tests.simulation.complaints import report_complaints
 
-LIMIT_SECS: Final = 50_000.0
 EXPECTED_ERRORS: Final = ("InjectedError", "StateUnavailable", "was killed")
-Outcome: TypeAlias = Literal["complete", "killed", "stopped", "drained", "gave up", "unfinished"]
 
 
 @dataclass
-class Simulated:
-    """What one simulated topology showed."""
+class Simulated(process.Simulated):
+    """Result of one simulated topology."""
 
-    seed: int
-    outcomes: list[Outcome] = field(default_factory=list)
-    """How each of its processes ended."""
-    strikes: Counter[str] = field(default_factory=Counter)
-    """Faults that came true, by kind."""
+    subject = "state"
+    module = "tests.checkpoint"
     cuts: int = 0
-    """Committed checkpoints."""
+    """Number of committed checkpoints."""
     rolled_back: int = 0
-    """States that were compared after a ROLLBACK."""
-    unavailable: int = 0
-    """Times that the store did not answer."""
+    """Number of states that were compared after a ROLLBACK."""
     replayed: int = 0
-    secs: float = 0.0
-    violations: list[str] = field(default_factory=list)
-
-    def describe(self) -> str:
-        """The violations, and the command that replays the run."""
-        lines = "\n".join(f"  - {violation}" for violation in self.violations)
-        return f"state, seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: python -m tests.checkpoint {self.seed}"
 
 
 class Simulation:
-    """A topology, its disk, and the model that judges it."""
+    """A topology, its disk, and the model that checks it."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -60,11 +44,11 @@ class Simulation:
         self.model = BarrierModel(self.disk, LEDGER)
         self.simulated = Simulated(plan.seed, violations=self.model.violations)
 
-    def play(self) -> Simulated:
-        """Play all processes; what the last one leaves is judged."""
+    def simulate(self) -> Simulated:
+        """Run all processes, and judge the final state."""
         simulated = self.simulated
-        for number, process in enumerate(self.plan.processes):
-            outcome = Process(self, process, number).play()
+        for number, process_plan in enumerate(self.plan.processes):
+            outcome = Process(self, process_plan, number).simulate()
             simulated.outcomes.append(outcome)
             if outcome in ("complete", "unfinished"):
                 break
@@ -79,126 +63,53 @@ class Simulation:
         return simulated
 
 
-class Process:
-    """One process of the topology, from its start to its end or its death."""
+class Process(process.Process):
+    """One process of a topology with state."""
+
+    limit_secs = 50_000.0
 
     def __init__(self, simulation: Simulation, plan: ProcessPlan, number: int) -> None:
-        self.simulation, self.plan, self.number = simulation, plan, number
+        super().__init__(plan, number, simulation.simulated, simulation.model.add_violation)
+        self.simulation, self.plan = simulation, plan
         self.world, self.model = simulation.world, simulation.model
-        self.run: Run | None = None
-        self.died = asyncio.Event()
-        self.weather = Weather(
-            random.Random(f"{simulation.plan.seed} weather {number}"),
-            plan.scale_secs,
-            plan.trouble,
-            plan.outages,
-            plan.strikes,
-            self.strike,
-        )
 
-    def play(self) -> Outcome:
-        """Run it; say how it ended."""
+    def simulate(self) -> Outcome:
+        """Run the process; return how it ended."""
         simulation, plan = self.simulation, self.plan
         chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
         self.model.begins(self.world.layouts(plan.tasks, plan.config.key_groups))
         for source in self.world.sources:
             source.is_gone = False
             source.on_acked = self.judge_ack
-        IN_USE["simulated"] = SlowProvider(simulation.disk, self.weather, resident=simulation.plan.resident)
-        try:
-            finished = run_topology(
-                self.world.topology(self.model, chance, plan.tasks),
-                plan.config,
-                faults=plan.faults,
-                during=self.script,
-                shuffle=True,
-                limit_secs=LIMIT_SECS,
-                real_limit_secs=600,
-            )
-        except (ComponentError, StateError) as error:
-            return self._ended_by(error)
-        except (RunUnfinished, VirtualLoopError) as error:
-            simulation.simulated.violations.append(f"process {self.number} did not end: {error}")
-            return "unfinished"
-        finally:
-            IN_USE.clear()
-            simulation.simulated.unavailable += self.weather.unavailable
-            if self.run is not None:
-                self.model.check_disk()
-        simulation.simulated.secs += finished.secs
-        simulation.simulated.strikes.update(type(strike.fault).__name__ for strike in finished.strikes)
-        for source in self.world.sources:
-            source.is_gone = True
-        if self.weather.is_dead:
-            return "killed"
-        assert finished.state in ("complete", "stopped", "drained"), finished.state
-        return finished.state
-
-    def _ended_by(self, error: Exception) -> Outcome:
-        """An error ended it: as it had to, or against its promises."""
-        if self.weather.is_dead:
-            return "killed"
-        tried = re.search(r"tried for ([\d.]+) s", str(error))
-        if not (tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.trouble)):
-            self.simulation.simulated.violations.append(f"process {self.number} failed: {error!r}")
-        for source in self.world.sources:
-            source.is_gone = True
-        return "gave up"
-
-    # What goes on while it runs
-
-    async def script(self, run: Run) -> None:
-        """Watch the run, and strike it at the times of its plan."""
-        self.run = run
-        run.on_report.append(self.heard)
-        loop, plan = asyncio.get_running_loop(), self.plan
-        timers = [loop.call_later(secs, self.strike, StoreStrike("at a time", 0, *victim)) for secs, victim in plan.kills]
-        ended, died = map(asyncio.ensure_future, (run.completed(), self.died.wait()))
-        try:
-            await asyncio.wait([ended, died], timeout=plan.ending[1] if plan.ending else None, return_when=asyncio.FIRST_COMPLETED)
-            if plan.ending and not ended.done() and not died.done():
-                await (run.stop() if plan.ending[0] == "stop" else run.drain())
-        finally:
-            ended.cancel()
-            died.cancel()
-            await asyncio.gather(ended, died, return_exceptions=True)
-            for timer in timers:
-                timer.cancel()
-        if self.weather.is_dead:
-            await run.stop()
+        topology = self.world.topology(self.model, chance, plan.tasks)
+        outcome = self.play(topology, simulation.disk, resident=simulation.plan.resident, faults=plan.faults)
+        if self.run is not None:
+            self.model.check_disk()
+        self._leave_sources()
+        return outcome
 
     def judge_ack(self, message: str) -> None:
-        """What is acked is committed."""
+        """Check that the message is committed."""
         self.model.violations += judge_ack(self.world, self.model.last_cut, message)
 
-    def strike(self, strike: StoreStrike) -> None:
-        """Kill a task, or the process."""
-        run = self.run
-        if strike.victim is None:
-            self.weather.is_dead = True
-            self.died.set()
-            for source in self.world.sources:
-                source.is_gone = True
-            self.simulation.simulated.strikes["process"] += 1
-        elif run is not None and run.state in ("starting", "running", "draining"):
-            tasks = run.task_ids(strike.victim)
-            asyncio.get_running_loop().call_soon(self._kill, run, tasks[strike.task_index % len(tasks)])
-            self.simulation.simulated.strikes["acker" if strike.victim == ACKER else strike.victim.rstrip("0123456789")] += 1
+    def kill_process(self) -> None:
+        super().kill_process()
+        self._leave_sources()
 
-    def _kill(self, run: Run, task_id: int) -> None:
-        if run.state in ("starting", "running", "draining"):
-            run.kill_task(task_id)
+    def _leave_sources(self) -> None:
+        for source in self.world.sources:
+            source.is_gone = True
 
-    def heard(self, report: Any) -> None:
-        """Judge an error of a component: nothing but what was injected goes wrong."""
-        expected = any(name in report.text for name in EXPECTED_ERRORS)
-        if not self.weather.is_dead and not expected:
-            self.simulation.simulated.violations.append(f"process {self.number}: {report.text}")
+    def kind_of(self, component_id: str) -> str:
+        return "acker" if component_id == ACKER else component_id.rstrip("0123456789")
+
+    def is_expected(self, text: str) -> bool:
+        return self.conditions.is_dead or any(name in text for name in EXPECTED_ERRORS)
 
 
 @contextmanager
 def small_folds(txids: int) -> Iterator[None]:
-    """Have states fold after so many checkpoints, and at a start that finds more of them."""
+    """Let states fold after few checkpoints, and at a start with more of them."""
     before = layered.FOLD_TXIDS, layered.MOST_TAKEN_UP
     layered.FOLD_TXIDS = layered.MOST_TAKEN_UP = txids  # type: ignore[misc]
     try:
@@ -208,7 +119,10 @@ def small_folds(txids: int) -> Iterator[None]:
 
 
 def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
-    """Play what a seed says; is_calm: with no faults, by default one run in five. `quiet` keeps the engine's log shut."""
+    """Simulate the plan of a seed.
+
+    `is_calm` means without faults; by default one run in five is calm. `quiet` turns the engine's log off.
+    """
     simulation = Simulation(draw_plan(seed, is_calm=is_calm))
-    with small_folds(simulation.plan.fold_txids), overheard(simulation.model.violated, quiet=quiet):
-        return simulation.play()
+    with small_folds(simulation.plan.fold_txids), report_complaints(simulation.model.add_violation, quiet=quiet):
+        return simulation.simulate()

@@ -1,7 +1,9 @@
-"""A store for the virtual clock: everything takes drawn time and fails now and then, and what is on its disk outlives the runs.
+"""A store for the virtual clock: all calls take random time and sometimes fail. Its disk outlives the runs.
 
-IN_USE["mine"] = SlowProvider(disk, weather, resident=False)
-Config(state_provider="tests.checkpoint.slow_store:provider?mine")
+Usage:
+
+    IN_USE["mine"] = SlowProvider(disk, conditions, resident=False)
+    Config(state_provider="tests.checkpoint.slow_store:provider?mine")
 """
 
 import asyncio
@@ -22,59 +24,59 @@ T = TypeVar("T")
 
 @dataclass
 class Disk:
-    """What a store keeps: rows by component, slot and key; deltas by component, task index, txid and round; ledgers by name."""
+    """Rows by component, slot and key, deltas by component, task index, txid and round, and ledgers by name."""
 
     rows: dict[tuple[str, int, bytes], bytes] = field(default_factory=dict)
     deltas: dict[tuple[str, int, int, int], tuple[bytes, ...]] = field(default_factory=dict)
     ledgers: dict[str, dict[str, object]] = field(default_factory=dict)
     epochs: Counter[str] = field(default_factory=Counter)
     on_written: Callable[[dict[str, object]], None] = lambda entries: None
-    """Told of the entries of a ledger in the moment in which a write of it counts."""
+    """Called with the entries of a ledger at the moment a write takes effect."""
 
 
 @dataclass(frozen=True)
 class StoreStrike:
-    """What happens when a step of the store ("before stage", "within fold", "after write") is reached for the n-th time."""
+    """A fault at the n-th time of a step of the store ("before stage", "within fold", "after write")."""
 
     step: str
     number: int
     victim: str | None
-    """A component whose task dies; None: the whole process."""
+    """Component whose task dies; None is the whole process."""
     task_index: int = 0
 
 
 @dataclass
-class Weather:
-    """How a store fares under one process: how slow it is, how often it does not answer, when it is out of reach, and what strikes."""
+class Conditions:
+    """Conditions of a store during one process: delays, failures, outages, and faults."""
 
     draws: random.Random
     scale_secs: float = 0.0
-    trouble: float = 0.0
-    """The chance that a step raises StateUnavailable: before it has had its effect, or after."""
+    failure_chance: float = 0.0
+    """Chance that a step raises StateUnavailable, before or after its effect."""
     outages: Sequence[tuple[float, float]] = ()
-    """From and to, on the loop's clock: nothing can be reached."""
+    """Begin and end of each outage, on the loop's clock."""
     strikes: Sequence[StoreStrike] = ()
     on_strike: Callable[[StoreStrike], None] = lambda strike: None
     is_dead: bool = False
-    """The process was killed: nothing it does has an effect."""
+    """The process was killed, so its calls have no effect."""
     reached: Counter[str] = field(default_factory=Counter)
     unavailable: int = 0
 
     async def step(self, name: str) -> None:
-        """Let time pass at a step."""
+        """Take time at a step, and maybe fail."""
         self._check()
         self.reached[name] += 1
         for strike in self.strikes:
             if (strike.step, strike.number) == (name, self.reached[name]):
                 self.on_strike(strike)
         await self.pass_time()
-        trouble = self.trouble / 10 if name.startswith("within") else self.trouble  # of which there are many
-        if self.draws.random() < trouble or self._is_out():
+        chance = self.failure_chance / 10 if name.startswith("within") else self.failure_chance  # a call has many steps within
+        if self.draws.random() < chance or self._is_out():
             self.unavailable += 1
             raise StateUnavailable(f"{name}: the store did not answer")
 
     async def pass_time(self) -> None:
-        """Take a while: often none, mostly a little, seldom long."""
+        """Take a random time: often none, mostly short, seldom long."""
         if self.scale_secs and self.draws.random() < 0.7:
             await asyncio.sleep(min(LONGEST_SECS, self.scale_secs * self.draws.paretovariate(1.2)))
         self._check()
@@ -88,7 +90,7 @@ class Weather:
             raise StateError("the process is dead")
 
     async def around(self, what: str, effect: Callable[[], T]) -> T:
-        """Have one effect, with time before and after it."""
+        """Apply one effect, with time before and after it."""
         await self.step(f"before {what}")
         result = effect()
         await self.step(f"after {what}")
@@ -98,40 +100,40 @@ class Weather:
 class SlowStore(StagingStore):
     """One task's part of a disk."""
 
-    def __init__(self, disk: Disk, weather: Weather, component_id: str, task_index: int, slots: range) -> None:
-        self._disk, self._weather = disk, weather
+    def __init__(self, disk: Disk, conditions: Conditions, component_id: str, task_index: int, slots: range) -> None:
+        self._disk, self._conditions = disk, conditions
         self._component_id, self._task_index, self._slots = component_id, task_index, slots
         self._folded_upto = -1
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
-        await self._weather.step("before stage")
+        await self._conditions.step("before stage")
         collected = []
         async for blob in blobs:
             collected.append(blob)
-            await self._weather.step("within stage")
+            await self._conditions.step("within stage")
         if txid > self._folded_upto:
             self._disk.deltas[self._component_id, self._task_index, txid, round_] = tuple(collected)
-        await self._weather.step("after stage")
+        await self._conditions.step("after stage")
 
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
-        await self._weather.step("before fold")
+        await self._conditions.step("before fold")
         async for chunk in rows:
-            for row in chunk:  # one at a time: it may break off anywhere
-                await self._weather.step("within fold")
+            for row in chunk:  # one row at a time, because a fold may stop anywhere
+                await self._conditions.step("within fold")
                 if row.value is None:
                     self._disk.rows.pop((self._component_id, row.slot, row.key), None)
                 else:
                     self._disk.rows[self._component_id, row.slot, row.key] = row.value
-        await self._weather.step("within fold")
+        await self._conditions.step("within fold")
         self._folded_upto = max(self._folded_upto, upto_txid)
         self._forget(lambda txid: txid <= upto_txid)
-        await self._weather.step("after fold")
+        await self._conditions.step("after fold")
 
     async def deltas(self) -> list[StagedDelta]:
-        return await self._weather.around("deltas", self._staged)
+        return await self._conditions.around("deltas", self._staged)
 
     async def drop(self, after_txid: int) -> None:
-        await self._weather.around("drop", lambda: self._forget(lambda txid: txid > after_txid))
+        await self._conditions.around("drop", lambda: self._forget(lambda txid: txid > after_txid))
 
     def _staged(self) -> list[StagedDelta]:
         own = (self._component_id, self._task_index)
@@ -151,7 +153,7 @@ class SlowStore(StagingStore):
 
 
 class SlowLookupStore(SlowStore, LookupStore):
-    """One that reads. Its reads take no time: they block."""
+    """A store with lookups, which take no virtual time, because they block."""
 
     def read(self, slot: int, key: bytes) -> bytes | None:
         return self._disk.rows.get((self._component_id, slot, key))
@@ -161,24 +163,24 @@ class SlowLookupStore(SlowStore, LookupStore):
 
 
 class SlowResidentStore(SlowStore, ResidentStore):
-    """One that is loaded, row by row."""
+    """A store that is loaded row by row."""
 
     async def load(self) -> AsyncIterator[list[Row]]:
-        await self._weather.step("before load")
+        await self._conditions.step("before load")
         for row in self._own_rows():
             yield [row]
-            await self._weather.step("within load")
+            await self._conditions.step("within load")
 
 
 class SlowLedger(Ledger):
     """One ledger of a disk."""
 
-    def __init__(self, disk: Disk, weather: Weather, name: str) -> None:
-        self._disk, self._weather, self._name = disk, weather, name
+    def __init__(self, disk: Disk, conditions: Conditions, name: str) -> None:
+        self._disk, self._conditions, self._name = disk, conditions, name
         self._claimed = 0
 
     async def claim(self) -> int:
-        return await self._weather.around("claim", self._raise_epoch)
+        return await self._conditions.around("claim", self._raise_epoch)
 
     def _raise_epoch(self) -> int:
         self._disk.epochs[self._name] += 1
@@ -186,45 +188,45 @@ class SlowLedger(Ledger):
         return self._claimed
 
     async def read(self) -> dict[str, object]:
-        return await self._weather.around("read", lambda: dict(self._disk.ledgers.get(self._name, {})))
+        return await self._conditions.around("read", lambda: dict(self._disk.ledgers.get(self._name, {})))
 
     async def write(self, changes: Mapping[str, object]) -> None:
-        await self._weather.around("write", lambda: self._set(changes))
+        await self._conditions.around("write", lambda: self._set(changes))
 
     def _set(self, changes: Mapping[str, object]) -> None:
         if not self._claimed or self._claimed != self._disk.epochs[self._name]:
-            raise StateFenced("this ledger was not claimed, or another has claimed it since")
+            raise StateFenced("this ledger was not claimed, or another process has claimed it")
         entries = {**self._disk.ledgers.get(self._name, {}), **changes}
         self._disk.ledgers[self._name] = {name: value for name, value in entries.items() if value is not None}
         self._disk.on_written(self._disk.ledgers[self._name])
 
 
 class SlowProvider(StateProvider):
-    """One process's access to a disk."""
+    """Access of one process to a disk."""
 
-    def __init__(self, disk: Disk, weather: Weather, *, resident: bool) -> None:
-        self._disk, self._weather, self._resident = disk, weather, resident
+    def __init__(self, disk: Disk, conditions: Conditions, *, resident: bool) -> None:
+        self._disk, self._conditions, self._resident = disk, conditions, resident
         self._ledgers: dict[str, SlowLedger] = {}
 
     async def open(self, topology_name: str) -> None:
-        await self._weather.pass_time()
+        await self._conditions.pass_time()
 
     async def close(self) -> None:
         return None
 
     def ledger(self, name: str) -> Ledger:
-        return self._ledgers.setdefault(name, SlowLedger(self._disk, self._weather, name))
+        return self._ledgers.setdefault(name, SlowLedger(self._disk, self._conditions, name))
 
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
-        await self._weather.step("before store")
+        await self._conditions.step("before store")
         kind = SlowResidentStore if self._resident else SlowLookupStore
-        return kind(self._disk, self._weather, component_id, task_index, slots)
+        return kind(self._disk, self._conditions, component_id, task_index, slots)
 
 
 IN_USE: dict[str, SlowProvider] = {}
-"""By the name that the text of `state_provider` carries."""
+"""Providers by the name in the text of `state_provider`."""
 
 
 def provider(name: str) -> SlowProvider:
-    """What a run's state_provider names."""
+    """Provider for the run's state_provider."""
     return IN_USE[name]

@@ -1,4 +1,4 @@
-"""State as a run would have left it at any instant, made by hand: rows, deltas that count and that do not, a record."""
+"""Writes state as an interrupted run would leave it: rows, committed and uncommitted deltas, and a record."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +14,11 @@ from engine.state.codec import CodecName, MessagePack
 
 Changes = Mapping[Any, Any]
 Found = dict[tuple[str, int, Any], Any]
-"""By component, slot and key."""
+"""Values by component, slot and key."""
 
 
 class Writer:
-    """Writes checkpoints of one topology as its tasks would."""
+    """Writes checkpoints of one topology, like its tasks."""
 
     def __init__(self, provider: StateProvider, topology: str, places: list[StatePlace], codec: CodecName = "msgpack") -> None:
         self._provider, self.places, self._codec = provider, places, codec_named(codec)
@@ -39,7 +39,7 @@ class Writer:
         await self._provider.ledger(LEDGER).write(entries)
 
     async def prepare(self, changes: Mapping[StatePlace, Changes]) -> None:
-        """Stage changes (None deletes) for the next txid, which is PREPARING then."""
+        """Stage changes for the next txid, which is then PREPARING. None deletes."""
         txid, round_ = self.record.txid + 1, self.record.round + 1
         self.record = Record("preparing", txid, round_, round_, self.record.counted)
         await self._write(record_entry(self.record))
@@ -53,7 +53,7 @@ class Writer:
             await state.write_frozen()
 
     async def commit(self, phase: Any = "committed") -> None:
-        """Let what is prepared count; `committing` is where a crash may leave it."""
+        """Commit the staged changes. With the phase `committing`, the commit is interrupted."""
         record = self.record
         self.record = Record(
             phase, record.txid, record.round, record.prepared_round, (*record.counted, (record.txid, record.prepared_round))
@@ -68,7 +68,10 @@ class Writer:
 
 
 async def write_words(url: str, topology: str = "counts", codec: CodecName = "msgpack", *, folds: bool = True) -> None:
-    """`count` by key on two tasks, `seen` on two tasks that each have their own: rows, a committed delta above them, and a prepared one."""
+    """Write `count` with keys on two tasks, and `seen` with two tasks of its own.
+
+    Each has rows, a committed delta above them, and a prepared one.
+    """
     provider = provider_of(url)
     await provider.open(topology)
     count = [StatePlace("count", index, 2, True, 8) for index in range(2)]
@@ -88,16 +91,16 @@ async def write_words(url: str, topology: str = "counts", codec: CodecName = "ms
 
 
 def _of(places: list[StatePlace], changes: Changes) -> dict[StatePlace, Changes]:
-    """Which task each key belongs to."""
+    """Group the changes by the task that owns each key."""
     return {place: {key: value for key, value in changes.items() if place.slot_of(key) in place.slots} for place in places}
 
 
 WORDS: dict[str, Any] = {"a": 10, "b": 2, "c": {"deep": (1, 2)}}
-"""What `write_words` has committed in `count`."""
+"""Values that `write_words` has committed in `count`."""
 
 
-async def found_by_looking(url: str, topology: str, codec: CodecName = "msgpack") -> Found:
-    """What the tools find."""
+async def read_with_tools(url: str, topology: str, codec: CodecName = "msgpack") -> Found:
+    """Return the state that the tools read."""
     found: Found = {}
     async with provider_of(url).inventory().look(topology) as stored:
         state = await CommittedState.of(stored, topology, unpickles=True)
@@ -113,8 +116,8 @@ async def found_by_looking(url: str, topology: str, codec: CodecName = "msgpack"
     return found
 
 
-async def found_by_a_start(url: str, topology: str, places: list[StatePlace], codec: CodecName = "msgpack") -> Found:
-    """What the next run finds, before its tasks begin."""
+async def read_at_start(url: str, topology: str, places: list[StatePlace], codec: CodecName = "msgpack") -> Found:
+    """Return the state that the next run restores before its tasks begin."""
     config = Config(state_provider=url, state_codec=codec)
     provider = provider_of(url)
     await provider.open(topology)

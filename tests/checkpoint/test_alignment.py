@@ -1,4 +1,4 @@
-"""Barriers of one task: complete when all have come, held until then, ended by a newer round (CP-1, CP-2)."""
+"""Alignment at one task: complete after a barrier from each source, ended by a newer round (CP-1, CP-2)."""
 
 from collections import Counter
 from itertools import permutations
@@ -9,12 +9,12 @@ from engine.checkpoint.alignment import Alignment, Barrier
 
 PREPARE, COMMIT = Barrier(5, 2, "prepare"), Barrier(6, 2, "commit")
 SPOUT = 99
-"""The checkpoint spout: no source of this task, its barrier is a notice."""
+"""The checkpoint spout. It is no source of this task, so its barrier is a notice."""
 
 
 @pytest.mark.guarantee("CP-1", "CP-2")
 @pytest.mark.parametrize("order", list(permutations((1, 2, 3))))
-def test_a_barrier_is_complete_once_it_has_come_from_every_source_and_holds_those_before_it(order: tuple[int, ...]) -> None:
+def test_a_barrier_is_complete_after_it_came_from_every_source_and_holds_earlier_sources_until_then(order: tuple[int, ...]) -> None:
     alignment = Alignment(frozenset({1, 2, 3}))
     for position, source in enumerate(order):
         verdict, ended = alignment.arrives(PREPARE, source)
@@ -25,7 +25,7 @@ def test_a_barrier_is_complete_once_it_has_come_from_every_source_and_holds_thos
 
 
 @pytest.mark.guarantee("CP-2")
-def test_only_prepare_and_rollback_hold() -> None:
+def test_only_prepare_and_rollback_hold_tuples_back() -> None:
     held: Counter[str] = Counter()
     for action in ("initstate", "prepare", "commit", "rollback"):
         alignment = Alignment(frozenset({1, 2}))
@@ -47,7 +47,7 @@ def test_a_newer_round_ends_an_alignment_and_an_older_one_is_ignored() -> None:
 
 
 @pytest.mark.guarantee("CP-1", "CP-2")
-def test_a_notice_of_a_newer_round_ends_what_is_older_and_completes_nothing() -> None:
+def test_a_notice_of_a_newer_round_ends_older_alignments_and_completes_none() -> None:
     alignment = Alignment(frozenset({1, 2}))
     alignment.arrives(PREPARE, 1)
 

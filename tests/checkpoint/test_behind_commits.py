@@ -1,4 +1,4 @@
-"""Hooks and stores that raise, or never return, around a checkpoint: no commit is lost, and no run stands still (CP-4)."""
+"""Hooks and stores that raise or hang around a checkpoint. No commit is lost, and no run hangs (CP-4)."""
 
 import asyncio
 from typing import Any, Literal
@@ -15,7 +15,7 @@ OnError = Literal["restart", "fail"]
 
 
 class Numbers(Spout):
-    """Emits a number every 10 ms, and again what failed."""
+    """Emits a number every 10 ms, and failed numbers again."""
 
     output_fields = "number"
 
@@ -46,7 +46,7 @@ def run_counts(bolt: Any, config: dict[str, Any], secs: float = 30.0) -> Finishe
 
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_pre_commit_that_raises_for_ever_costs_no_commit_and_no_task(is_async: bool, on_error: OnError) -> None:
+def test_a_pre_commit_that_always_raises_loses_no_commit_and_no_task(is_async: bool, on_error: OnError) -> None:
     class Plain(Count):
         def pre_commit(self, txid: int) -> Any:
             raise ValueError("not now")
@@ -93,7 +93,7 @@ def test_a_hook_that_never_returns_is_cancelled(hook: str) -> None:
 
 
 class BadStages(MemoryProvider):
-    """Raises what a provider should not, whenever a delta is staged."""
+    """Raises an error that a provider must not raise, at each stage of a delta."""
 
     async def store(self, component_id: str, task_index: int, slots: range) -> MemoryStore:
         store = await super().store(component_id, task_index, slots)
@@ -106,7 +106,7 @@ class BadStages(MemoryProvider):
 
 
 class BadLedger(MemoryProvider):
-    """Raises what a provider should not, whenever the machine is saved."""
+    """Raises an error that a provider must not raise, at each save of the machine."""
 
     def ledger(self, name: str) -> Ledger:
         ledger = super().ledger(name)
@@ -124,7 +124,7 @@ class BadLedger(MemoryProvider):
 
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 @pytest.mark.parametrize("provider", ["BadStages", "BadLedger"])
-def test_a_provider_that_raises_what_it_should_not_ends_the_run(provider: str, on_error: OnError) -> None:
+def test_a_provider_that_raises_a_foreign_error_ends_the_run(provider: str, on_error: OnError) -> None:
     config = {"on_error": on_error, "state_provider": f"tests.checkpoint.test_behind_commits:{provider}"}
     with pytest.raises(ComponentError, match="ValueError: a provider's own mistake"):
         run_counts(Count, config)

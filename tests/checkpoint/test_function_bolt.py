@@ -1,4 +1,4 @@
-"""`@stateful_bolt`: functions as stateful bolts."""
+"""`@stateful_bolt` makes stateful bolts of functions."""
 
 import functools
 import sys
@@ -78,7 +78,7 @@ FUNCTIONS: list[Any] = [
 
 
 def run_words(given: Any, *, words: Any = WORDS, fields: str = "word", tasks: int = 2, faults: Any = (), **settings: Any) -> Any:
-    """feed → given → capture; what was captured, and the finished run."""
+    """Run feed → given → capture. Return the captured values and the finished run."""
     capture, builder = Capture(), TopologyBuilder("words")
     builder.set_spout("feed", spout(*fields.split())(lambda: (yield from words)))
     builder.set_bolt("count", given, parallelism=tasks).fields_grouping("feed", "word")
@@ -104,7 +104,7 @@ def test_the_decorated_function_is_a_factory_of_stateful_bolts() -> None:
     assert (one.concurrency, one.threads, one.on_error, one.tick_tuple_freq_secs) == (1, 0, None, 2.5)
 
 
-def test_the_function_stays_at_hand_with_its_documentation() -> None:
+def test_the_function_and_its_docstring_are_available() -> None:
     assert list(count.function({"word": "be"}, Dict())) == [("be", 1)]
     assert count.__doc__ == "Count words."
     assert repr(count) == "<@stateful_bolt count: word, count>"
@@ -112,12 +112,12 @@ def test_the_function_stays_at_hand_with_its_documentation() -> None:
 
 
 class Dict(dict):
-    """What a unit test gives in place of a state."""
+    """State for a unit test."""
 
     put = dict.__setitem__
 
 
-def test_no_frame_stands_between_the_engine_and_the_function() -> None:
+def test_the_engine_calls_the_function_without_a_frame_between() -> None:
     callers = []
 
     def look(tup, *_):
@@ -129,11 +129,11 @@ def test_no_frame_stands_between_the_engine_and_the_function() -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS[:4], ids=lambda function: function.__name__)
-def test_the_kind_of_call_is_that_of_the_function(function: Any) -> None:
+def test_the_bolt_is_called_like_its_function(function: Any) -> None:
     assert call_kind(stateful_bolt()(function).create().execute) is call_kind(function)
 
 
-def test_tasks_have_states_of_their_own() -> None:
+def test_each_task_has_its_own_state() -> None:
     one, other = count.create(), count.create()
     one.init_state(Dict(be=5))
     other.init_state(Dict())
@@ -142,7 +142,7 @@ def test_tasks_have_states_of_their_own() -> None:
 
 
 @pytest.mark.guarantee("CP-9")
-def test_key_of_says_what_its_keys_are_grouped_by() -> None:
+def test_key_of_gives_the_value_that_keys_are_grouped_by() -> None:
     def by_pair(tup, state):
         pair = (tup["word"], tup["next"])
         state.put(pair, state.get(pair, 0) + 1)
@@ -157,7 +157,7 @@ def test_key_of_says_what_its_keys_are_grouped_by() -> None:
 
 
 @pytest.mark.guarantee("CP-4", "CP-5")
-def test_under_restart_what_is_not_committed_is_rolled_back_where_it_raises() -> None:
+def test_with_restart_an_exception_rolls_back_uncommitted_changes() -> None:
     values, finished = run_words(count, faults=[RaiseError("count", at_call=4)], on_error="restart")
     assert [report.component_id for report in finished.errors] == ["count"]
     assert Counter(dict(sorted(values))) == {"a": 3, "b": 1, "c": 1}
@@ -165,7 +165,7 @@ def test_under_restart_what_is_not_committed_is_rolled_back_where_it_raises() ->
 
 
 @pytest.mark.guarantee("SV-1", "SV-2")
-def test_by_default_the_instance_goes_on_and_the_call_that_raised_has_changed_nothing() -> None:
+def test_by_default_the_instance_goes_on_without_the_changes_of_the_call_that_raised() -> None:
     once = [True]
 
     @stateful_bolt("word", "count")
@@ -181,10 +181,10 @@ def test_by_default_the_instance_goes_on_and_the_call_that_raised_has_changed_no
     assert report.traceback.splitlines()[0].endswith("in raises_after_put")
     assert finished.snapshot.checkpoint.recoveries == 0
     assert finished.snapshot.components["count"].restarts == 0
-    assert sorted(values) == COUNTS, "the word that failed came again, and was the first of its kind once more"
+    assert sorted(values) == COUNTS, "the failed word is replayed, and counts as the first one again"
 
 
-def test_what_the_state_refuses_is_shown_at_the_line_of_the_function() -> None:
+def test_an_error_of_the_state_is_shown_at_the_line_of_the_function() -> None:
     @stateful_bolt(on_error="fail")
     def puts_no_key(tup, state):
         state.put([tup["word"]], 1)
@@ -200,7 +200,7 @@ def test_what_the_state_refuses_is_shown_at_the_line_of_the_function() -> None:
     assert report.traceback.splitlines()[1].strip() == 'state.put([tup["word"]], 1)'
 
 
-def test_calling_it_as_the_function_says_how_to_test_it() -> None:
+def test_calling_the_bolt_like_a_function_raises_an_error_that_shows_how_to_test_it() -> None:
     with pytest.raises(UsageError) as raised:
         count({"word": "be"}, {})
     assert str(raised.value) == "count is a bolt, not a function\nFix: To test the function, call count.function(tup, state)."

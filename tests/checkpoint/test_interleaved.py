@@ -1,4 +1,4 @@
-"""Checkpoints of processes that die, take over, and whose calls are lost or come late, in many orders (CP-3, CP-7, CP-9)."""
+"""Checkpoints of processes that die and take over, with calls that are lost or late (CP-3, CP-7, CP-9)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from engine.state.redis import store as redis_store_module
 from engine.state.redis.provider import RedisProvider
 from engine.state.sqlite import store as sqlite_store_module
 from engine.state.sqlite.provider import SqliteProvider
-from tests.checkpoint.interleaved import NAME, Play, Process
+from tests.checkpoint.interleaved import NAME, Interleaving, Process
 from tests.servers.redis_server import RedisServer, why_not
 from tests.servers.required import required
 from tests.tiers import cases
@@ -33,7 +33,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything goes in small steps, and folds come soon."""
+    """Work in small steps, and fold soon."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 0.0001))
     for module, steps in (
         (delta, {"KEYS_PER_BLOB": 2}),
@@ -46,24 +46,24 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def end_all() -> None:
-    """What dead processes were doing is never done."""
+    """Cancel the calls of dead processes."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
 
 
-async def test_in_redis_a_start_finds_the_last_committed_checkpoint_whatever_comes_late(redis_server: RedisServer) -> None:
+async def test_in_redis_a_start_restores_the_last_committed_checkpoint_despite_late_calls(redis_server: RedisServer) -> None:
     arrived = loaded = 0
     for seed in range(ORDERS["redis"]):
         with redis_server.client() as client:
             client.flushall()
         draws = Random(seed)
-        play = Play(draws, arrives_late=True)
+        play = Interleaving(draws, arrives_late=True)
 
         links: list[Any] = []
 
-        def process(draws: Random = draws, play: Play = play, links: list[Any] = links) -> tuple[Process, Any]:
+        def process(draws: Random = draws, play: Interleaving = play, links: list[Any] = links) -> tuple[Process, Any]:
             provider = RedisProvider(redis_server.address())
             one = Process(provider, draws, play.truth, play.calls)
             links.append(provider._topology_of(NAME).link)
@@ -89,11 +89,11 @@ async def test_in_redis_a_start_finds_the_last_committed_checkpoint_whatever_com
     assert loaded > 4 * ORDERS["redis"]
 
 
-async def test_in_sqlite_a_start_finds_the_last_committed_checkpoint(tmp_path: Path) -> None:
+async def test_in_sqlite_a_start_restores_the_last_committed_checkpoint(tmp_path: Path) -> None:
     loaded = 0
     for seed in range(ORDERS["sqlite"]):
         draws = Random(seed)
-        play = Play(draws, arrives_late=False)
+        play = Interleaving(draws, arrives_late=False)
         try:
             for life in range(LIVES + 1):
                 provider = SqliteProvider(tmp_path / f"{seed}.db")

@@ -1,4 +1,4 @@
-"""A bolt that a spout and other bolts feed waits for the barriers of all of them, and stays reachable meanwhile (CP-1, CP-2)."""
+"""A bolt behind a spout and other bolts aligns the barriers of all, and still handles newer ones (CP-1, CP-2)."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A task that dies while the record of a checkpoint is being written is initialised again, whichever record that is (CP-3, CP-4)."""
+"""A task that dies during the save of a checkpoint's record is initialised again, in every phase (CP-3, CP-4)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from tests.checkpoint.world import Remember, ReplayingSpout, Source
 
 SAVE_SECS = 1.0
 MOMENTS = [1.25 + 0.25 * step for step in range(40)]
-"""Seconds; the first save of all is before the run begins."""
+"""Seconds. The first save is before the run begins."""
 
 
 class SlowLedger(MemoryLedger):
-    """Takes a second for each write, and notes which phase was being saved when."""
+    """Takes a second for each write, and records the times and the phases."""
 
     saves: ClassVar[list[tuple[object, float, float]]] = []
 
@@ -43,7 +43,7 @@ class SlowProvider(MemoryProvider):
 
 
 def killed_at(at_secs: float) -> tuple[Source, Witness, list[object]]:
-    """Run with a task that dies at a moment; return which phase was being saved then."""
+    """Run with a task that dies at `at_secs`. Return the source, the witness, and the phases saved at that time."""
     SlowLedger.saves.clear()
     source, witness = Source("s", [f"s:{number}" for number in range(20)]), Witness()
     builder = TopologyBuilder("lost")
@@ -65,10 +65,10 @@ def test_a_task_that_dies_during_a_save_goes_on(at_secs: float) -> None:
 
 
 @pytest.mark.guarantee("CP-4", "CP-5")
-def test_what_is_prepared_outlives_the_task_that_prepared_it() -> None:
-    """It dies while COMMITTING is saved: every tuple under way was prepared, so none of them fails."""
+def test_a_prepared_checkpoint_survives_the_death_of_its_task() -> None:
+    """The task dies while COMMITTING is saved. Every tuple in flight was prepared, so none fails."""
     runs = [killed_at(at_secs) for at_secs in MOMENTS]
     replayed = {str(phase): source.replayed for source, _, phases in runs for phase in phases}
     assert set(replayed) >= {"committing", "preparing"}
     assert not [source.replayed for source, _, phases in runs if phases == ["committing"] and source.replayed]
-    assert [source for source, _, phases in runs if phases == ["preparing"] and source.replayed], "what is not prepared fails"
+    assert [source for source, _, phases in runs if phases == ["preparing"] and source.replayed], "an unprepared tuple fails"

@@ -1,4 +1,4 @@
-"""The machine as a table: what may follow what, and what is never possible (CP-3)."""
+"""The state machine of checkpoints as a table: allowed sequences, and impossible ones (CP-3)."""
 
 import random
 
@@ -11,7 +11,7 @@ from tests.checkpoint.machine_page import PAGE, drawn, with_drawing
 def walk(*events: Event, record: Record | None = None) -> Machine:
     machine = Machine(record or Record())
     for event in events:
-        assert machine.apply_event(event), f"{event} means nothing in {machine.record.phase}, {machine.step}"
+        assert machine.apply_event(event), f"{event} has no effect in {machine.record.phase}, {machine.step}"
     return machine
 
 
@@ -63,7 +63,7 @@ def test_a_task_that_dies_between_two_checkpoints_is_initialised_at_once() -> No
 
 @pytest.mark.guarantee("CP-3", "CP-7")
 @pytest.mark.parametrize(("phase", "txid", "after"), [("preparing", 4, 3), ("committing", 4, 4), ("committed", 4, 4)])
-def test_at_start_an_interrupted_commit_counts_and_an_interrupted_prepare_never_was(phase: str, txid: int, after: int) -> None:
+def test_a_start_finishes_an_interrupted_commit_and_drops_an_interrupted_prepare(phase: str, txid: int, after: int) -> None:
     record = Record(phase, txid, round=9, prepared_round=8, counted=((3, 5),))  # type: ignore[arg-type]
 
     settled = settled_at_start(record)
@@ -73,7 +73,7 @@ def test_at_start_an_interrupted_commit_counts_and_an_interrupted_prepare_never_
 
 @pytest.mark.guarantee("CP-3")
 @pytest.mark.parametrize("seed", range(50))
-def test_along_any_way_rounds_rise_and_each_txid_counts_once(seed: int) -> None:
+def test_in_any_sequence_rounds_rise_and_each_txid_is_committed_once(seed: int) -> None:
     draws = random.Random(seed)
     machine = walk(Event.BEGIN)
     committed = -1
@@ -99,13 +99,13 @@ def test_every_state_of_the_table_can_be_reached_and_left() -> None:
     assert reached == left
 
 
-def test_an_event_that_means_nothing_changes_nothing() -> None:
+def test_an_event_without_a_row_changes_nothing() -> None:
     machine = walk(Event.BEGIN)
     assert not machine.apply_event(Event.DUE)
     assert machine.step is Step.INITIALISE
 
 
-def test_the_page_shows_the_machine_as_its_table_is() -> None:
+def test_the_diagram_of_the_page_equals_the_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert drawn() in page, "python -m tests.checkpoint.machine_page"
     assert with_drawing(page) == page

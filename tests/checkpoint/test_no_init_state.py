@@ -1,4 +1,4 @@
-"""A stateful bolt that takes no state is a fault that `build()` reports (GRP-5)."""
+"""`build()` reports a stateful bolt without `init_state` (GRP-5)."""
 
 import functools
 from typing import Any
@@ -24,7 +24,7 @@ def faults_of(factory: Any) -> tuple[str, ...]:
     builder.set_bolt("count", factory).fields_grouping("feed", "wrod")
     with pytest.raises(TopologyError) as raised:
         builder.build()
-    assert "has no field 'wrod'" in raised.value.faults[-1], "faults come all at once"
+    assert "has no field 'wrod'" in raised.value.faults[-1], "all faults are reported together"
     return tuple(raised.value.faults[:-1])
 
 
@@ -36,13 +36,13 @@ def faults_of(factory: Any) -> tuple[str, ...]:
         (Empty, "bolt 'count': Empty has no execute() and no init_state(). Define them."),
     ],
 )
-def test_a_class_without_init_state(factory: Any, fault: str) -> None:
+def test_a_class_without_init_state_is_a_fault(factory: Any, fault: str) -> None:
     assert faults_of(factory) == (fault,)
 
 
 @pytest.mark.guarantee("GRP-5")
 @pytest.mark.parametrize("factory", [lambda: TakesNone(), functools.partial(TakesNone)], ids=["lambda", "partial"])
-def test_a_factory_of_one_without_init_state(factory: Any) -> None:
+def test_a_factory_of_bolts_without_init_state_is_a_fault(factory: Any) -> None:
     [fault] = faults_of(factory)
     assert fault.startswith("bolt 'count': its factory raised TypeError: Can't instantiate abstract class TakesNone with")
     assert "init_state" in fault

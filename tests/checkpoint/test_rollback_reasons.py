@@ -1,4 +1,4 @@
-"""A tuple that a rollback fails is told why the checkpoint failed (ACK-16, CP-4)."""
+"""A tuple that fails because of a rollback has the reason of the failed checkpoint (ACK-16, CP-4)."""
 
 import asyncio
 from typing import Any
@@ -13,11 +13,11 @@ pytestmark = [pytest.mark.guarantee("ACK-16"), pytest.mark.guarantee("CP-4")]
 
 
 class Opaque:
-    """What MessagePack cannot write."""
+    """A value that MessagePack cannot write."""
 
 
 class Once(Spout):
-    """Emits its keys once, and notes why they failed."""
+    """Emits its keys once, and records why they failed."""
 
     output_fields = Fields("key")
 
@@ -37,7 +37,7 @@ class Once(Spout):
 
 
 class Keeps(StatefulBolt):
-    """Puts what cannot be stored for the key `bad`."""
+    """Puts a value that cannot be stored for the key `bad`."""
 
     output_fields = Fields("key")
 
@@ -80,7 +80,7 @@ def test_a_value_that_cannot_be_stored_fails_the_input_that_put_it_and_no_other(
 
 
 class Refuses(Keeps):
-    """Refuses the first checkpoint behind the key `bad`."""
+    """Refuses the first checkpoint after the key `bad`."""
 
     bad = False
 
@@ -101,7 +101,7 @@ def refusing(failures: list[Failure], keys: tuple[str, ...], source: type[Once] 
     return builder.build()
 
 
-def test_what_was_rolled_back_is_told_why() -> None:
+def test_a_rolled_back_tuple_has_the_reason_of_the_rollback() -> None:
     failures: list[Failure] = []
     run_topology(refusing(failures, ("good", "bad", "other")))
     assert len(failures) == 3
@@ -120,7 +120,7 @@ class Later(Once):
         self.good_at = self.context.clock.now() + 2
 
 
-def test_the_reason_is_forgotten_with_the_recovery() -> None:
+def test_a_tuple_that_fails_after_the_recovery_has_its_own_reason() -> None:
     failures: list[Failure] = []
 
     async def kills(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Runs with state, one after the other on the same store: what goes on, what is refused, and how it is told (CP-4, CP-8, CP-9, GRP-5)."""
+"""Successive runs with state on the same store: continuation, refusals, and messages (CP-4, CP-8, CP-9, GRP-5)."""
 
 import asyncio
 import re
@@ -31,7 +31,7 @@ WORDS = [("a",), ("b",), ("a",), ("c",), ("a",)]
 
 
 class Count(StatefulBasicBolt):
-    """Counts words, and tells each new count."""
+    """Counts words, and emits each new count."""
 
     output_fields = Fields("word", "count")
 
@@ -42,7 +42,7 @@ class Count(StatefulBasicBolt):
 
 
 class Sink(BasicBolt):
-    """Hears the counts."""
+    """Receives the counts."""
 
     def execute(self, tup: Tuple) -> None:
         return None
@@ -80,7 +80,7 @@ def url_of(folder: Path) -> str:
 
 
 @pytest.mark.guarantee("CP-4", "CP-8")
-def test_a_second_run_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+def test_a_second_run_continues_with_the_state_of_the_first(tmp_path: Path) -> None:
     first = count_words(WORDS, url_of(tmp_path))
     second = count_words(WORDS, url_of(tmp_path))
 
@@ -88,13 +88,13 @@ def test_a_second_run_goes_on_where_the_first_ended(tmp_path: Path) -> None:
     assert second.snapshot.checkpoint is not None
     assert second.snapshot.checkpoint.txid > first.snapshot.checkpoint.txid >= 0
     told: Counter[str] = Counter()
-    third = count_words([("a",), ("b",), ("c",)], url_of(tmp_path), bolt=lambda: Told(told))
+    third = count_words([("a",), ("b",), ("c",)], url_of(tmp_path), bolt=lambda: RecordsCounts(told))
     assert third.state == "complete"
     assert told == {"a": 7, "b": 3, "c": 3}
 
 
-class Told(Count):
-    """Notes every count."""
+class RecordsCounts(Count):
+    """Records every count."""
 
     def __init__(self, told: Counter[str]) -> None:
         self.told = told
@@ -106,17 +106,17 @@ class Told(Count):
 
 
 @pytest.mark.guarantee("CP-9")
-def test_parallelism_may_change_and_every_key_is_there_once(tmp_path: Path) -> None:
+def test_after_a_change_of_parallelism_every_key_exists_once(tmp_path: Path) -> None:
     words = [(f"w{number}",) for number in range(200)]
     for run, tasks in enumerate((2, 3, 8, 1), 1):
         told: Counter[str] = Counter()
-        count_words(words, url_of(tmp_path), tasks=tasks, bolt=lambda told=told: Told(told))
+        count_words(words, url_of(tmp_path), tasks=tasks, bolt=lambda told=told: RecordsCounts(told))
         assert set(told.values()) == {run}
         assert len(told) == 200
 
 
 @pytest.mark.guarantee("CP-9")
-def test_what_would_not_find_its_rows_is_refused(tmp_path: Path) -> None:
+def test_a_change_that_would_lose_stored_rows_is_refused(tmp_path: Path) -> None:
     count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled")
     with pytest.raises(StateError, match=r"stored by 2 tasks, and it has 3 now.*\nFix: Keep parallelism=2"):
         count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled", tasks=3)
@@ -131,7 +131,7 @@ def test_what_would_not_find_its_rows_is_refused(tmp_path: Path) -> None:
 
 
 class Remembers(StatefulBolt):
-    """Keeps what came last."""
+    """Keeps the last word."""
 
     def init_state(self, state: Any) -> None:
         self.state = state
@@ -142,15 +142,15 @@ class Remembers(StatefulBolt):
 
 
 @pytest.mark.guarantee("CP-8")
-def test_two_topologies_share_a_file_and_nothing_else(tmp_path: Path) -> None:
+def test_two_topologies_in_one_file_do_not_share_state(tmp_path: Path) -> None:
     count_words(WORDS, url_of(tmp_path), name="one")
     told: Counter[str] = Counter()
-    count_words(WORDS, url_of(tmp_path), name="two", bolt=lambda: Told(told))
+    count_words(WORDS, url_of(tmp_path), name="two", bolt=lambda: RecordsCounts(told))
     assert told == {"a": 3, "b": 1, "c": 1}
 
 
 @pytest.mark.guarantee("CP-9")
-def test_a_key_of_another_task_is_an_error_that_names_it() -> None:
+def test_the_error_for_a_key_of_another_task_names_the_key() -> None:
     class Strays(Count):
         def execute(self, tup: Tuple) -> tuple[str, int]:
             for number in range(50):
@@ -165,9 +165,9 @@ def test_a_key_of_another_task_is_an_error_that_names_it() -> None:
 
 @pytest.mark.guarantee("CP-4", "CP-5")
 @pytest.mark.parametrize("hook", ["init_state", "pre_prepare", "pre_commit"])
-def test_a_hook_that_raises_once_costs_an_instance_and_no_count(hook: str) -> None:
+def test_a_hook_that_raises_once_ends_an_instance_and_loses_no_count(hook: str) -> None:
     told: Counter[str] = Counter()
-    finished = count_words(WORDS, "memory://", bolt=lambda: Told(told), faults=[RaiseError("count", at_call=1, method=hook)])
+    finished = count_words(WORDS, "memory://", bolt=lambda: RecordsCounts(told), faults=[RaiseError("count", at_call=1, method=hook)])
 
     assert [type(each.error) if hasattr(each, "error") else each.text.split(":")[0] for each in finished.errors[:1]] in (
         [InjectedError],
@@ -177,7 +177,7 @@ def test_a_hook_that_raises_once_costs_an_instance_and_no_count(hook: str) -> No
 
 
 def replay_words(bolt: Any, *, until: float | None = None, during: Any = None, **settings: Any) -> Finished:
-    """Run a bolt behind a source that emits again what failed."""
+    """Run a bolt behind a source that replays failed tuples."""
     source = Source("s", [f"s:{number}" for number in range(10)])
     builder = TopologyBuilder("replayed")
     builder.set_spout("source", lambda: ReplayingSpout(source))
@@ -186,7 +186,7 @@ def replay_words(bolt: Any, *, until: float | None = None, during: Any = None, *
 
 
 @pytest.mark.guarantee("CP-4", "ACK-12")
-def test_under_restart_a_hook_that_always_raises_ends_the_run_with_its_error() -> None:
+def test_with_restart_a_hook_that_always_raises_ends_the_run_with_its_error() -> None:
     class Breaks(Count):
         def execute(self, tup: Tuple) -> Any:
             self.state.put(tup["message"], 1)
@@ -221,7 +221,7 @@ def test_the_pause_before_another_recovery_doubles_up_to_five_seconds() -> None:
 
 
 @pytest.mark.guarantee("CP-4", "SV-3")
-def test_a_hook_that_raises_for_two_minutes_ends_no_run_and_loses_no_word() -> None:
+def test_a_hook_that_raises_for_two_minutes_does_not_end_the_run_and_loses_no_word() -> None:
     failing_until = 120.0
 
     class Recovers(Count):
@@ -237,13 +237,13 @@ def test_a_hook_that_raises_for_two_minutes_ends_no_run_and_loses_no_word() -> N
     assert finished.secs > failing_until
     components = finished.snapshot.components
     assert components["source"].acked == 10
-    assert 3 <= components["count"].restarts < 40, "after pauses that grow"
+    assert 3 <= components["count"].restarts < 40, "the pauses must grow"
     assert finished.snapshot.checkpoint is not None
     assert finished.snapshot.checkpoint.committed > 0
 
 
 @pytest.mark.guarantee("CP-6", "CP-7")
-def test_a_value_that_cannot_be_stored_is_named_with_its_key_and_under_restart_ends_the_run() -> None:
+def test_a_value_that_cannot_be_stored_is_reported_with_its_key_and_with_restart_ends_the_run() -> None:
     class Unstorable(Count):
         def execute(self, tup: Tuple) -> Any:
             self.state.put(tup["message"], object())
@@ -259,7 +259,7 @@ def test_a_value_that_cannot_be_stored_is_named_with_its_key_and_under_restart_e
 @pytest.mark.guarantee("CP-5")
 def test_a_task_that_dies_before_its_first_checkpoint_loses_no_word() -> None:
     told: Counter[str] = Counter()
-    finished = count_words(WORDS, "memory://", bolt=lambda: Told(told), tasks=1, faults=[KillTask("count", at_call=3)])
+    finished = count_words(WORDS, "memory://", bolt=lambda: RecordsCounts(told), tasks=1, faults=[KillTask("count", at_call=3)])
     assert finished.strikes
     assert all(told[word] >= count for word, count in Counter(word for (word,) in WORDS).items())
 
@@ -272,13 +272,13 @@ def test_a_task_that_dies_before_its_first_checkpoint_loses_no_word() -> None:
         ({"state_checkpoint_interval_ms": 20_000}, "state_checkpoint_interval_ms=20000 is more than a third of message_timeout_secs=30"),
     ],
 )
-def test_settings_that_state_does_not_go_with_are_refused(settings: dict[str, Any], told: str) -> None:
+def test_settings_that_exclude_state_are_refused(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(TopologyError, match=told):
         count_words(WORDS, "memory://", **settings)
 
 
 @pytest.mark.guarantee("GRP-5")
-def test_a_cycle_and_concurrency_are_refused() -> None:
+def test_a_cycle_and_concurrency_are_refused_with_state() -> None:
     class Loops(Bolt):
         output_fields = Fields("word")
 
@@ -298,7 +298,7 @@ def test_a_cycle_and_concurrency_are_refused() -> None:
 
 @pytest.mark.guarantee("CP-8")
 @pytest.mark.parametrize("url", ["sqlite://x.db", "nowhere://x", "memory://x", "sqlite:////no/such/state.db", "tests.no_such:provider"])
-def test_a_provider_that_is_none_is_told(url: str) -> None:
+def test_an_invalid_provider_is_refused(url: str) -> None:
     with pytest.raises(StateError) as caught:
         count_words(WORDS, url)
     assert caught.value.hint

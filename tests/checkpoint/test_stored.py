@@ -1,4 +1,4 @@
-"""What tools find is what the next start finds: the last committed checkpoint, whatever a crash left, and while a run goes on."""
+"""Tools read the state that the next start restores: the last committed checkpoint, after any crash and during a run."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ from engine.checkpoint.record_entries import LEDGER, StoredEntries, deletion_ent
 from engine.checkpoint.stored import CommittedState
 from engine.state import StatePlace, provider_of
 from tests.checkpoint.killing import Death, counting_topology
-from tests.checkpoint.stored_states import WORDS, Writer, found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.stored_states import WORDS, Writer, read_at_start, read_with_tools, write_words
 
 WORD_PLACES = [StatePlace(component_id, index, 2, component_id == "count", 8) for component_id in ("count", "seen") for index in range(2)]
 
@@ -23,15 +23,15 @@ def url_of(folder: Path) -> str:
 
 
 @pytest.mark.guarantee("CP-1", "CP-2")
-async def test_during_a_run_it_is_one_cut_through_the_topology(tmp_path: Path) -> None:
+async def test_a_read_during_a_run_gives_a_consistent_cut(tmp_path: Path) -> None:
     config = Config(state_provider=url_of(tmp_path), state_checkpoint_interval_ms=100)
     cuts = set[int]()
     async with engine.run(counting_topology(tmp_path, 1000, Death(None, 0)), config) as run:
         ended = asyncio.ensure_future(run.completed())
         while not ended.done():
-            found = await found_by_looking(url_of(tmp_path), "killed")
+            found = await read_with_tools(url_of(tmp_path), "killed")
             first, second = ({key: value for (owner, _, key), value in found.items() if owner == name} for name in ("first", "second"))
-            assert first == second, "a cut that is not clean"
+            assert first == second, "an inconsistent cut"
             cuts.add(len(first))
         await ended
     assert len(cuts) > 3
@@ -40,16 +40,16 @@ async def test_during_a_run_it_is_one_cut_through_the_topology(tmp_path: Path) -
 @pytest.mark.guarantee("CP-7", "CP-9")
 @pytest.mark.parametrize("codec", ["msgpack", "pickle"])
 @pytest.mark.parametrize("folds", [False, True])
-async def test_deleted_keys_unkeyed_tasks_and_what_was_never_committed(folds: bool, codec: Any, tmp_path: Path) -> None:
+async def test_tools_read_deleted_keys_unkeyed_tasks_and_uncommitted_deltas_like_a_start(folds: bool, codec: Any, tmp_path: Path) -> None:
     await write_words(url_of(tmp_path), codec=codec, folds=folds)
-    looked = await found_by_looking(url_of(tmp_path), "counts")
+    looked = await read_with_tools(url_of(tmp_path), "counts")
     assert {key: value for (owner, _, key), value in looked.items() if owner == "count"} == WORDS
     assert {place: value for place, value in looked.items() if place[0] == "seen"} == {
         ("seen", 0, "k"): "first",
         ("seen", 1, "k"): "second",
         ("seen", 1, (1, "x")): [1],
     }
-    assert looked == await found_by_a_start(url_of(tmp_path), "counts", WORD_PLACES, codec)
+    assert looked == await read_at_start(url_of(tmp_path), "counts", WORD_PLACES, codec)
 
 
 @pytest.mark.parametrize("phase", ["committing", "committed"])
@@ -61,10 +61,10 @@ async def test_an_interrupted_commit_counts(phase: str, tmp_path: Path) -> None:
     await writer.prepare({place: {"a": 1}})
     await writer.commit(phase)
     await provider.close()
-    assert await found_by_looking(url_of(tmp_path), "counts") == {("count", place.slot_of("a"), "a"): 1}
+    assert await read_with_tools(url_of(tmp_path), "counts") == {("count", place.slot_of("a"), "a"): 1}
 
 
-async def test_keys_stay_in_the_group_that_key_of_says(tmp_path: Path) -> None:
+async def test_keys_are_read_from_the_group_of_their_key_of(tmp_path: Path) -> None:
     provider, places = provider_of(url_of(tmp_path)), [StatePlace("count", index, 2, True, 8) for index in range(2)]
     await provider.open("counts")
     writer = Writer(provider, "counts", places)
@@ -76,11 +76,11 @@ async def test_keys_stay_in_the_group_that_key_of_says(tmp_path: Path) -> None:
     await writer.prepare({place: {key: 2 for key in keys[::2] if place.slot_of(key[0]) in place.slots} for place in places})
     await writer.commit()
     await provider.close()
-    looked = await found_by_looking(url_of(tmp_path), "counts")
+    looked = await read_with_tools(url_of(tmp_path), "counts")
     assert looked == {("count", places[0].slot_of(key[0]), key): 2 if key in keys[::2] else 1 for key in keys}
 
 
-async def test_pickled_deltas_are_not_decoded_unasked(tmp_path: Path) -> None:
+async def test_pickled_deltas_are_decoded_only_on_request(tmp_path: Path) -> None:
     await write_words(url_of(tmp_path), codec="pickle")
     async with provider_of(url_of(tmp_path)).inventory().look("counts") as stored:
         state = await CommittedState.of(stored, "counts")
@@ -91,7 +91,7 @@ async def test_pickled_deltas_are_not_decoded_unasked(tmp_path: Path) -> None:
         assert "--unpickle" in str(told.value)
 
 
-async def test_pickled_deltas_that_never_counted_hide_nothing(tmp_path: Path) -> None:
+async def test_uncommitted_pickled_deltas_do_not_hide_committed_rows(tmp_path: Path) -> None:
     provider, place = provider_of(url_of(tmp_path)), StatePlace("count", 0, 1, True, 8)
     await provider.open("counts")
     writer = Writer(provider, "counts", [place], "pickle")
@@ -121,7 +121,7 @@ async def test_pickled_deltas_that_never_counted_hide_nothing(tmp_path: Path) ->
         {"codec": ["cbor", 1]},
     ],
 )
-def test_entries_that_are_none_of_ours_are_refused(entries: dict[str, object]) -> None:
+def test_a_ledger_with_foreign_entries_is_refused(entries: dict[str, object]) -> None:
     stored = StoredEntries(entries, "counts")
     with pytest.raises(StateError) as told:
         _ = stored.record, stored.codec, stored.layouts
@@ -129,27 +129,27 @@ def test_entries_that_are_none_of_ours_are_refused(entries: dict[str, object]) -
 
 
 class TestDeletion:
-    """What is deleted is gone, and what is half deleted is taken by nobody."""
+    """Deletion of a component's state; after an interrupted one, a start is refused."""
 
-    async def test_a_component_begins_anew(self, tmp_path: Path) -> None:
+    async def test_a_deleted_component_starts_empty(self, tmp_path: Path) -> None:
         url = url_of(tmp_path)
         await write_words(url)
         _ = [rows async for rows in delete_state(provider_of(url), "counts", "count")]
-        found = await found_by_looking(url, "counts")
+        found = await read_with_tools(url, "counts")
         assert {owner for owner, _, _ in found} == {"seen"}
-        assert found == await found_by_a_start(url, "counts", WORD_PLACES)
+        assert found == await read_at_start(url, "counts", WORD_PLACES)
 
-    async def test_a_component_may_have_another_layout_then(self, tmp_path: Path) -> None:
+    async def test_a_deleted_component_may_get_another_layout(self, tmp_path: Path) -> None:
         url, others = url_of(tmp_path), [StatePlace("count", index, 3, False, 8) for index in range(3)]
         await write_words(url)
         with pytest.raises(StateError):
-            await found_by_a_start(url, "counts", others)
+            await read_at_start(url, "counts", others)
         _ = [rows async for rows in delete_state(provider_of(url), "counts", "count")]
-        assert await found_by_a_start(url, "counts", others) == {}
+        assert await read_at_start(url, "counts", others) == {}
 
     @pytest.mark.parametrize("component_id", [None, "count"])
     @pytest.mark.parametrize("interrupted_after", [0, 1, 2])
-    async def test_interrupted_it_is_refused_until_it_is_finished(
+    async def test_after_an_interrupted_deletion_a_start_is_refused_until_the_deletion_is_repeated(
         self, component_id: str | None, interrupted_after: int, tmp_path: Path
     ) -> None:
         url = url_of(tmp_path)
@@ -157,12 +157,12 @@ class TestDeletion:
         await self._interrupted(url, component_id, interrupted_after)
 
         with pytest.raises(StateError, match="being deleted"):
-            await found_by_a_start(url, "counts", WORD_PLACES)
+            await read_at_start(url, "counts", WORD_PLACES)
         _ = [rows async for rows in delete_state(provider_of(url), "counts", component_id)]
-        assert not [place for place in await found_by_a_start(url, "counts", WORD_PLACES) if component_id in (None, place[0])]
+        assert not [place for place in await read_at_start(url, "counts", WORD_PLACES) if component_id in (None, place[0])]
 
     async def _interrupted(self, url: str, component_id: str | None, steps: int) -> None:
-        """The process dies before the first step, or behind some."""
+        """Let the process die before the first step, or after some."""
         provider = provider_of(url)
         await provider.open("counts")
         ledger = provider.ledger(LEDGER)
@@ -173,7 +173,7 @@ class TestDeletion:
             await anext(removal)
         await provider.close()
 
-    async def test_a_run_keeps_its_state(self, tmp_path: Path) -> None:
+    async def test_the_state_of_a_running_topology_cannot_be_deleted(self, tmp_path: Path) -> None:
         url = url_of(tmp_path)
         await write_words(url)
         provider = provider_of(url)
@@ -181,7 +181,7 @@ class TestDeletion:
         with pytest.raises(StateError, match="runs already"):
             _ = [rows async for rows in delete_state(provider_of(url), "counts")]
         await provider.close()
-        assert len(await found_by_looking(url, "counts")) == 6
+        assert len(await read_with_tools(url, "counts")) == 6
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ class TestDeletion:
         ("layout:count", [True, 2, "128"]),
     ],
 )
-def test_a_damaged_entry_is_told(name: str, entry: object) -> None:
+def test_a_damaged_entry_is_reported(name: str, entry: object) -> None:
     entries = StoredEntries({name: entry}, "counts")
     with pytest.raises(StateError, match=f"the entry '{name}' of topology 'counts' cannot be read"):
         _ = entries.record, entries.layouts

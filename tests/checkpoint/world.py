@@ -1,4 +1,4 @@
-"""A world in which nothing can be lost unseen: sources that replay, and stateful bolts that remember every message they have counted."""
+"""A topology in which any loss is visible: sources replay, and stateful bolts remember every message that they counted."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ STREAMS: Final = {"default": Fields("key", "message"), "direct": Fields("key", "
 
 @dataclass
 class Source:
-    """Messages `name:0` to `name:n-1`, each emitted until it is acked; it outlives the instances of its spout, and the process."""
+    """Messages `name:0` to `name:n-1`, each emitted until it is acked. It outlives the instances of its spout, and the process."""
 
     name: str
     waiting: list[str]
@@ -26,22 +26,22 @@ class Source:
     acked: Counter[str] = field(default_factory=Counter)
     replayed: set[str] = field(default_factory=set)
     is_gone: bool = False
-    """The process was killed: what its spout says now, nobody hears."""
+    """The process was killed, so calls of its spout are ignored."""
     on_acked: Callable[[str], None] = lambda message: None
-    """Told of each ack in its moment."""
+    """Called at each ack."""
     pace_secs: float = 0.0
-    """Between two messages, on average: so that some come while a checkpoint goes on."""
+    """Average pause between two messages, so that some arrive during a checkpoint."""
     draws: random.Random = field(default_factory=random.Random)
 
     def again(self, message: str) -> None:
-        """Emit a message once more."""
+        """Queue a message to be emitted again."""
         self.open.discard(message)
         self.replayed.add(message)
         self.waiting.append(message)
 
 
 class ReplayingSpout(Spout):
-    """Emits what its source has, a few at a time."""
+    """Emits the messages of its source, a few at a time."""
 
     output_fields = STREAMS["default"]
 
@@ -50,7 +50,7 @@ class ReplayingSpout(Spout):
         self.due = 0.0
 
     def open(self) -> None:
-        for message in sorted(self.source.open):  # an instance before this one has died
+        for message in sorted(self.source.open):  # an earlier instance died
             self.source.again(message)
 
     def next_tuple(self) -> None:
@@ -78,28 +78,28 @@ class ReplayingSpout(Spout):
 
 
 def number_of(message: str) -> int:
-    """The number in the name of a message."""
+    """Number in the name of a message."""
     return int(message.split(":")[1])
 
 
 @dataclass
 class Chance:
-    """What bolts do by chance."""
+    """Random behaviour of the bolts."""
 
     draws: random.Random = field(default_factory=random.Random)
     fails: float = 0.0
-    """That an input is failed, or its call raises FailTuple."""
+    """Chance that an input is failed, or that its call raises FailTuple."""
     waits: float = 0.0
-    """That a hook or an async call takes a while."""
+    """Chance that a hook or an async call waits."""
 
     async def wait(self) -> None:
-        """Take up to a second."""
+        """Wait up to a second."""
         if self.draws.random() < self.waits:
             await asyncio.sleep(self.draws.random() ** 3)
 
 
 class PassOn(BasicBolt):
-    """Hands on what it gets: to its direct subscribers, one task of each, and to the others."""
+    """Passes on its input: to one task of each direct subscriber, and to the others."""
 
     output_fields = STREAMS
 
@@ -115,7 +115,7 @@ class PassOn(BasicBolt):
 
 
 class PassOnLater(PassOn):
-    """Does it while others overtake."""
+    """Passes on its input later, while others overtake it."""
 
     async def execute(self, tup: Tuple) -> Any:
         await self.chance.wait()
@@ -123,12 +123,12 @@ class PassOnLater(PassOn):
 
 
 def chosen_tasks(context: TaskContext, components: Sequence[str], tup: Tuple) -> list[int]:
-    """One task of each component."""
+    """Choose one task of each component."""
     return [tasks[number_of(tup["message"]) % len(tasks)] for tasks in map(context.task_ids, components)]
 
 
 class TwoTasks:
-    """A custom grouping: two neighbours, where there are so many."""
+    """A custom grouping: two neighbouring tasks, if there are two."""
 
     def prepare(self, context: TaskContext, stream: str, targets: Sequence[int]) -> None:
         self.targets = targets
@@ -139,7 +139,7 @@ class TwoTasks:
 
 
 class Remember(StatefulBolt):
-    """Keeps every message that it has seen, by key, in a list that it changes in place: the state must not mind."""
+    """Keeps every message by key, in a list that it changes in place. The state must cope with that."""
 
     output_fields = STREAMS
 
@@ -164,7 +164,7 @@ class Remember(StatefulBolt):
         self.collector.ack(tup)
 
     def count(self, key: Any, message: str) -> None:
-        """Add a message to those of its key."""
+        """Add a message to the list of its key."""
         seen = self.state.get(key, [])
         seen.append(message)
         self.put(key, seen)
@@ -191,7 +191,7 @@ class Remember(StatefulBolt):
 
 
 class RememberByParts(Remember):
-    """Has keys of two parts, grouped by the second; and some come and go."""
+    """Has keys of two parts, grouped by the second one; some keys come and go."""
 
     def key_of(self, key: Any) -> Any:
         return key[1]
@@ -203,13 +203,13 @@ class RememberByParts(Remember):
     async def pre_prepare(self, txid: int) -> None:
         self.witness.touches(self.task)
         for key in [key for key, _ in self.state.items() if key[0] == "last"]:
-            self.put(key, f"at {txid}")  # made here, it belongs to txid
+            self.put(key, f"at {txid}")  # a value that is made here belongs to txid
         await super().pre_prepare(txid)
 
 
 @dataclass(frozen=True)
 class BoltPlan:
-    """One bolt of a random topology, and by which grouping it takes in from whom."""
+    """One bolt of a random topology, with its inputs and their groupings."""
 
     name: str
     kind: type[Remember] | type[PassOn]
@@ -223,17 +223,17 @@ class BoltPlan:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether its state goes where its keys go."""
+        """Whether its state is distributed by key."""
         return set(self.inputs.values()) == {"fields"}
 
     def copies(self, source: str) -> int:
-        """How many tasks get each tuple of a source."""
+        """Number of tasks that get each tuple of a source."""
         return {"all": self.tasks, "custom": min(2, self.tasks)}.get(self.inputs[source], 1)
 
 
 @dataclass
 class World:
-    """One topology with its sources, through all of its processes, and what each bolt has to count."""
+    """One topology with its sources, through all its processes, and the expected counts of each bolt."""
 
     sources: list[Source]
     bolts: list[BoltPlan]
@@ -241,7 +241,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.paths: dict[str, Counter[str]] = {source.name: Counter({source.name: 1}) for source in self.sources}
-        """By component: how often the messages of each source come there."""
+        """By component: how often the messages of each source arrive there."""
         for bolt in self.bolts:
             self.paths[bolt.name] = Counter()
             for each in bolt.inputs:
@@ -249,27 +249,27 @@ class World:
 
     @property
     def stateful(self) -> list[BoltPlan]:
-        """The bolts that keep state."""
+        """Bolts with state."""
         return [bolt for bolt in self.bolts if bolt.keeps]
 
     @property
     def all_messages(self) -> list[str]:
-        """Every message there is."""
+        """All messages."""
         return [f"{source.name}:{number}" for source in self.sources for number in range(self.messages)]
 
     def expected(self, component_id: str, message: str) -> int:
-        """How often a message that never failed is counted."""
+        """Expected count of a message that never failed."""
         return self.paths[component_id][message.split(":")[0]]
 
     def layouts(self, tasks: Mapping[str, int], key_groups: int) -> dict[str, Layout]:
-        """Where state is in a process with so many tasks."""
+        """Layout of the states in a process with these numbers of tasks."""
         return {
             bolt.name: Layout(tasks[bolt.name], bolt.is_keyed, key_groups, key_of=part_of if bolt.kind is RememberByParts else whole)
             for bolt in self.stateful
         }
 
     def topology(self, witness: Witness, chance: Chance, tasks: Mapping[str, int]) -> Topology:
-        """The topology of one process."""
+        """Build the topology of one process."""
         builder = TopologyBuilder("world")
         for source in self.sources:
             builder.set_spout(source.name, partial(ReplayingSpout, source))
@@ -294,12 +294,12 @@ class World:
 
 
 def whole(key: Any) -> Any:
-    """What a plain key is grouped by."""
+    """Grouping key of a plain key."""
     return key
 
 
 def part_of(key: Any) -> Any:
-    """What a key of two parts is grouped by."""
+    """Grouping key of a key of two parts."""
     return key[1]
 
 
@@ -308,13 +308,16 @@ MOST_COPIES: Final = 12
 
 
 def draw_world(draws: random.Random, messages: int) -> World:
-    """Draw a DAG: one to three spouts, up to three layers of up to two bolts, at least one of them stateful; or one of two shapes."""
+    """Draw a DAG with one to three spouts and up to three layers of bolts, at least one stateful.
+
+    Sometimes it has one of two special shapes instead.
+    """
     sources = [Source(f"s{index}", [f"s{index}:{n}" for n in range(messages)]) for index in range(draws.randint(1, 3))]
     names = [source.name for source in sources]
     bolts: list[BoltPlan] = []
-    if draws.random() < 0.1:  # all hangs on one task
+    if draws.random() < 0.1:  # a single task gets everything
         return World(sources, [BoltPlan("b00", Remember, 1, dict.fromkeys(names, "fields"))], messages)
-    if draws.random() < 0.15:  # what a stateless bolt hands on too early shows only between two stateful ones
+    if draws.random() < 0.15:  # only between two stateful bolts is it visible if a stateless one passes on tuples too early
         return World(sources, _drawn_chain(draws, names), messages)
     depth = draws.randint(1, 3)
     for level in range(depth):
@@ -328,7 +331,7 @@ def draw_world(draws: random.Random, messages: int) -> World:
 
 
 def _drawn_chain(draws: random.Random, inputs: Sequence[str]) -> list[BoltPlan]:
-    """State, no state, state: one behind the other, of several tasks each."""
+    """Three bolts in a row, with several tasks each: with state, without state, with state."""
     chain: list[BoltPlan] = []
     kinds: list[Any] = [Remember, draws.choice([PassOn, PassOnLater]), Remember]
     for index, kind in enumerate(kinds):
@@ -339,7 +342,7 @@ def _drawn_chain(draws: random.Random, inputs: Sequence[str]) -> list[BoltPlan]:
 
 
 def _drawn_bolt(draws: random.Random, name: str, kind: Any, inputs: Sequence[str], above: World) -> BoltPlan:
-    """One bolt; where its messages would become too many, one task gets each."""
+    """Draw one bolt. If its inputs would become too many, each goes to one task only."""
     keyed = draws.random() < 0.5
     spouts = {source.name for source in above.sources}
     groupings = {each: "fields" if keyed else draws.choice(GROUPINGS[:-1] if each in spouts else GROUPINGS) for each in inputs}

@@ -1,4 +1,4 @@
-"""The broken topologies themselves, in the order of the life of a topology: read, imported, chosen, built, configured, run."""
+"""Cases of broken topologies, in the order of their life: read, imported, chosen, built, configured, run."""
 
 from tests.cli.broken_topologies import HEAD, Broken
 

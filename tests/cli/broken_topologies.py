@@ -1,4 +1,4 @@
-"""Broken topology files and command lines, each with what its user sees: `python -m tests.cli.broken_topologies` shows them all."""
+"""Broken topology files and command lines, and their output. `python -m tests.cli.broken_topologies` shows them all."""
 
 import os
 import re
@@ -33,14 +33,14 @@ def wire(component, name="words"):
 
 @dataclass(frozen=True)
 class Broken:
-    """A file (or none), the arguments of a command, and the end of it all."""
+    """A file or none, the arguments of a command, and the expected output."""
 
     what: str
     text: str | None
     arguments: tuple[str, ...]
     exit_status: int
     seen: str | tuple[str, ...]
-    """All that stands on standard error, as `normalised` returns it, or parts of it; standard output stays empty."""
+    """The whole standard error after `normalised`, or parts of it. Standard output is empty."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ def normalised(text: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Run them all, and show each as its user sees it."""
+    """Run all cases, and print their output."""
     from tests.cli.broken_cases import CASES
 
     for number, case in enumerate(CASES, 1):

@@ -1,4 +1,4 @@
-"""Topology files that a test writes, imported and forgotten."""
+"""A fixture that writes and imports topology files."""
 
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.cli.topology_files import HEAD, Write
 
 @pytest.fixture
 def write(tmp_path: Path) -> Iterator[Write]:
-    """Write a topology file behind `HEAD`, and forget on leaving what was imported."""
+    """Yield a function that writes a topology file after `HEAD`. At the end, forget the modules that were imported."""
     modules, folders = set(sys.modules), list(sys.path)
 
     def write(text: str, name: str = "flow.py", head: str = HEAD) -> str:

@@ -1,4 +1,4 @@
-"""Topology files whose own code raises wherever the engine calls it: each as (what raises, file), with `ERROR` for what is raised."""
+"""Topology files whose own code raises in a call of the engine: (the place, the file). `ERROR` in the text is the exception."""
 
 from typing import Final
 
@@ -123,7 +123,7 @@ REFUSED: Final[dict[str, str]] = {
     "the output_fields of batches": _member("Batches", "output_fields(self)", _PROPERTY) + "\ntopology = batches(Hostile())\n",
     "an admission": _member("Sums", "admission(self)", _PROPERTY) + _INIT + "\ntopology = batches(Batches(), Hostile)\n",
 }
-"""`check` refuses these, with exit status 2, and names what raised; so does `run`, or it ends with 1."""
+"""`check` refuses these with exit status 2, and names the code that raises. `run` refuses them too, or ends with 1."""
 
 ENDED: Final[dict[str, str]] = {
     "open": _member("Lines", "open(self)") + "\ntopology = wire(sink, Hostile).build()\n",
@@ -148,4 +148,4 @@ ENDED: Final[dict[str, str]] = {
     "an emitter's open": _member("Emits", "open(self)")
     + "\nclass Opens(Batches):\n    def emitter(self):\n        return Hostile()\n\ntopology = batches(Opens())\n",
 }
-"""`run` ends with exit status 1 for these where what is raised is no Exception, and names the component."""
+"""If these raise a BaseException, `run` ends with exit status 1 and names the component."""

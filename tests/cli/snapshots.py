@@ -1,4 +1,4 @@
-"""Snapshots for tests of what shows them."""
+"""Snapshots for tests of the views."""
 
 from engine.checkpoint import CheckpointSnapshot
 from engine.checkpoint.feature import CheckpointEntry
@@ -20,7 +20,7 @@ REPORT = ErrorReport(
 
 
 def snapshot(uptime_secs: float = 10.0, *, times: int = 1, state: str = "running") -> Snapshot:
-    """Return a run of `lines` and two tasks of `count`; all that grows is multiplied by `times`."""
+    """Return a run of `lines` and two tasks of `count`. All counters are multiplied by `times`."""
     spout = TaskSnapshot(
         task_id=1,
         task_index=0,
@@ -64,7 +64,7 @@ def entries(*flows: FlowSnapshot, checkpoint: CheckpointSnapshot | None = None) 
 
 
 def flow(tasks: int = 12, *, slow: int = 2, busy: int = 1, task_id: int = 1, times: int = 1) -> FlowSnapshot:
-    """Return the flow control of `lines`: the first tasks are BUSY, the next SLOW, the others NORMAL."""
+    """Return the flow control of `lines`. The first tasks are BUSY, the next SLOW, the others NORMAL."""
 
     def task(index: int) -> FlowTaskSnapshot:
         state: FlowState = "BUSY" if index < busy else "SLOW" if index < busy + slow else "NORMAL"

@@ -1,4 +1,4 @@
-"""A broken topology file: one clear error that names the place and the fix, and the right exit status."""
+"""A broken topology file gives one clear error with the place and a hint, and the right exit status."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.cli.broken_topologies import Broken, normalised, run
 
 @pytest.mark.guarantee("RUN-4")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_a_user_sees(case: Broken, tmp_path: Path) -> None:
+def test_a_broken_file_gives_one_clear_error(case: Broken, tmp_path: Path) -> None:
     seen = run(case, tmp_path)
 
     errors = normalised(seen.errors, tmp_path)
@@ -23,5 +23,5 @@ def test_what_a_user_sees(case: Broken, tmp_path: Path) -> None:
     assert "Traceback" not in errors or "Fix: " in errors
 
 
-def test_ten_of_them_are_refused_before_anything_runs() -> None:
+def test_ten_kinds_of_faults_are_refused_before_the_run() -> None:
     assert sum(case.exit_status == 2 for case in CASES) >= 10

@@ -1,4 +1,4 @@
-"""The commands from outside: arguments in, text and exit status out."""
+"""Commands as a user calls them: arguments in, text and exit status out."""
 
 import json
 import logging
@@ -19,20 +19,20 @@ BOTH = "words = _builder('words').build()\nclicks = _builder('clicks').build()\n
 
 @pytest.fixture(autouse=True)
 def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a wide terminal, and give the root logger back as it was."""
+    """Set a wide terminal, and restore the root logger."""
     monkeypatch.setenv("COLUMNS", "100")
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", list(root.handlers))
     monkeypatch.setattr(root, "level", root.level)
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["--version"]) == 0
     assert capsys.readouterr().out == f"stormcell {__version__}\n"
 
 
 @pytest.mark.parametrize("program", ["python -m engine", "stormcell"])
-def test_help_calls_the_program_as_it_was_called(program: str) -> None:
+def test_help_names_the_program_as_it_was_called(program: str) -> None:
     entrance = (
         ["-m", "engine"]
         if program != "stormcell"
@@ -44,7 +44,7 @@ def test_help_calls_the_program_as_it_was_called(program: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "check", "graph"])
-def test_help_teaches_by_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line([command, "--help"]) == 0
     assert f"  {command} topology.py" in capsys.readouterr().out
 
@@ -79,7 +79,7 @@ def test_check_lists_the_components(write: Write, capsys: pytest.CaptureFixture[
     ]
 
 
-def test_check_judges_the_settings_too(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_also_validates_the_settings(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["check", write(BOTH) + ":words", "-c", "brust=1"]) == 2
     assert "Did you mean 'burst'?" in capsys.readouterr().err
 
@@ -108,7 +108,7 @@ def test_a_cycle_is_bounded_by_the_settings_of_its_run(write: Write, text: str, 
 
 @pytest.mark.guarantee("BP-5")
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_a_cycle_that_nothing_bounds_is_refused(write: Write, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unbounded_cycle_is_refused(write: Write, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line([command, write(CYCLE)]) == 2
     assert "Fix set_spout('lines', ..., max_spout_pending=1000) or Config(max_spout_pending=1000)." in capsys.readouterr().err
 
@@ -116,7 +116,7 @@ def test_a_cycle_that_nothing_bounds_is_refused(write: Write, command: str, caps
 @pytest.mark.parametrize(
     ("options", "beginning"), [([], "---\ntitle:"), (["--format", "dot"], 'digraph "words" {'), (["--format", "svg"], "<svg")]
 )
-def test_graph_draws(write: Write, options: list[str], beginning: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_prints_the_topology(write: Write, options: list[str], beginning: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["graph", write(BOTH) + ":words", *options]) == 0
     assert capsys.readouterr().out.startswith(beginning)
 
@@ -127,12 +127,14 @@ def test_graph_writes_a_file_in_the_format_of_its_name(write: Write, tmp_path: P
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(beginning)
 
 
-def test_graph_says_where_it_cannot_write(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_reports_an_unwritable_file(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["graph", write(BOTH) + ":words", "-o", str(tmp_path / "none" / "a.svg")]) == 2
     assert "cannot be written: No such file or directory" in capsys.readouterr().err
 
 
-def test_show_config_says_where_each_came_from(write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_config_prints_the_source_of_each_setting(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("ENGINE_SEED", "7")
     spec = write(BOTH)
     assert run_command_line(["run", spec + ":words", "--show-config", "-c", "max_spout_pending=9", "--json"]) == 0
@@ -148,20 +150,20 @@ def test_show_config_needs_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert "max_spout_pending" in capsys.readouterr().out
 
 
-def test_bench_hands_its_arguments_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_passes_its_arguments_on(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run_command_line(["bench", "micro", "--help"])
     assert caught.value.code == 0
     assert "python -m bench micro" in capsys.readouterr().out
 
 
-def test_bench_is_part_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_needs_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(main, "_CHECKOUT", tmp_path)
     assert run_command_line(["bench", "micro"]) == 2
     assert "Run this command in a checkout" in capsys.readouterr().err
 
 
-def test_a_command_that_only_looks_loads_nothing_heavy() -> None:
+def test_a_read_only_command_imports_no_heavy_module() -> None:
     script = "import sys; from engine.cli.main import run_command_line; run_command_line(['run', '--show-config']); print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {"rich", "uvloop", "bench"} & set(shown.splitlines()[-1].split()) == set()

@@ -1,4 +1,4 @@
-"""Durations as a person writes them."""
+"""Durations as text."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from engine.cli.console.formatting import duration_text, parse_duration
     ("text", "secs"),
     [("500ms", 0.5), ("30s", 30), ("5m", 300), ("1h", 3600), ("1h30m", 5400), ("1d", 86400), (" 1.5 S ", 1.5), ("2m 5s", 125)],
 )
-def test_durations_are_read(text: str, secs: float) -> None:
+def test_durations_are_parsed(text: str, secs: float) -> None:
     assert parse_duration(text) == pytest.approx(secs)
 
 
@@ -27,7 +27,7 @@ def test_durations_are_read(text: str, secs: float) -> None:
         ("9" * 400 + "d", "is too long"),
     ],
 )
-def test_what_is_no_duration_is_refused_with_the_fix(text: str, why: str) -> None:
+def test_an_invalid_duration_is_refused_with_a_hint(text: str, why: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_duration(text)
     assert why in str(caught.value)
@@ -37,7 +37,7 @@ def test_what_is_no_duration_is_refused_with_the_fix(text: str, why: str) -> Non
     ("secs", "text"),
     [(0.04, "0.0 s"), (9.96, "10.0 s"), (12.9, "12 s"), (125, "2 m 05 s"), (12000, "3 h 20 m"), (176_400, "2 d 01 h")],
 )
-def test_durations_are_written(secs: float, text: str) -> None:
+def test_durations_are_formatted(secs: float, text: str) -> None:
     assert duration_text(secs) == text
 
 

@@ -1,4 +1,4 @@
-"""`flow-report`: from the JSON lines of a run to a picture and a table of its flow control (FC-7)."""
+"""`flow-report` makes a picture and a table of a run's flow control, from its JSON lines (FC-7)."""
 
 import io
 import json
@@ -30,7 +30,7 @@ def line(secs: float, *flows: FlowSnapshot, event: str = "snapshot") -> str:
 
 
 def a_run(seconds: int = 4) -> list[str]:
-    """Return a run of so many seconds, with its end half a second later. Task 10 is BUSY, 11 SLOW, 12 NORMAL."""
+    """Return a run of `secs` seconds, whose end is half a second later. Task 10 is BUSY, 11 SLOW, 12 NORMAL."""
     told = [line(number, flow(3, slow=1, times=number)) for number in range(seconds + 1)]
     return [START, *told, line(seconds + 0.5, flow(3, slow=1, times=seconds), event="end")]
 
@@ -52,7 +52,7 @@ def texts(svg: str) -> list[str]:
 
 
 def lanes(svg: str) -> dict[str, dict[str, str]]:
-    """Return the paths of each bolt task's lane by their class, by what the lane says of itself."""
+    """Return the paths of each bolt task's lane by class. The key is the label of the lane."""
     groups = ElementTree.fromstring(svg).iter(f"{SVG}g")
     return {
         group.findtext(f"{SVG}title", ""): {path.get("class", ""): path.get("d", "") for path in group.iter(f"{SVG}path")}
@@ -61,7 +61,7 @@ def lanes(svg: str) -> dict[str, dict[str, str]]:
 
 
 def history(*states: FlowState, windows: Iterable[float] = (), every_secs: float = 1.0) -> FlowHistory:
-    """Return the history of one bolt task; its window is 2 where nothing is said."""
+    """Return the history of one bolt task; the default of its window is 2."""
     wide = list(windows) or [2.0] * len(states)
     (found,) = histories_of(
         (
@@ -75,7 +75,7 @@ def history(*states: FlowState, windows: Iterable[float] = (), every_secs: float
 
 
 @pytest.mark.guarantee("FC-7")
-def test_the_report_has_a_table_and_a_picture_beside_the_file(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_prints_a_table_and_writes_a_picture_beside_the_file(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["flow-report", str(log)]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines() == [
@@ -101,14 +101,14 @@ def test_the_report_has_a_table_and_a_picture_beside_the_file(log: Path, capsys:
 def test_windows_and_states_are_drawn_over_time() -> None:
     (lane,) = lanes(flow_plot([history("NORMAL", "SLOW", "BUSY", "NORMAL", "NORMAL", windows=(1, 2, 1, 1, 1))])).values()
     bottom = 249.0
-    height = 40 / 1.15 / 2  # of one pack: the greatest window is 2
+    height = 40 / 1.15 / 2  # of one pack, as the largest window is 2
     assert lane["window"] == f"M140 {bottom - height:.1f}H340V{bottom - 2 * height:.1f}H540V{bottom - height:.1f}H940"
     assert lane["SLOW"] == f"M340 209H540V{bottom:.0f}H340Z"
     assert lane["BUSY"] == f"M540 209H740V{bottom:.0f}H540Z"
     assert lane["flight"] == f"M140 {bottom:.0f}V{bottom - height:.1f}H940V{bottom:.0f}Z"
 
 
-def test_more_snapshots_than_there_is_room_for_are_drawn_by_their_shares() -> None:
+def test_too_many_snapshots_are_merged_and_drawn_by_their_shares() -> None:
     found = history(*(("BUSY", "SLOW", "NORMAL", "NORMAL") * 1000), windows=[1.0, 3.0] * 2000, every_secs=0.25)
     svg = flow_plot([found])
     (lane,) = lanes(svg).values()
@@ -119,7 +119,7 @@ def test_more_snapshots_than_there_is_room_for_are_drawn_by_their_shares() -> No
     assert found.mean(found.tasks[10].windows) == pytest.approx(2.0, abs=0.01)
 
 
-def test_a_task_that_comes_later_has_no_window_before() -> None:
+def test_a_task_that_starts_later_has_no_window_before() -> None:
     late = [TaskSample(11, "NORMAL", 1.0, 1.0, None, None, 0, 0)]
     (found,) = histories_of((1, float(secs), FlowSample("lines", 1, 0.0, 0.0, 0.0, late if secs in (2, 3) else [])) for secs in range(5))
     (lane,) = lanes(flow_plot([found])).values()
@@ -128,7 +128,7 @@ def test_a_task_that_comes_later_has_no_window_before() -> None:
     assert found.shares(found.tasks[11])["NORMAL"] == 0.5
 
 
-def test_records_are_counted_on_when_a_spouts_instance_was_replaced() -> None:
+def test_the_record_count_continues_after_a_spout_instance_is_replaced() -> None:
     told = ((100.0, 120.0), (150.0, 150.0), (150.0, 140.0), (10.0, 20.0), (30.0, 60.0))
     (found,) = histories_of((1, float(secs), FlowSample("lines", 1, done, settled, 0.0, [])) for secs, (done, settled) in enumerate(told))
     assert list(found.done_records) == [0, 50, 50, 60, 80]
@@ -136,8 +136,8 @@ def test_records_are_counted_on_when_a_spouts_instance_was_replaced() -> None:
 
 
 @pytest.mark.guarantee("FC-7")
-def test_records_per_second_are_those_that_the_tasks_did_though_one_is_missing(tmp_path: Path) -> None:
-    """The done prefix leaps when the slowest record is done; what the tasks do goes on meanwhile."""
+def test_records_per_second_are_computed_even_if_a_snapshot_misses_a_task(tmp_path: Path) -> None:
+    """The done prefix leaps when the slowest record is done, while the tasks work steadily."""
     held = [replace(flow(1), done_records=0, pending_records=140 + 100 * secs) for secs in range(4)]
     leapt = replace(flow(1), done_records=500, pending_records=40)
     told = [line(secs, shown) for secs, shown in enumerate([*held, leapt])]
@@ -148,7 +148,7 @@ def test_records_per_second_are_those_that_the_tasks_did_though_one_is_missing(t
     assert "at most 100" in texts((tmp_path / "run.svg").read_text(encoding="utf-8"))
 
 
-def test_spouts_tasks_and_runs_have_blocks_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_spout_task_and_run_has_its_own_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clicks = replace(flow(2), component_id="clicks", task_id=9)
     told = [line(secs, flow(2), replace(flow(2), task_id=2), clicks) for secs in range(3)]
     spec = written(tmp_path / "run.jsonl", [START, *told, START, *told[:2]])
@@ -167,7 +167,7 @@ def test_spouts_tasks_and_runs_have_blocks_of_their_own(tmp_path: Path, capsys: 
     assert "the run has no spout 'click' with flow control\nFix: Did you mean 'clicks'?" in capsys.readouterr().err
 
 
-def test_standard_input_is_read_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(a_run()).encode())))
     assert run_command_line(["flow-report", "-"]) == 0
@@ -175,7 +175,7 @@ def test_standard_input_is_read_as_it_comes(tmp_path: Path, monkeypatch: pytest.
     assert capsys.readouterr().err == "wrote flow.svg\n"
 
 
-def test_a_last_line_that_is_cut_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_last_line_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("\n".join(a_run())[:-40], encoding="utf-8")
     assert run_command_line(["flow-report", str(path)]) == 0
@@ -184,7 +184,7 @@ def test_a_last_line_that_is_cut_is_left_out(tmp_path: Path, capsys: pytest.Capt
     assert out.startswith("lines: 4.0 s in 5 snapshots")
 
 
-def test_a_last_line_without_its_newline_is_whole_where_it_is_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_last_line_without_a_newline_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("\n".join(a_run()), encoding="utf-8")
     assert run_command_line(["flow-report", str(path)]) == 0
@@ -192,7 +192,7 @@ def test_a_last_line_without_its_newline_is_whole_where_it_is_json(tmp_path: Pat
 
 
 def damaged(change: dict[str, Any], *, of_task: bool = False) -> str:
-    """Return a snapshot whose flow control has other values; None takes one out."""
+    """Return a snapshot with other values of flow control; None removes one."""
     event = json.loads(line(2.0, flow(1)))
     target = event["flow"][0]["tasks"][0] if of_task else event["flow"][0]
     for name, value in change.items():
@@ -229,7 +229,7 @@ def damaged(change: dict[str, Any], *, of_task: bool = False) -> str:
         (damaged({"records": 1.5}, of_task=True) + "\n", "records is 1.5", "Write the file again"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_file_line_and_fix(
+def test_an_invalid_line_is_reported_with_file_line_and_hint(
     content: str, why: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.jsonl"
@@ -244,7 +244,7 @@ def test_what_cannot_be_read_is_told_with_file_line_and_fix(
     assert (out, path.with_suffix(".svg").exists()) == ("", False)
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undecodable_bytes_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.jsonl.gz"
     path.write_bytes(b"\x1f\x8b\x08\x00\n")
     assert run_command_line(["flow-report", str(path)]) == 2
@@ -252,7 +252,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path, capsys: pytest.CaptureF
     assert "The line is not UTF-8." in err
 
 
-def test_a_time_that_json_has_no_number_for_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_that_is_not_a_finite_number_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = [damaged({"service_p99_ms": "inf"}, of_task=True), line(1, flow(1))]
     assert run_command_line(["flow-report", written(tmp_path / "run.jsonl", reversed(told))]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split()[-3] == "–"
@@ -262,17 +262,17 @@ def test_a_time_that_json_has_no_number_for_is_none(tmp_path: Path, capsys: pyte
     ("name", "why"),
     [("rnu.jsonl", "Did you mean"), ("none/run.jsonl", "and neither does its folder"), (".", "is a folder"), ("run", "does not exist")],
 )
-def test_a_file_that_is_not_there_is_told(name: str, why: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_reported(name: str, why: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["flow-report", str(log.parent / name)]) == 2
     assert why in capsys.readouterr().err
 
 
-def test_a_picture_that_cannot_be_written_is_told(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_picture_is_reported(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["flow-report", str(log), "-o", str(log.parent / "none" / "flow.svg")]) == 2
     assert "cannot be written: No such file or directory. Name another file with -o." in capsys.readouterr().err
 
 
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["flow-report", "--help"]) == 0
     out = capsys.readouterr().out
     assert "  run topology.py --json -c stats_interval_secs=0.25 > run.jsonl" in out
@@ -288,7 +288,7 @@ def test_names_are_text_and_not_markup() -> None:
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 12, 40, 300])
-def test_any_number_of_tasks_has_its_lanes(tasks: int) -> None:
+def test_each_task_has_a_lane_for_any_number_of_tasks(tasks: int) -> None:
     told = [TaskSample(number, "SLOW", 1.0, 1.0, 0.5, 2.0, 1, 0) for number in range(tasks)]
     histories = histories_of((1, float(secs), FlowSample("lines", 1, 0.0, 0.0, 0.0, told)) for secs in range(3))
     svg = flow_plot(histories)
@@ -300,7 +300,7 @@ def test_any_number_of_tasks_has_its_lanes(tasks: int) -> None:
 
 @pytest.mark.parametrize("span", [0.04, 0.3, 1, 7, 10, 45, 95, 600, 3600, 86_400, 10_000_000])
 @pytest.mark.parametrize("begin", [0.0, 3.7, 5000.0])
-def test_an_axis_has_some_ticks_but_not_many_and_each_says_something_else(begin: float, span: float) -> None:
+def test_an_axis_has_a_few_ticks_with_different_labels(begin: float, span: float) -> None:
     found = ticks(begin, begin + span)
     assert 2 <= len(found) <= 10
     assert all(begin - 1e-6 <= secs <= begin + span + 1e-6 for secs in found)
@@ -328,7 +328,7 @@ builder.set_bolt("parse", Parse, parallelism=3).direct_grouping("lines")
 
 
 @pytest.mark.guarantee("FC-7")
-def test_what_a_run_writes_is_what_the_report_reads(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_reads_the_output_of_a_run(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["run", write(RUNS, head=""), "--json", "-c", "stats_interval_secs=0.05"]) == 0
     told = capsys.readouterr().out.splitlines()
     (ended,) = json.loads(told[-1])["snapshot"]["flow"]

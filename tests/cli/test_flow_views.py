@@ -28,7 +28,7 @@ def drawn(now: Snapshot, width: int, height: int | None = None, *, colours: bool
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_the_headline_tells_where_the_spout_is_and_what_holds_it() -> None:
+def test_the_headline_shows_the_position_of_the_spout_and_what_delays_it() -> None:
     assert flow_headline(flow()) == "lines: position 'part-7.log:1234' · 120 records since the checkpoint · 300 buffered"
     held = replace(flow(), position=None, holds="nothing is sent before\nthe store is back")
     assert flow_headline(held, alone=False) == (
@@ -49,7 +49,7 @@ def test_a_table_has_a_row_for_each_bolt_task() -> None:
     ]
 
 
-def test_where_not_all_fit_those_that_are_not_normal_stay_and_the_rest_is_added_up() -> None:
+def test_if_rows_do_not_fit_normal_tasks_are_summed_up() -> None:
     tasks = flow(100, slow=1, busy=1).tasks
     mixed = replace(flow(), tasks=(*tasks[2:], *tasks[:2]))
     (table,) = flow_tables(with_flow(mixed), lines=10)
@@ -60,7 +60,7 @@ def test_where_not_all_fit_those_that_are_not_normal_stay_and_the_rest_is_added_
 
 
 @pytest.mark.parametrize("width", [60, 80, 103, 104, 200])
-def test_the_live_table_shows_each_window_and_fits_the_terminal(width: int) -> None:
+def test_the_live_table_shows_each_window_within_the_width_of_the_terminal(width: int) -> None:
     lines = drawn(with_flow(flow(12)), width)
     assert max(map(len, lines)) <= width
     title = next(number for number, line in enumerate(lines) if line.startswith("lines: position"))
@@ -76,14 +76,14 @@ def test_the_live_table_colours_the_states() -> None:
 
 
 @pytest.mark.parametrize("height", [26, 30, 50, 130])
-def test_the_live_table_fits_a_low_terminal_with_a_hundred_tasks(height: int) -> None:
+def test_the_live_table_of_a_hundred_tasks_fits_a_low_terminal(height: int) -> None:
     lines = drawn(with_flow(flow(100)), 80, height)
     assert len(lines) <= height
     assert any(line.startswith("and ") for line in lines) == (height < 120)
     assert sum(line.startswith(("10 ", "11 ", "12 ")) for line in lines) == 3
 
 
-def test_other_tables_keep_their_place_beside_it() -> None:
+def test_other_tables_stay_visible_beside_it() -> None:
     now = replace(with_flow(flow(100), replace(flow(100), task_id=2)), user_metrics=kafka_metrics().read())
     lines = drawn(now, 80, 60)
     assert len(lines) <= 60
@@ -91,7 +91,7 @@ def test_other_tables_keep_their_place_beside_it() -> None:
     assert sum(line.startswith("and ") for line in lines) == 3
 
 
-def test_at_the_end_the_live_table_has_all_tasks() -> None:
+def test_the_final_live_table_has_all_tasks() -> None:
     assert sum("NORMAL" in line for line in drawn(with_flow(flow(100)), 80)) == 97
 
 
@@ -113,7 +113,7 @@ def test_plain_lines_end_with_all_tasks(capsys: pytest.CaptureFixture[str]) -> N
     assert [line.split()[0] for line in lines[start + 2 : -1]] == [str(task) for task in range(10, 50)]
 
 
-async def test_json_lines_have_it_in_every_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_every_json_snapshot_has_flow_control(capsys: pytest.CaptureFixture[str]) -> None:
     view = JsonLines(5.0)
     view.show(None, with_flow(flow(3)))
     view.end(Outcome(0, with_flow(flow(3))))

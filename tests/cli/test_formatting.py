@@ -15,7 +15,7 @@ from tests.cli.snapshots import snapshot
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0"), (999_999, "999,999"), (1_000_000, "1.00 M"), (12_345_678, "12.3 M"), (45_600_000_000, "45.6 G")]
 )
-def test_great_counts_are_written_short(count: int, text: str) -> None:
+def test_large_counts_are_abbreviated(count: int, text: str) -> None:
     assert compact_text(count) == text
 
 
@@ -27,12 +27,12 @@ def test_a_compact_count_has_seven_characters_at_most(count: int) -> None:
 @pytest.mark.parametrize(
     ("ms", "text"), [(None, "–"), (0.0006, "0.0006"), (0.125, "0.125"), (1.254, "1.25"), (38.12, "38.1"), (1500, "1,500")]
 )
-def test_milliseconds(ms: float | None, text: str) -> None:
+def test_milliseconds_are_formatted(ms: float | None, text: str) -> None:
     assert ms_text(ms) == text
 
 
 @pytest.mark.parametrize(("rate", "text"), [(None, "–"), (0.0, "0/s"), (0.54, "0.5/s"), (123_456.7, "123,457/s")])
-def test_rates(rate: float | None, text: str) -> None:
+def test_rates_are_formatted(rate: float | None, text: str) -> None:
     assert rate_text(rate) == text
 
 
@@ -43,22 +43,22 @@ def test_rates(rate: float | None, text: str) -> None:
         *((0.25, "0.250"), (-12.34, "-12.3"), (0.00001, "1e-05"), (1e300, "1e+300"), (-math.inf, "-inf")),
     ],
 )
-def test_what_users_measure(amount: float | None, text: str) -> None:
+def test_user_metrics_are_formatted(amount: float | None, text: str) -> None:
     assert amount_text(amount) == text
 
 
 @given(st.floats(min_value=0))
-def test_a_compact_amount_is_short(amount: float) -> None:
+def test_a_compact_amount_has_few_characters(amount: float) -> None:
     assert len(amount_text(amount, compact=True)) <= len("1.23e+308")
 
 
-def test_what_is_not_known_is_left_out_of_a_sum() -> None:
+def test_unknown_values_are_left_out_of_a_sum() -> None:
     assert known_sum([1, math.nan, 2.5]) == 3.5
     assert known_sum([math.nan]) is None
     assert known_sum([10**400, 1]) == math.inf
 
 
-def test_rows_say_what_happened_and_how_busy_each_was_since() -> None:
+def test_rows_show_counts_and_the_capacity_since_the_last_snapshot() -> None:
     lines, count, acker = component_rows(snapshot(10.0), snapshot(20.0, times=2))
     assert lines == ("lines", "1", "2,400,000", "2,400,000", "2,200,000", "4", "–", "–", "20%", "–")
     assert count == ("count", "2", "0", "0", "2,000,000", "0", "0.0020", "0.500", "96%", "60%")
@@ -67,7 +67,7 @@ def test_rows_say_what_happened_and_how_busy_each_was_since() -> None:
 
 
 @pytest.mark.guarantee("FC-8")
-def test_open_trees_stand_beside_their_bound() -> None:
+def test_open_trees_are_shown_with_their_bound() -> None:
     now = snapshot()
     lines = now.components["lines"]
     tasks = (replace(lines.tasks[0], pending=1_200, max_pending=2_048), replace(lines.tasks[0], pending=3, max_pending=2_048))
@@ -75,9 +75,9 @@ def test_open_trees_stand_beside_their_bound() -> None:
     assert spout_rows(now)[0][3] == "1,203 of 4,096"
 
 
-def test_the_headline_has_speeds_since_the_last_one() -> None:
+def test_the_headline_has_rates_since_the_last_snapshot() -> None:
     assert headline(snapshot(10.0), snapshot(12.0, times=3)) == "words · running · 12 s · 1,200,000/s emitted · 1,100,000/s acked"
 
 
-def test_figures_stand_to_the_right() -> None:
+def test_figures_are_aligned_right() -> None:
     assert aligned([("component", "acked"), ("a", "1,234"), ("bb", "7")]) == "component  acked\na          1,234\nbb             7"

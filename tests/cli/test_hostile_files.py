@@ -23,7 +23,7 @@ ERRORS = {
 NO_EXCEPTIONS = ("SystemExit", "own", "GeneratorExit")
 
 ORDINARY = [(what, "GeneratorExit") for what in ("one of several calls", "a call in a thread", "background work")]
-"""In an aio_task of its own asyncio makes it an error as others are."""
+"""In an own aio_task, asyncio treats it like any other exception."""
 
 
 class Player:
@@ -34,7 +34,7 @@ class Player:
         self._capsys = capsys
 
     def play(self, command: str, text: str, error: str, *arguments: str) -> tuple[int, str]:
-        """Return the exit status, and what stands on standard error."""
+        """Return the exit status and the standard error."""
         self._path.write_text(HEAD.replace("ERROR", error) + text, encoding="utf-8")
         status = run_command_line([command, str(self._path), *arguments])
         return status, self._capsys.readouterr().err
@@ -57,7 +57,7 @@ def _is_clean(errors: str) -> bool:
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("what", REFUSED)
-def test_check_names_what_raises(what: str, error: str, player: Player) -> None:
+def test_check_names_the_code_that_raises(what: str, error: str, player: Player) -> None:
     status, errors = player.play("check", REFUSED[what], ERRORS[error])
     assert status == 2
     assert "'broken'" in errors or "spout 'lines'" in errors or "bolt 'sums'" in errors
@@ -67,7 +67,7 @@ def test_check_names_what_raises(what: str, error: str, player: Player) -> None:
 
 @pytest.mark.parametrize("error", ["ValueError", "SystemExit", "own"])
 @pytest.mark.parametrize("what", REFUSED)
-def test_run_ends_with_an_error_for_each_that_check_names(what: str, error: str, player: Player) -> None:
+def test_run_ends_with_an_error_for_each_file_that_check_refuses(what: str, error: str, player: Player) -> None:
     status, errors = player.play("run", REFUSED[what], ERRORS[error], "--plain", "--log-level", "critical")
     assert status in (1, 2)
     assert player.line in errors or f"{player.line.replace(':', chr(34) + ', line ')}, in fails" in errors
@@ -76,7 +76,7 @@ def test_run_ends_with_an_error_for_each_that_check_names(what: str, error: str,
 
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize(("what", "error"), [(what, error) for what in ENDED for error in NO_EXCEPTIONS if (what, error) not in ORDINARY])
-def test_what_is_no_exception_ends_the_run_and_not_the_program(what: str, error: str, player: Player) -> None:
+def test_a_base_exception_ends_the_run_and_not_the_program(what: str, error: str, player: Player) -> None:
     assert player.play("check", ENDED[what], ERRORS[error])[0] == 0
     status, errors = player.play("run", ENDED[what], ERRORS[error], "--plain", "--log-level", "critical", "-c", "max_task_restarts=1")
     assert status == 1
@@ -86,7 +86,7 @@ def test_what_is_no_exception_ends_the_run_and_not_the_program(what: str, error:
 
 
 @pytest.mark.parametrize("what", ["execute", "prepare", "next_tuple"])
-def test_a_keyboard_interrupt_without_a_signal_is_the_components_own(what: str, player: Player) -> None:
+def test_a_keyboard_interrupt_without_a_signal_is_an_error_of_the_component(what: str, player: Player) -> None:
     status, errors = player.play("run", ENDED[what], "KeyboardInterrupt()", "--plain")
     assert status == 1
     assert f"Error: user code raised KeyboardInterrupt ({player.line}" in errors
@@ -105,7 +105,7 @@ def test_a_keyboard_interrupt_by_a_signal_interrupts(player: Player) -> None:
 @pytest.mark.guarantee("CP-8")
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_a_state_provider_that_cannot_be_made(command: str, error: str, player: Player) -> None:
+def test_a_state_provider_that_cannot_be_created_is_an_error(command: str, error: str, player: Player) -> None:
     text = "\nsys.modules['hostile_provider'] = sys.modules[__name__]\ntopology = wire(Keeps).build()\n"
     status, errors = player.play(command, text, ERRORS[error], "-c", "state_provider=hostile_provider:fails")
     assert status == 2
@@ -116,21 +116,21 @@ def test_a_state_provider_that_cannot_be_made(command: str, error: str, player: 
 
 @pytest.mark.guarantee("CP-8")
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_a_state_provider_that_there_is_not(command: str, player: Player) -> None:
+def test_an_unknown_state_provider_is_an_error(command: str, player: Player) -> None:
     status, errors = player.play(command, "\ntopology = wire(Keeps).build()\n", "Odd()", "-c", "state_provider=sqlit:///x.db")
     assert status == 2
     assert "there is no such state provider" in errors
     assert player.play("check", "\ntopology = wire(sink).build()\n", "Odd()", "-c", "state_provider=sqlit:///x.db")[0] == 0
 
 
-def test_a_factory_that_gives_the_same_instance_twice_is_found_by_check(player: Player) -> None:
+def test_check_finds_a_factory_that_returns_the_same_instance_twice(player: Player) -> None:
     text = "\none = Sink()\nbuilder = wire(sink)\nbuilder.set_bolt('same', lambda: one, parallelism=2).shuffle_grouping('lines')\n"
     status, errors = player.play("check", text, "Odd()")
     assert status == 2
     assert "bolt 'same': its factory returned the same Sink twice" in errors
 
 
-def test_what_a_file_holds_may_raise_when_it_is_looked_at(player: Player) -> None:
+def test_values_of_a_file_may_raise_when_they_are_inspected(player: Player) -> None:
     text = """
 class Annotation:
     def __str__(self):
@@ -181,7 +181,7 @@ del built
 
 @pytest.mark.parametrize("error", ["ValueError('boom')", "OSError(2, 'boom')"])
 @pytest.mark.parametrize("what", LOOKED_AT)
-def test_what_no_component_is_to_blame_for(what: str, error: str, player: Player) -> None:
+def test_an_error_outside_of_components_shows_the_users_line(what: str, error: str, player: Player) -> None:
     status, errors = player.play("check", LOOKED_AT[what], error)
     assert status == 2
     assert "Error: user code raised" in errors
@@ -190,13 +190,13 @@ def test_what_no_component_is_to_blame_for(what: str, error: str, player: Player
 
 
 @pytest.mark.parametrize("made", ["Topology('words', None)", "Topology(7, {})", "Topology('words', {'count': sink})"])
-def test_a_topology_that_is_put_together_by_hand(made: str, player: Player) -> None:
+def test_a_topology_that_was_not_made_by_a_builder_is_refused(made: str, player: Player) -> None:
     status, errors = player.play("graph", f"\nfrom engine import Topology\ntopology = {made}\n", "Odd()")
     assert status == 2
     assert "flow.py:topology is a Topology that was not made by a builder" in errors
 
 
-def test_a_module_whose_getattr_raises_is_asked_nothing(player: Player) -> None:
+def test_a_module_with_a_raising_getattr_is_not_asked(player: Player) -> None:
     text = "\ntopology = wire(sink).build()\n\ndef __getattr__(name):\n    fails()\n"
     assert player.play("check", text, "Odd()") == (0, "")
 
@@ -244,7 +244,7 @@ topology = grouped(Hostile())
 
 @pytest.mark.guarantee("GRP-5")
 @pytest.mark.parametrize("what", UNCALLABLE)
-def test_methods_of_what_a_run_makes_that_cannot_be_called(what: str, player: Player) -> None:
+def test_methods_that_cannot_be_called_are_reported(what: str, player: Player) -> None:
     text, said = UNCALLABLE[what]
     status, errors = player.play("check", text, "Odd()")
     assert status == 2

@@ -32,7 +32,7 @@ READERS: dict[str, Any] = {
 
 
 def read(form: Any) -> Any:
-    """A reader that was made from docs/STATE.md."""
+    """A reader written after docs/STATE.md alone."""
     if isinstance(form, list):
         return [read(each) for each in form]
     if not isinstance(form, dict):
@@ -73,7 +73,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_can_be_read_back(value: Any) -> None:
+def test_every_value_can_be_written_and_read_back(value: Any) -> None:
     found = read(json.loads(json_line({"value": json_form(value)}))["value"])
     assert found == value
     assert repr(read(json_form(found))) == repr(found)
@@ -98,7 +98,7 @@ def test_what_is_written_can_be_read_back(value: Any) -> None:
         (complex(1, 2), {"$repr": "(1+2j)", "type": "builtins.complex"}),
     ],
 )
-def test_the_forms_of_the_page(value: Any, form: Any) -> None:
+def test_the_json_forms_equal_those_of_the_page(value: Any, form: Any) -> None:
     assert json_form(value) == form
     assert list(json_form(value)) == list(form) if isinstance(form, dict) else True
 
@@ -110,7 +110,7 @@ def test_a_lone_surrogate_is_escaped() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [("a", "'a'"), ("x" * 50, "'" + "x" * 8 + "…"), (StoredPickle(b"123"), "pickle of 3 bytes"), ("\udc80", r"'\udc80'")]
 )
-def test_texts_for_a_table(value: Any, text: str) -> None:
+def test_values_have_a_short_text_for_tables(value: Any, text: str) -> None:
     assert text_form(value, 10) == text
 
 

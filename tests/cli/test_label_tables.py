@@ -1,4 +1,4 @@
-"""The users' metrics that have labels: which of them make a table, and what stands in it."""
+"""Tables of user metrics with labels: their rows and columns."""
 
 import math
 from dataclasses import replace
@@ -15,12 +15,12 @@ from tests.cli.snapshots import snapshot
 LINES, COUNT_0, COUNT_1 = TaskLabels("lines", 1), TaskLabels("count", 2), TaskLabels("count", 3)
 
 
-def shown(metrics: UserMetrics) -> Snapshot:
+def snapshot_of(metrics: UserMetrics) -> Snapshot:
     return replace(snapshot(), user_metrics=metrics.read())
 
 
 def only(metrics: UserMetrics) -> TextTable:
-    (table,) = label_tables(shown(metrics))
+    (table,) = label_tables(snapshot_of(metrics))
     return table
 
 
@@ -42,20 +42,20 @@ def test_metrics_of_a_component_with_the_same_labels_make_one_table() -> None:
     )
 
 
-def test_other_labels_and_other_components_make_tables_of_their_own_in_the_order_of_the_components() -> None:
+def test_each_component_and_each_set_of_labels_has_its_own_table() -> None:
     metrics = UserMetrics()
     metrics.gauge("depth", COUNT_0, {"queue": "a"})
     metrics.gauge("lag", COUNT_0, partition(1))
     metrics.gauge("lag", LINES, partition(1))
     metrics.gauge("plain", LINES, {})
-    assert [(table.title, table.headers) for table in label_tables(shown(metrics))] == [
+    assert [(table.title, table.headers) for table in label_tables(snapshot_of(metrics))] == [
         ("lines", ("topic", "partition", "lag")),
         ("count", ("queue", "depth")),
         ("count", ("topic", "partition", "lag")),
     ]
 
 
-def test_names_lose_the_words_that_all_begin_with_but_never_all() -> None:
+def test_a_common_prefix_is_removed_from_the_names() -> None:
     def headers(*names: str) -> tuple[str, ...]:
         metrics = UserMetrics()
         for name in names:
@@ -68,7 +68,7 @@ def test_names_lose_the_words_that_all_begin_with_but_never_all() -> None:
     assert headers("kafka_lag", "kafkas_bytes", "_") == ("kafka lag", "kafkas bytes", "_")
 
 
-def test_what_tasks_have_under_the_same_labels_is_added_up() -> None:
+def test_values_of_tasks_with_the_same_labels_are_added_up() -> None:
     metrics = UserMetrics()
     for task, amount in ((COUNT_0, 1.5), (COUNT_1, 2.0)):
         metrics.counter("seen", task, {"kind": "a"}).add(amount)
@@ -84,7 +84,7 @@ def test_a_histogram_without_values_shows_none() -> None:
     assert only(metrics).rows == [("a", "–", "–")]
 
 
-def test_rows_beyond_the_twelfth_are_added_up_in_the_last() -> None:
+def test_rows_beyond_the_twelfth_are_summed_in_the_last_row() -> None:
     metrics = UserMetrics()
     for number in range(12):
         metrics.gauge("lag", LINES, partition(number)).set(number)
@@ -103,20 +103,20 @@ def test_a_low_terminal_has_fewer_rows_of_each_table(lines: int, rows: int) -> N
     for number in range(20):
         metrics.gauge("lag", LINES, partition(number)).set(1)
         metrics.gauge("depth", COUNT_0, {"queue": str(number)}).set(1)
-    tables = label_tables(shown(metrics), lines=lines)
+    tables = label_tables(snapshot_of(metrics), lines=lines)
     assert [len(table.rows) for table in tables] == [rows, rows]
     assert {table.rows[-1][0] for table in tables} == {f"and {20 - rows + 1} more"}
     assert not label_tables(snapshot(), lines=lines)
 
 
-def test_great_figures_are_written_short_where_there_is_little_room() -> None:
+def test_large_figures_are_abbreviated_in_little_room() -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", LINES, {"topic": "words"}).set(12_345_678)
-    (table,) = label_tables(shown(metrics), compact=True)
+    (table,) = label_tables(snapshot_of(metrics), compact=True)
     assert table.rows == [("words", "12.3 M")]
 
 
-def test_labels_that_a_terminal_would_obey_are_escaped_and_long_ones_cut() -> None:
+def test_control_characters_in_labels_are_escaped_and_long_labels_cut() -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", LINES, {"topic": "\x1b[2J"})
     metrics.gauge("lag", LINES, {"topic": "w" * 249})
@@ -124,11 +124,11 @@ def test_labels_that_a_terminal_would_obey_are_escaped_and_long_ones_cut() -> No
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.integers(0, 10**40).map(str), max_size=12, unique=True))
-def test_any_labels_have_an_order_and_numbers_theirs(values: list[str]) -> None:
+def test_labels_are_sorted_and_numbers_numerically(values: list[str]) -> None:
     metrics = UserMetrics()
     for value in values:
         metrics.gauge("lag", LINES, {"topic": value}).set(len(value))
-    tables = label_tables(shown(metrics))
+    tables = label_tables(snapshot_of(metrics))
     assert sum(len(table.rows) for table in tables) == len(values)
     numbers = [int(row[0]) for table in tables for row in table.rows if row[0].isascii() and row[0].isdigit() and len(row[0]) <= 18]
     assert numbers == sorted(numbers)

@@ -1,4 +1,4 @@
-"""Standard output and error that cannot be written: one clear line, no traceback, the right exit status."""
+"""If standard output or error cannot be written, there is one clear line, no traceback, and the right exit status."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ buffered = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "un
 
 
 def engine_in(folder: Path, command: str, redirected: str, unbuffered: str = "") -> tuple[int, str, str]:
-    """Run the command line through a shell, on a file with a spout that ends at once; status, output, errors."""
+    """Run the command line in a shell, with a spout that ends at once. Return status, output and errors."""
     (folder / "flow.py").write_text(f"{HEAD}topology = _builder().build()\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
     line = f"exec '{sys.executable}' -m engine {command} {redirected}"
@@ -31,7 +31,7 @@ def engine_in(folder: Path, command: str, redirected: str, unbuffered: str = "")
 @needs_full
 @buffered
 @pytest.mark.parametrize("command", ["check flow.py", "graph flow.py", "run --show-config", "--help", "run --help", "--version"])
-def test_what_a_command_cannot_write_is_told(tmp_path: Path, command: str, unbuffered: str) -> None:
+def test_a_failed_write_of_a_command_is_reported(tmp_path: Path, command: str, unbuffered: str) -> None:
     assert engine_in(tmp_path, command, ">/dev/full", unbuffered) == (2, "", LOST)
 
 
@@ -48,7 +48,7 @@ def test_what_a_command_cannot_write_is_told(tmp_path: Path, command: str, unbuf
         ("run flow.py --json", ">/dev/full 2>/dev/full", 0),
     ],
 )
-def test_a_full_disk_leaves_the_end_of_a_command_as_it_is(
+def test_the_exit_status_of_a_finished_command_is_kept_on_a_full_disk(
     tmp_path: Path, command: str, redirected: str, status: int, unbuffered: str
 ) -> None:
     ended, out, err = engine_in(tmp_path, command, redirected, unbuffered)
@@ -60,7 +60,7 @@ def test_a_full_disk_leaves_the_end_of_a_command_as_it_is(
 
 @buffered
 @pytest.mark.parametrize("command", ["check flow.py", "graph flow.py", "--help", "run flow.py --json", "run flow.py --plain 2>&1"])
-def test_a_reader_who_is_gone_is_no_error(tmp_path: Path, command: str, unbuffered: str) -> None:
+def test_a_closed_pipe_is_no_error(tmp_path: Path, command: str, unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -77,7 +77,7 @@ def test_a_reader_who_is_gone_is_no_error(tmp_path: Path, command: str, unbuffer
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["check flow.py", "--help", "run flow.py --json", "run flow.py --plain"])
-def test_a_closed_descriptor_is_as_one_to_nowhere(tmp_path: Path, command: str, closed: str) -> None:
+def test_a_closed_descriptor_is_treated_like_dev_null(tmp_path: Path, command: str, closed: str) -> None:
     status, out, err = engine_in(tmp_path, command, closed)
     assert status == 0, err
     assert (out == "") == (">&-" in closed.replace("2>&-", "") or "--plain" in command)
@@ -135,7 +135,7 @@ def _taking_away(folder: Path, how: str, where: str, *arguments: str) -> tuple[i
 
 
 @pytest.mark.parametrize("how", CLOSED)
-def test_a_file_that_takes_the_streams_away_when_it_is_imported(tmp_path: Path, how: str) -> None:
+def test_a_file_may_remove_the_streams_during_its_import(tmp_path: Path, how: str) -> None:
     assert _taking_away(tmp_path, how, "at_import", "check", "flow.py")[:2] == (
         0,
         "flow.py: topology 'words' is valid: 2 components, 2 tasks\n"
@@ -147,10 +147,10 @@ def test_a_file_that_takes_the_streams_away_when_it_is_imported(tmp_path: Path, 
 
 @pytest.mark.parametrize(
     ("how", "where"),
-    # Descriptors that a run has closed get the number of what it opens next.
+    # The next file that is opened gets the number of a closed descriptor.
     [(how, where) for how in CLOSED for where in ("at_import", "in_prepare", "in_execute") if where == "at_import" or "descr" not in how],
 )
-def test_a_component_that_takes_the_streams_away(tmp_path: Path, how: str, where: str) -> None:
+def test_a_component_may_remove_the_streams(tmp_path: Path, how: str, where: str) -> None:
     status, out, err = _taking_away(tmp_path, how, where, "run", "flow.py", "--json")
     assert (status, err) == (0, "")
     assert '"end"' in out.splitlines()[-1]
@@ -159,7 +159,7 @@ def test_a_component_that_takes_the_streams_away(tmp_path: Path, how: str, where
     assert "words: complete after" in err.splitlines()[-1]
 
 
-def test_what_is_logged_without_standard_error_is_lost_and_nothing_else(tmp_path: Path) -> None:
+def test_without_standard_error_only_the_log_is_lost(tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(
         TAKES_AWAY.format(how=CLOSED["closed"], at_import="pass", in_prepare="take_away(); raise ValueError('boom')", in_execute="pass"),
         encoding="utf-8",

@@ -1,4 +1,4 @@
-"""A run in this process's terminal: how it ends, what it leaves behind."""
+"""A run in this process's terminal: its end, and its cleanup."""
 
 import asyncio
 import gc
@@ -46,7 +46,7 @@ class NeverReady(Take):
 
 
 class Noted(SilentView):
-    """Keeps what it is told."""
+    """A view that records its calls."""
 
     def __init__(self, interval_secs: float = 3600.0) -> None:
         self.interval_secs = interval_secs
@@ -144,7 +144,7 @@ def test_errors_of_components_reach_the_view() -> None:
     assert [report.text for report in view.reports] == ["KeyError: 'three'"]
 
 
-def test_where_nobody_reads_the_run_drains_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_reader_the_run_drains_silently(capsys: pytest.CaptureFixture[str]) -> None:
     class Deaf(Noted):
         def show(self, before: Snapshot | None, now: Snapshot) -> None:
             raise BrokenPipeError
@@ -167,7 +167,7 @@ def test_a_view_that_fails_does_not_end_the_run(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.guarantee("RUN-4")
-def test_a_signal_before_the_first_step_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_before_the_first_step_leaves_no_task_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: asyncio.Runner, *_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
@@ -179,7 +179,7 @@ def test_a_signal_before_the_first_step_leaves_nothing_behind(monkeypatch: pytes
     assert not [each for each in warned if "never awaited" in str(each.message)]
 
 
-def test_signals_are_given_back() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     during: list[Any] = []
 
@@ -192,6 +192,6 @@ def test_signals_are_given_back() -> None:
     assert during[0] not in before
 
 
-async def test_inside_an_event_loop_it_says_what_to_use_instead() -> None:
+async def test_inside_an_event_loop_the_error_names_the_alternative() -> None:
     with pytest.raises(UsageError, match=r"async with engine\.run"):
         run_in_terminal(topology(Numbers), view="silent")

@@ -34,23 +34,23 @@ def kafka_metrics() -> UserMetrics:
     return metrics
 
 
-def test_a_plain_line_says_it_all_in_one() -> None:
+def test_a_plain_line_has_all_figures() -> None:
     assert plain_line(snapshot(10.0), snapshot(12.0, times=2)) == (
         "words running 12.0 s | emitted 2,400,000 (600,000/s) | acked 2,200,000 (550,000/s) | failed 4 | pending 99,998 | "
         "lines p50 1.25 ms p99 38.1 ms | busiest count 480% | fullest count 60% | errors 2"
     )
 
 
-def test_a_plain_line_tells_how_far_a_component_is_behind_in_all() -> None:
+def test_a_plain_line_shows_the_total_lag_of_a_component() -> None:
     metrics = kafka_metrics()
     metrics.gauge("lag", TaskLabels("count", 2), {}).set(7)
-    metrics.counter("stalls_lag", TaskLabels("count", 2), {})  # grows for ever
+    metrics.counter("stalls_lag", TaskLabels("count", 2), {})  # a counter, which only grows
     line = plain_line(None, replace(snapshot(), user_metrics=metrics.read()))
     assert line.endswith(" | fullest count 60% | lines kafka lag 190,000,000 | count lag 7 | errors 1")
 
 
 def transactions(committed: int, uptime_secs: float) -> Snapshot:
-    """A run with a coordinator, as far as it measures itself."""
+    """A run with the measured part of a coordinator."""
     metrics = UserMetrics()
     coordinator = TaskLabels("words/coordinator", 1)
     metrics.counter("transactions_committed", coordinator, {}).add(committed)
@@ -60,7 +60,7 @@ def transactions(committed: int, uptime_secs: float) -> Snapshot:
     return replace(snapshot(uptime_secs), user_metrics=metrics.read())
 
 
-def test_the_views_tell_how_transactions_go() -> None:
+def test_the_views_show_the_progress_of_transactions() -> None:
     expected = "transactions txid 1,500 committed (40/s) · 4 open · 2 failed"
     before, now = transactions(100, 10.0), transactions(500, 20.0)
     assert expected in plain_line(before, now).split(" | ")
@@ -129,12 +129,12 @@ def test_the_live_table_fits_the_terminal(width: int) -> None:
     assert row[-2:] == ["96%", "60%"]
 
 
-def test_the_live_table_tells_counts_in_full_where_there_is_room() -> None:
+def test_the_live_table_shows_full_counts_if_there_is_room() -> None:
     assert "2,400,000" in drawn(104)
     assert "2.40 M" in drawn(80)
 
 
-def test_the_live_table_shows_the_latest_errors_as_they_are() -> None:
+def test_the_live_table_shows_the_latest_errors_unchanged() -> None:
     assert "'count' (task 3) KeyError: '[red]word'" in drawn(80)
 
 
@@ -162,7 +162,7 @@ def test_the_live_table_fits_a_low_terminal() -> None:
     assert lines[-2].startswith("and 14 more")
 
 
-def test_what_is_printed_under_the_table_comes_above_it_line_by_line() -> None:
+def test_output_of_user_code_is_printed_above_the_table() -> None:
     file = io.StringIO()
     above = AboveTable(Console(file=file, width=20, color_system=None), io.StringIO())
     long = '{"message": "' + "a long line " * 9 + '"}'
@@ -176,7 +176,7 @@ def test_what_is_printed_under_the_table_comes_above_it_line_by_line() -> None:
     assert file.getvalue() == f"half a line\n{long}\n[bold]no markup[/]\nthe rest\n"
 
 
-def test_auto_is_plain_where_no_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_plain_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(make_view("auto", 5.0), PlainLines)
     monkeypatch.setattr("sys.stderr", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
     monkeypatch.setenv("TERM", "dumb")
@@ -185,7 +185,7 @@ def test_auto_is_plain_where_no_terminal_is(monkeypatch: pytest.MonkeyPatch) -> 
     assert type(make_view("auto", 5.0)).__name__ == "LiveTable"
 
 
-def test_an_error_has_its_notes_and_its_fix_and_no_traceback() -> None:
+def test_an_error_is_shown_with_notes_and_hint_but_no_traceback() -> None:
     error = ComponentError("count", 3, None, message="died", hint="Catch it.")
     error.add_note("raised in flow.py, line 3")
     assert error_text(error) == "Error: 'count' (task 3): died\n  raised in flow.py, line 3\nFix: Catch it."
@@ -197,7 +197,7 @@ def test_a_bug_of_the_engine_has_its_traceback() -> None:
     assert "in test_a_bug_of_the_engine_has_its_traceback" in error_text(caught.value)
 
 
-def test_json_lines_escape_what_utf_8_has_not(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_lines_escape_lone_surrogates(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     JsonLines(5.0).note("torn \ud800, whole \u00e9")
     line = capsysbinary.readouterr().out
     assert json.loads(line)["text"] == "torn \ud800, whole \u00e9"

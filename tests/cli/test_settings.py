@@ -1,4 +1,4 @@
-"""Settings in layers: who overrides whom, where each came from, and every fault of every source at once."""
+"""Settings in layers: their priority, their sources, and all faults of all sources together."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def _faults(*, flags: tuple[str, ...] = (), environ: dict[str, str] | None = Non
     return caught.value.faults
 
 
-def test_without_any_source_all_is_default() -> None:
+def test_without_a_source_all_settings_have_their_defaults() -> None:
     settings = read_settings()
 
     assert settings.config == Config()
@@ -56,18 +56,18 @@ def test_a_later_source_overrides_an_earlier_one(toml: Path) -> None:
     assert origin["burst"] == "-c burst"
 
 
-def test_of_a_config_object_only_what_it_changes_counts() -> None:
+def test_only_changed_values_of_a_config_object_count() -> None:
     settings = read_settings(file_config=Config(burst=8), topology_file=Path("words.py"))
 
     assert settings.config.burst == 8
     assert [name for name, origin in settings.origin.items() if origin != "default"] == ["burst"]
 
 
-def test_the_last_of_two_equal_flags_counts() -> None:
+def test_the_last_of_two_equal_flags_wins() -> None:
     assert read_settings(flags=["burst=4", "burst = 5"]).config.burst == 5
 
 
-def test_none_takes_a_limit_away_in_every_source(toml: Path) -> None:
+def test_none_removes_a_limit_in_every_source(toml: Path) -> None:
     toml.write_text('[engine]\nmax_spout_pending = "none"\n', encoding="utf-8")
     limited = {"max_spout_pending": 5}
 
@@ -77,7 +77,7 @@ def test_none_takes_a_limit_away_in_every_source(toml: Path) -> None:
 
 
 @pytest.mark.guarantee("FC-8")
-def test_auto_may_stand_in_every_source(toml: Path) -> None:
+def test_auto_is_accepted_in_every_source(toml: Path) -> None:
     toml.write_text('[engine]\nmax_spout_pending = "auto"\n', encoding="utf-8")
     limited = {"max_spout_pending": 5}
 
@@ -91,7 +91,7 @@ def test_auto_may_stand_in_every_source(toml: Path) -> None:
         read_settings(flags=["max_spout_pending=automatic"])
 
 
-def test_all_faults_of_all_sources_come_at_once_each_with_its_place(toml: Path) -> None:
+def test_all_faults_of_all_sources_are_reported_together_with_their_places(toml: Path) -> None:
     toml.write_text("[engine]\nburst = 0\nkey_group = 1\n", encoding="utf-8")
 
     with pytest.raises(ConfigError) as caught:
@@ -124,13 +124,13 @@ def test_a_contradiction_names_both_places() -> None:
     assert fault.startswith("ENGINE_TIMEOUT_FROM and -c enable_message_timeouts: timeout_from='emit' says")
 
 
-def test_a_value_that_is_overridden_contradicts_nothing() -> None:
+def test_an_overridden_value_cannot_contradict_others() -> None:
     settings = read_settings(environ={"ENGINE_TIMEOUT_FROM": "emit"}, flags=["enable_message_timeouts=no", "timeout_from=progress"])
 
     assert settings.config.enable_message_timeouts is False
 
 
-def test_flags_say_what_to_write() -> None:
+def test_errors_of_flags_show_the_right_form() -> None:
     assert _faults(flags=("burst",)) == ("-c 'burst' has no value. Write -c burst=…",)
     assert _faults(flags=("=3",))[0].startswith("-c: '' is not a setting. ")
     assert _faults(flags=("burst=",)) == ("-c burst must be an integer from 1 to 1_048_576, not ''.",)
@@ -146,7 +146,7 @@ def test_flags_say_what_to_write() -> None:
         ("ENGINE_", "Unset the variable."),
     ],
 )
-def test_an_unknown_variable_says_what_to_do(variable: str, advice: str) -> None:
+def test_an_unknown_variable_is_an_error_with_a_hint(variable: str, advice: str) -> None:
     (fault,) = _faults(environ={variable: "3"})
 
     assert fault.startswith(f"{variable}: no setting has this name")
@@ -174,7 +174,7 @@ def test_a_fault_in_a_toml_file_names_file_and_key(toml: Path, text: str, part: 
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "[engine]\n", "[engine]\nburst = 3\n[mine]\nkey = 1\n"])
-def test_an_empty_file_and_tables_of_ones_own_are_fine(toml: Path, text: str) -> None:
+def test_an_empty_file_and_foreign_tables_are_accepted(toml: Path, text: str) -> None:
     toml.write_text(text, encoding="utf-8")
 
     assert read_settings(config_file=toml).config.key_groups == 128
@@ -194,7 +194,7 @@ def test_a_missing_toml_file_names_the_nearest(toml: Path) -> None:
         read_settings(config_file=toml.with_name("rum.toml"))
 
 
-def test_a_folder_or_another_kind_of_file_is_no_toml_file(toml: Path) -> None:
+def test_a_folder_or_another_kind_of_file_is_refused(toml: Path) -> None:
     other = toml.with_name("run.ini")
     other.write_text("", encoding="utf-8")
 
@@ -204,7 +204,7 @@ def test_a_folder_or_another_kind_of_file_is_no_toml_file(toml: Path) -> None:
         read_settings(config_file=other)
 
 
-def test_show_gives_each_setting_with_its_origin_and_help() -> None:
+def test_show_lists_each_setting_with_its_source_and_help() -> None:
     rows = {row.key: row for row in setting_rows(read_settings(flags=["burst=4"]))}
 
     assert list(rows) == list(SETTINGS)
@@ -212,7 +212,7 @@ def test_show_gives_each_setting_with_its_origin_and_help() -> None:
     assert rows["burst"].help == SETTINGS["burst"].help
 
 
-def test_the_table_is_aligned_and_spells_values_as_flags_do() -> None:
+def test_the_table_is_aligned_and_writes_values_like_flags() -> None:
     lines = settings_table(setting_rows(read_settings())).splitlines()
 
     assert lines[0].split() == ["setting", "value", "from", "meaning"]
@@ -222,7 +222,7 @@ def test_the_table_is_aligned_and_spells_values_as_flags_do() -> None:
     assert any(line.startswith("enable_message_timeouts ") and " true " in line for line in lines)
 
 
-def test_what_the_table_shows_can_be_given_back_as_flags() -> None:
+def test_values_of_the_table_can_be_passed_as_flags() -> None:
     settings = read_settings(flags=["timeout_from=emit", "message_timeout_secs=2.5", "seed=3"])
     rows = (line.split(maxsplit=2) for line in settings_table(setting_rows(settings)).splitlines()[1:])
 
@@ -241,5 +241,5 @@ def test_the_table_describes_every_setting() -> None:
     assert all(spec.help in text for spec in SETTINGS.values())
 
 
-def test_settings_are_a_value() -> None:
+def test_settings_are_equal_by_value() -> None:
     assert read_settings() == Settings(Config(), dict.fromkeys(SETTINGS, "default"))

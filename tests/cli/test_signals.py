@@ -1,4 +1,4 @@
-"""Signals to a real process: the first drains, the second stops now, whatever the components do meanwhile (RUN-3, RUN-4)."""
+"""Signals to a real process in any state: the first one drains, the second one stops at once (RUN-3, RUN-4)."""
 
 import json
 import os
@@ -97,7 +97,7 @@ class Running:
         )
 
     def wait_for(self, *events: str) -> dict[str, Any]:
-        """Read until there was one of each kind, in whatever order; return the last one read."""
+        """Read until each kind of event has come, in any order. Return the last event."""
         assert self.process.stdout is not None
         missing = set(events)
         for line in self.process.stdout:
@@ -119,7 +119,7 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Any]:
-    """Start runs, and kill at the end what still lives."""
+    """Yield a function that starts runs. At the end, kill those that still live."""
     started: list[Running] = []
 
     def start(component: str, *options: str) -> Running:
@@ -167,14 +167,14 @@ def test_the_second_signal_stops_now(running: Any, component: str, loop: str) ->
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @pytest.mark.guarantee("RUN-3")
-def test_the_second_signal_reaches_a_component_that_holds_the_loop(running: Any, loop: str) -> None:
+def test_the_second_signal_interrupts_a_component_that_blocks_the_loop(running: Any, loop: str) -> None:
     run = running(HOLDS_THE_LOOP, "-c", f"event_loop={loop}")
     assert run.wait_for("end")["exit_status"] == 130
     assert run.status() == 130
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_the_second_signal_ends_a_component_that_holds_the_loop_while_it_closes(running: Any) -> None:
+def test_the_second_signal_ends_a_component_that_blocks_the_loop_while_it_closes(running: Any) -> None:
     run = running(HOLDS_THE_LOOP_AT_THE_END, "-c", "drain_timeout_secs=0.1")
     run.wait_for("start")
     run.send(signal.SIGTERM)
@@ -227,7 +227,7 @@ def test_a_component_that_swallows_its_cancellation_does_not_keep_the_process(ru
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_a_third_signal_ends_what_will_not_stop(running: Any) -> None:
+def test_a_third_signal_ends_a_process_that_does_not_stop(running: Any) -> None:
     run = running(NEVER_CLOSES)
     run.wait_for("start", "took")
     run.send(signal.SIGINT)
@@ -243,7 +243,7 @@ def test_a_third_signal_ends_what_will_not_stop(running: Any) -> None:
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_a_signal_before_the_start_ends_it(running: Any) -> None:
+def test_a_signal_before_the_start_ends_the_process(running: Any) -> None:
     run = running(NEVER_READY)
     run.wait_for("preparing")
     run.send(signal.SIGINT)
@@ -254,7 +254,7 @@ def test_a_signal_before_the_start_ends_it(running: Any) -> None:
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_a_drain_has_its_time(running: Any) -> None:
+def test_a_drain_has_a_time_limit(running: Any) -> None:
     run = running(NEVER_ENDS, "-c", "drain_timeout_secs=0.2")
     run.wait_for("start", "took")
     run.send(signal.SIGINT)
@@ -264,7 +264,7 @@ def test_a_drain_has_its_time(running: Any) -> None:
     assert (end["state"], end["exit_status"]) == ("drained", 0)
 
 
-def test_a_reader_who_has_enough_ends_the_run(running: Any) -> None:
+def test_a_reader_that_closes_the_pipe_ends_the_run(running: Any) -> None:
     run = running(TAKES, "-c", "stats_interval_secs=0.05")
     run.wait_for("snapshot")
     run.process.stdout.close()
@@ -273,7 +273,7 @@ def test_a_reader_who_has_enough_ends_the_run(running: Any) -> None:
     assert run.process.stderr.read() == ""
 
 
-def test_the_live_table_on_a_real_terminal(tmp_path: Path) -> None:
+def test_the_live_table_works_on_a_real_terminal(tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(HEAD + TAKES + TAIL, encoding="utf-8")
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
@@ -294,7 +294,7 @@ def test_the_live_table_on_a_real_terminal(tmp_path: Path) -> None:
 
 
 def _read(descriptor: int) -> bytes:
-    """Return what a terminal shows next; empty at its end, which Linux tells by an error."""
+    """Return the next output of a terminal. At its end Linux raises an error; then it is empty."""
     try:
         return os.read(descriptor, 65536)
     except OSError:

@@ -25,14 +25,14 @@ def test_a_busy_task_weighs_more_in_the_mean() -> None:
     assert weighted_mean([(None, 3), (1.0, 0)]) is None
 
 
-def test_capacity_is_the_busiest_tasks_share_of_the_time_between() -> None:
+def test_capacity_is_the_busy_share_of_the_busiest_task_between_snapshots() -> None:
     before, after = snapshot(10.0), snapshot(20.0, times=2)
     assert capacity(before, after, "count") == pytest.approx(0.96)
     assert capacity(None, before, "count") == pytest.approx(0.96)
     assert capacity(before, before, "count") is None
 
 
-def test_rates_are_per_second_between() -> None:
+def test_rates_are_per_second_between_snapshots() -> None:
     before, after = snapshot(10.0), snapshot(12.0, times=3)
     assert rate(before, after, lambda now: now.components["lines"].emitted) == 1_200_000
     assert rate(before, before, lambda now: 7) is None
@@ -60,7 +60,7 @@ def test_a_snapshot_is_json_whatever_its_numbers() -> None:
 
 
 @pytest.mark.guarantee("FC-7")
-def test_a_snapshot_tells_of_flow_control_as_json() -> None:
+def test_a_snapshot_has_flow_control_as_json() -> None:
     shown = flow(3)
     endless = replace(shown, tasks=(replace(shown.tasks[2], service_p99_ms=math.inf),), holds="nothing is acked")
 

@@ -1,4 +1,4 @@
-"""`state list`, `show`, `export` and `delete` on SQLite: what they print, and what they leave."""
+"""`state list`, `show`, `export` and `delete` on SQLite: their output, and their effect on the store."""
 
 import asyncio
 import json
@@ -17,6 +17,7 @@ from engine.cli.main import run_command_line
 from engine.state.sqlite.provider import SqliteProvider
 from engine.state.sqlite.tables import note_catalogue
 from tests.checkpoint.stored_states import WORDS, write_words
+from tests.cli.commands import run_command
 from tests.cli.test_json_values import read
 from tests.project.sources import ROOT
 
@@ -36,18 +37,12 @@ def own_provider(path: str) -> SqliteProvider:
     return SqliteProvider(Path(path))
 
 
-def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """Run a command. Return its standard output and standard error."""
-    assert run_command_line(["state", *arguments]) == status
-    return tuple(capsys.readouterr())  # type: ignore[return-value]
-
-
 def lines(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in printed(capsys, *arguments)[0].splitlines()]
+    return [json.loads(line) for line in run_command(capsys, "state", *arguments)[0].splitlines()]
 
 
-def test_list(url: str, capsys: Captured) -> None:
-    out = [line.split() for line in printed(capsys, "list", url)[0].splitlines()]
+def test_list_prints_the_components(url: str, capsys: Captured) -> None:
+    out = [line.split() for line in run_command(capsys, "state", "list", url)[0].splitlines()]
     assert out == [
         ["topology", "component", "phase", "codec", "keyed", "tasks", "key", "groups", "keys", "bytes", "deltas", "txid"],
         ["counts", "count", "preparing", "2", "msgpack", "yes", "2", "8", "3", out[1][-3], "3", "1"],
@@ -55,7 +50,7 @@ def test_list(url: str, capsys: Captured) -> None:
     ]
 
 
-def test_list_as_json(url: str, capsys: Captured) -> None:
+def test_list_prints_json(url: str, capsys: Captured) -> None:
     count, seen = lines(capsys, "list", url, "--json")
     sizes = {name: count.pop(name) for name in ("row_bytes", "delta_bytes")}
     assert all(sizes.values())
@@ -77,7 +72,7 @@ def test_list_as_json(url: str, capsys: Captured) -> None:
     assert (seen["keyed"], seen["key_groups"], seen["keys"]) == (False, None, 3)
 
 
-def test_list_of_several_topologies(url: str, capsys: Captured) -> None:
+def test_list_prints_several_topologies(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url, "another", folds=False))
     assert [(line["topology"], line["component"], line["keys"]) for line in lines(capsys, "list", url, "--json")] == [
         ("another", "count", 3),
@@ -88,16 +83,16 @@ def test_list_of_several_topologies(url: str, capsys: Captured) -> None:
     assert len(lines(capsys, "list", url, "--topology", "another", "--json")) == 2
 
 
-def test_a_provider_of_ones_own(url: str, tmp_path: Path, capsys: Captured) -> None:
+def test_list_reads_a_users_own_provider(url: str, tmp_path: Path, capsys: Captured) -> None:
     own = f"tests.cli.test_state_command:own_provider?{tmp_path}/state.db"
-    assert printed(capsys, "list", own)[0] == printed(capsys, "list", url)[0]
-    assert printed(capsys, "export", own)[0] == printed(capsys, "export", url)[0]
-    printed(capsys, "delete", own, "--yes")
-    assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
+    assert run_command(capsys, "state", "list", own)[0] == run_command(capsys, "state", "list", url)[0]
+    assert run_command(capsys, "state", "export", own)[0] == run_command(capsys, "state", "export", url)[0]
+    run_command(capsys, "state", "delete", own, "--yes")
+    assert run_command(capsys, "state", "list", url)[0] == "the store contains no topology\n"
 
 
-def test_show(url: str, capsys: Captured) -> None:
-    out = printed(capsys, "show", url, "--component", "count")[0]
+def test_show_prints_keys_and_values(url: str, capsys: Captured) -> None:
+    out = run_command(capsys, "state", "show", url, "--component", "count")[0]
     assert out.startswith("topology 'counts': txid 1 is committed; record: preparing 2, round 3; codec msgpack, format 1\n\ncount: 3 ")
     assert "3 staged deltas, 8 key groups, 2 tasks\n" in out
     shown = dict(line.split(maxsplit=1) for line in out.splitlines()[4:])
@@ -105,7 +100,7 @@ def test_show(url: str, capsys: Captured) -> None:
 
 
 def test_show_has_a_limit(url: str, capsys: Captured) -> None:
-    out = printed(capsys, "show", url, "--limit", "1")[0]
+    out = run_command(capsys, "state", "show", url, "--limit", "1")[0]
     assert out.count("… and 2 more") == 2
     assert len(lines(capsys, "show", url, "--limit", "2", "--json")[0]["head"]) == 2
     assert lines(capsys, "show", url, "--limit", "0", "--json")[0]["head"] == []
@@ -117,7 +112,7 @@ def test_show_as_json_has_the_record(url: str, capsys: Captured) -> None:
     assert {"key": "k", "value": "first"} in shown["head"]
 
 
-def test_export(url: str, capsys: Captured) -> None:
+def test_export_prints_all_rows(url: str, capsys: Captured) -> None:
     found = lines(capsys, "export", url)
     counted = [line for line in found if line["component"] == "count"]
     assert {line["key"]: read(line["value"]) for line in counted} == WORDS
@@ -132,13 +127,13 @@ def test_export(url: str, capsys: Captured) -> None:
 def test_export_of_a_component_into_a_file(url: str, tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "words.jsonl"
     target.write_text("what was there")
-    out, err = printed(capsys, "export", url, "--component", "count", "-o", str(target))
+    out, err = run_command(capsys, "state", "export", url, "--component", "count", "-o", str(target))
     assert (out, err) == ("", f"wrote {target}: 3 keys of topology 'counts' at txid 1\n")
     assert len(target.read_text().splitlines()) == 3
     assert not list(tmp_path.glob(".*"))
 
 
-def test_export_leaves_the_file_as_it_was_where_it_fails(url: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
+def test_a_failed_export_does_not_change_the_file(url: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
     target = tmp_path / "words.jsonl"
     target.write_text("what was there")
     monkeypatch.setattr(stored_state, "decoded", _fails)
@@ -153,14 +148,14 @@ def _fails(*_: object) -> None:
 
 
 @pytest.mark.parametrize("target", ["no/folder/words.jsonl", ".", "loop", "x" * 300])
-def test_export_says_where_it_cannot_write(url: str, target: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
+def test_export_reports_an_unwritable_file(url: str, target: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
-    err = printed(capsys, "export", url, "-o", target, status=2)[1]
+    err = run_command(capsys, "state", "export", url, "-o", target, status=2)[1]
     assert "Name another" in err
 
 
-def test_export_to_a_reader_who_has_enough(url: str) -> None:
+def test_export_ends_when_its_reader_closes_the_pipe(url: str) -> None:
     done = subprocess.run(
         f"{sys.executable} -m engine state export {url} | head -n 1", shell=True, cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -169,7 +164,7 @@ def test_export_to_a_reader_who_has_enough(url: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_export_to_a_full_disk(url: str) -> None:
+def test_export_reports_a_full_disk(url: str) -> None:
     command = [sys.executable, "-m", "engine", "state", "export", url]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -177,42 +172,42 @@ def test_export_to_a_full_disk(url: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_pickles_are_not_run_unasked(tmp_path: Path, capsys: Captured) -> None:
+def test_pickles_are_loaded_only_on_request(tmp_path: Path, capsys: Captured) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url, codec="pickle"))
     assert lines(capsys, "list", url, "--json")[0]["keys"] is None
     assert lines(capsys, "list", url, "--json", "--unpickle")[0]["keys"] == 3
-    assert "pickle of " in printed(capsys, "show", url, "--component", "seen")[0]
+    assert "pickle of " in run_command(capsys, "state", "show", url, "--component", "seen")[0]
     assert all(set(line["value"]) == {"$pickle"} for line in lines(capsys, "export", url, "--component", "seen"))
-    assert "--unpickle" in printed(capsys, "export", url, status=2)[1]
+    assert "--unpickle" in run_command(capsys, "state", "export", url, status=2)[1]
     found = lines(capsys, "export", url, "--unpickle", "--component", "count")
     assert {line["key"]: read(line["value"]) for line in found} == WORDS
 
 
-def test_delete_a_component(url: str, capsys: Captured) -> None:
-    err = printed(capsys, "delete", url, "--component", "count", "--yes")[1]
+def test_delete_removes_a_component(url: str, capsys: Captured) -> None:
+    err = run_command(capsys, "state", "delete", url, "--component", "count", "--yes")[1]
     assert err == "deleted the state of 'count' of topology 'counts'\n"
     assert [line["component"] for line in lines(capsys, "list", url, "--json")] == ["seen"]
 
 
-def test_delete_a_topology(url: str, capsys: Captured) -> None:
+def test_delete_removes_a_topology(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url, "another"))
-    assert "the store contains 2 topologies" in printed(capsys, "delete", url, "--yes", status=2)[1]
-    printed(capsys, "delete", url, "--topology", "counts", "--yes")
+    assert "the store contains 2 topologies" in run_command(capsys, "state", "delete", url, "--yes", status=2)[1]
+    run_command(capsys, "state", "delete", url, "--topology", "counts", "--yes")
     assert {line["topology"] for line in lines(capsys, "list", url, "--json")} == {"another"}
-    printed(capsys, "delete", url, "--yes")
-    assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
+    run_command(capsys, "state", "delete", url, "--yes")
+    assert run_command(capsys, "state", "list", url)[0] == "the store contains no topology\n"
 
 
-def test_delete_asks_who_can_answer(url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    err = printed(capsys, "delete", url, status=2)[1]
+def test_delete_asks_only_on_a_terminal(url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = run_command(capsys, "state", "delete", url, status=2)[1]
     assert "the state of topology 'counts': 6 keys, " in err
     assert "Confirm with --yes" in err
     assert len(lines(capsys, "list", url, "--json")) == 2
 
 
 @pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 2), ("", 1, 2), ("y", 0, 0)])
-def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, capsys: Captured) -> None:
+def test_delete_on_a_terminal_asks_for_confirmation(url: str, answer: str, status: int, left: int, capsys: Captured) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     try:
@@ -229,7 +224,7 @@ def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, cap
     assert len(lines(capsys, "list", url, "--json")) == left
 
 
-def test_an_export_shows_how_far_it_is(url: str, tmp_path: Path) -> None:
+def test_an_export_shows_its_progress(url: str, tmp_path: Path) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     try:
@@ -245,18 +240,18 @@ def test_an_export_shows_how_far_it_is(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
-def test_help_teaches_by_examples(command: str, capsys: Captured) -> None:
-    assert f"  state {command} sqlite:///counts.db" in printed(capsys, command, "--help")[0]
+def test_help_shows_examples(command: str, capsys: Captured) -> None:
+    assert f"  state {command} sqlite:///counts.db" in run_command(capsys, "state", command, "--help")[0]
 
 
-def test_names_that_a_terminal_would_obey_are_escaped(tmp_path: Path, capsys: Captured) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path, capsys: Captured) -> None:
     url, name = f"sqlite:///{tmp_path}/state.db", "evil\x1b[2J\nname"
     asyncio.run(write_words(url, name))
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as database:
         database.execute("INSERT INTO components (topology, name) SELECT id, char(27) || '[31m' FROM topologies")
         note_catalogue(database)
     for command in ("list", "show"):
-        shown, _ = printed(capsys, command, url)
+        shown, _ = run_command(capsys, "state", command, url)
         assert r"'evil\x1b[2J\nname'" in shown
         assert r"\x1b[31m'" in shown
         assert all(each.isprintable() for each in shown.splitlines())

@@ -19,7 +19,7 @@ from tests.project.sources import ROOT
 COMMANDS = ["list", "show", "export", "delete"]
 
 
-def refused(capsys: pytest.CaptureFixture[str], command: str, url: str, *arguments: str) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], command: str, url: str, *arguments: str) -> str:
     sure = ["--yes"] if command == "delete" else []
     assert run_command_line(["state", command, url, *arguments, *sure]) == 2
     out, err = capsys.readouterr()
@@ -52,11 +52,11 @@ def refused(capsys: pytest.CaptureFixture[str], command: str, url: str, *argumen
         ("redis://127.0.0.1:1/0", "cannot be reached"),
         ("redis://127.0.0.1/x", "is not the number of a database"),
         ("nomodule:provider", "cannot be loaded"),
-        ("tests.cli.test_state_refusals:refused", "raised TypeError"),
+        ("tests.cli.test_state_refusals:error_of", "raised TypeError"),
         ("tests.checkpoint.killing:deadly_provider?x|1|sqlite:///state.db", "DeadlyProvider cannot be looked into"),
     ],
 )
-def test_a_url_that_leads_to_no_state(
+def test_a_url_without_state_is_refused(
     command: str, url: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -67,7 +67,7 @@ def test_a_url_that_leads_to_no_state(
     Path("loop.db").symlink_to("loop.db")
     before = sorted(tmp_path.iterdir())
 
-    assert why in refused(capsys, command, url)
+    assert why in error_of(capsys, command, url)
 
     assert sorted(tmp_path.iterdir()) == before
 
@@ -79,28 +79,28 @@ def _database(name: str, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "show", "export"])
-def test_a_truncated_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_file_is_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(write_words(f"sqlite:///{tmp_path}/state.db"))
     path = tmp_path / "state.db"
     path.write_bytes(path.read_bytes()[:9000])
-    assert "is damaged" in refused(capsys, command, f"sqlite:///{path}")
+    assert "is damaged" in error_of(capsys, command, f"sqlite:///{path}")
 
 
-def test_an_empty_file_holds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_file_has_no_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "state.db").touch()
     assert run_command_line(["state", "list", f"sqlite:///{tmp_path}/state.db"]) == 0
     assert "the store contains no topology" in capsys.readouterr().out
-    assert "the store contains no topology" in refused(capsys, "show", f"sqlite:///{tmp_path}/state.db")
+    assert "the store contains no topology" in error_of(capsys, "show", f"sqlite:///{tmp_path}/state.db")
 
 
 @pytest.mark.parametrize("command", ["show", "export", "delete"])
-def test_names_that_are_not_there(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_are_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url))
-    assert "Did you mean 'counts'?" in refused(capsys, command, url, "--topology", "count")
-    assert "Did you mean 'seen'?" in refused(capsys, command, url, "--component", "sen")
+    assert "Did you mean 'counts'?" in error_of(capsys, command, url, "--topology", "count")
+    assert "Did you mean 'seen'?" in error_of(capsys, command, url, "--component", "sen")
     asyncio.run(write_words(url, "other"))
-    assert "Choose one with --topology. Known: 'counts', 'other'." in refused(capsys, command, url)
+    assert "Choose one with --topology. Known: 'counts', 'other'." in error_of(capsys, command, url)
 
 
 async def _write_entries(url: str, entries: dict[str, object]) -> None:
@@ -115,27 +115,27 @@ async def _write_entries(url: str, entries: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("entry", "why"), [({"codec": ["msgpack", 2]}, "written by a newer version of the engine"), ({"codec": ["cbor", 1]}, "no codec 'cbor'")]
 )
-def test_a_codec_that_this_version_does_not_know(
+def test_an_unknown_codec_is_refused(
     command: str, entry: dict[str, object], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url))
     asyncio.run(_write_entries(url, entry))
-    assert why in refused(capsys, command, url)
+    assert why in error_of(capsys, command, url)
 
 
-def test_what_is_half_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_half_deleted_state_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url))
     asyncio.run(_write_entries(url, deletion_entry(["count"])))
-    assert "the state of 'count' of topology 'counts' is being deleted" in refused(capsys, "export", url)
+    assert "the state of 'count' of topology 'counts' is being deleted" in error_of(capsys, "export", url)
     assert run_command_line(["state", "list", url]) == 0
     assert "being deleted" in capsys.readouterr().out
     assert run_command_line(["state", "delete", url, "--component", "count", "--yes"]) == 0
     assert run_command_line(["state", "export", url]) == 0
 
 
-def test_delete_while_a_process_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_delete_of_a_running_topology_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(url))
     holding = (
@@ -147,7 +147,7 @@ def test_delete_while_a_process_runs_it(tmp_path: Path, capsys: pytest.CaptureFi
         assert running.stdout is not None
         assert running.stdout.readline() == b"open\n"
         try:
-            assert "runs already" in refused(capsys, "delete", url)
+            assert "runs already" in error_of(capsys, "delete", url)
             assert run_command_line(["state", "export", url]) == 0
         finally:
             running.kill()

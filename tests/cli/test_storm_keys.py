@@ -1,4 +1,4 @@
-"""Storm's keys in a TOML file and behind `-c`: taken with a note, or refused with what to do."""
+"""Storm's keys in a TOML file and behind `-c` are accepted with a note, or refused with a hint."""
 
 from pathlib import Path
 
@@ -37,12 +37,12 @@ def _faults(toml: Path, text: str = "", *flags: str) -> tuple[str, ...]:
     return caught.value.faults
 
 
-def test_a_value_is_known_for_every_key_that_is_taken() -> None:
+def test_every_accepted_key_has_an_example_value() -> None:
     assert VALUES.keys() == SETTING_OF_STORM_KEY.keys()
 
 
 @pytest.mark.parametrize("key", VALUES)
-def test_a_flag_takes_a_storm_key_with_a_note(key: str) -> None:
+def test_a_flag_accepts_a_storm_key_with_a_note(key: str) -> None:
     text, value = VALUES[key]
     name = SETTING_OF_STORM_KEY[key]
 
@@ -55,7 +55,7 @@ def test_a_flag_takes_a_storm_key_with_a_note(key: str) -> None:
 
 @pytest.mark.parametrize("key", VALUES)
 @pytest.mark.parametrize("form", ['[engine]\n"{key}" = {text}\n', "[engine]\n{key} = {text}\n", '"{key}" = {text}\n', "{key} = {text}\n"])
-def test_a_file_takes_a_storm_key_with_a_note(key: str, form: str, toml: Path) -> None:
+def test_a_file_accepts_a_storm_key_with_a_note(key: str, form: str, toml: Path) -> None:
     text, value = VALUES[key]
     name = SETTING_OF_STORM_KEY[key]
     toml.write_text(form.format(key=key, text=text), encoding="utf-8")
@@ -87,7 +87,7 @@ def test_nested_tables_are_dotted_keys(text: str, toml: Path) -> None:
     assert settings.notes == (NOTE,)
 
 
-def test_storm_keys_stand_beside_settings(toml: Path) -> None:
+def test_storm_keys_and_settings_can_be_mixed(toml: Path) -> None:
     toml.write_text("[engine]\nburst = 8\ntopology.max.spout.pending = 10\n[topology.message]\ntimeout.secs = 20\n", encoding="utf-8")
 
     config = read_settings(config_file=toml).config
@@ -95,7 +95,7 @@ def test_storm_keys_stand_beside_settings(toml: Path) -> None:
     assert (config.burst, config.max_spout_pending, config.message_timeout_secs) == (8, 10, 20.0)
 
 
-def test_a_key_that_comes_twice_is_noted_once(toml: Path) -> None:
+def test_a_repeated_key_is_noted_once(toml: Path) -> None:
     toml.write_text("topology.max.spout.pending = 10\n", encoding="utf-8")
 
     settings = read_settings(config_file=toml, flags=[f"{PENDING}=20", f"{PENDING}=30", "topology.ackers=2"])
@@ -118,7 +118,7 @@ def test_a_flag_overrides_the_storm_key_of_a_file_and_the_other_way_round(toml: 
     assert read_settings(config_file=toml, flags=[f"{PENDING}=20"]).config.max_spout_pending == 20
 
 
-def test_none_takes_a_limit_away(toml: Path) -> None:
+def test_none_removes_a_limit(toml: Path) -> None:
     toml.write_text('topology.max.spout.pending = "none"\n', encoding="utf-8")
 
     assert read_settings(file_config={"max_spout_pending": 5}, config_file=toml).config.max_spout_pending is None
@@ -149,7 +149,7 @@ def test_two_spellings_of_one_setting_in_a_file_are_refused(toml: Path) -> None:
     )
 
 
-def test_a_key_without_a_counterpart_is_answered(toml: Path) -> None:
+def test_a_key_without_a_counterpart_is_refused_with_a_hint(toml: Path) -> None:
     assert _faults(toml, "[engine]\ntopology.workers = 4\n", "topology.debug=true") == (
         f"{toml}: [engine]: 'topology.workers' is not a setting. A run is one Python process. "
         "Write parallelism in set_spout() or set_bolt(): the number of tasks of that component.",
@@ -158,13 +158,13 @@ def test_a_key_without_a_counterpart_is_answered(toml: Path) -> None:
     )
 
 
-def test_a_value_called_topology_is_no_setting(toml: Path) -> None:
+def test_a_value_called_topology_is_not_a_setting(toml: Path) -> None:
     (fault,) = _faults(toml, "topology = 3\n")
 
     assert fault.startswith(f"{toml}: 'topology' is not a setting. ")
 
 
-def test_a_table_of_ones_own_that_is_called_topology_is_told_to_be_renamed(toml: Path) -> None:
+def test_a_foreign_table_called_topology_must_be_renamed(toml: Path) -> None:
     faults = _faults(toml, '[topology]\nname = "words"\ncolor = "red"\n')
 
     assert [fault.split(" is not")[0] for fault in faults] == [f"{toml}: 'topology.name'", f"{toml}: 'topology.color'"]

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.cli.topology_file import load_topology
-from tests.cli.topology_files import Write, refused
+from tests.cli.topology_files import Write, load_error
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_one_topology_needs_no_name(write: Write, text: str) -> None:
     assert load_topology(write(text)).topology.name == "words"
 
 
-def test_a_topology_comes_before_a_function_and_a_named_function_before_others(write: Write) -> None:
+def test_a_topology_is_preferred_to_a_function_and_a_named_function_to_others(write: Write) -> None:
     ready = "topology = _builder('ready').build()\ndef flow() -> Topology: raise SystemExit\n"
     named = "def topology(): return _builder('named')\ndef base() -> TopologyBuilder: raise SystemExit\n"
 
@@ -49,24 +49,24 @@ def test_a_topology_that_another_module_built_counts(write: Write) -> None:
 @pytest.mark.parametrize(
     "helper",
     [
-        "def helper(): raise AssertionError('called by surprise')",
-        "def _helper() -> Topology: raise AssertionError('called by surprise')",
-        "def topologies() -> list[Topology]: raise AssertionError('called by surprise')",
-        "def factory() -> 'Callable[[], Topology]': raise AssertionError('called by surprise')",
-        "def topology(path): raise AssertionError('called by surprise')",
-        "def topology(*, path): raise AssertionError('called by surprise')",
-        "def topology():\n    raise AssertionError('called by surprise')\n    yield",
+        "def helper(): raise AssertionError('the helper was called')",
+        "def _helper() -> Topology: raise AssertionError('the helper was called')",
+        "def topologies() -> list[Topology]: raise AssertionError('the helper was called')",
+        "def factory() -> 'Callable[[], Topology]': raise AssertionError('the helper was called')",
+        "def topology(path): raise AssertionError('the helper was called')",
+        "def topology(*, path): raise AssertionError('the helper was called')",
+        "def topology():\n    raise AssertionError('the helper was called')\n    yield",
         "from flows import topology",
-        "class Topologies:\n    def topology(self): raise AssertionError('called by surprise')",
+        "class Topologies:\n    def topology(self): raise AssertionError('the helper was called')",
     ],
 )
-def test_a_helper_is_never_called_by_surprise(write: Write, helper: str) -> None:
-    write("def topology(): raise AssertionError('called by surprise')", "flows.py")
+def test_a_helper_function_is_not_called(write: Write, helper: str) -> None:
+    write("def topology(): raise AssertionError('the helper was called')", "flows.py")
 
-    assert "contains no topology." in refused(write(helper))
+    assert "contains no topology." in load_error(write(helper))
 
 
-def test_several_topologies_are_told_apart_by_variable_or_by_topology_name(write: Write) -> None:
+def test_several_topologies_are_selected_by_variable_or_topology_name(write: Write) -> None:
     spec = write(
         "one = _builder('word-count').build()\ntwo = _builder('second')\ndef three() -> Topology: return _builder('third').build()"
     )
@@ -95,16 +95,16 @@ def test_a_function_that_is_named_needs_no_annotation(write: Write) -> None:
         ("class Mine(TopologyBuilder): pass", " Mine is a class: create an instance of it."),
     ],
 )
-def test_a_file_without_a_topology_tells_what_is_near(write: Write, text: str, miss: str) -> None:
+def test_the_error_of_a_file_without_a_topology_names_similar_values(write: Write, text: str, miss: str) -> None:
     spec = write(text)
 
-    assert refused(spec) == f"{spec} contains no topology.{miss}\nFix: Add `topology = builder.build()` to the file."
+    assert load_error(spec) == f"{spec} contains no topology.{miss}\nFix: Add `topology = builder.build()` to the file."
 
 
 def test_two_topologies_without_a_name_are_listed(write: Write) -> None:
     spec = write("one = _builder('first').build()\ntwo = _builder('second')\n")
 
-    text = refused(spec)
+    text = load_error(spec)
 
     assert "contains 2 topologies:" in text
     assert "\n  - one (topology 'first')\n  - two (builder of 'second')\n" in text
@@ -114,21 +114,21 @@ def test_two_topologies_without_a_name_are_listed(write: Write) -> None:
 def test_two_functions_without_a_name_are_listed(write: Write) -> None:
     spec = write("def one() -> Topology: raise SystemExit\ndef two() -> Topology: raise SystemExit")
 
-    assert "\n  - one (function)\n  - two (function)\n" in refused(spec)
+    assert "\n  - one (function)\n  - two (function)\n" in load_error(spec)
 
 
-def test_two_topologies_of_one_name_need_the_variable(write: Write) -> None:
+def test_two_topologies_with_the_same_name_need_the_variable(write: Write) -> None:
     spec = write("one = _builder().build()\ntwo = _builder().build()")
 
-    assert refused(f"{spec}:words").endswith("contains 2 topologies called 'words'\nFix: Name the variable: one or two.")
+    assert load_error(f"{spec}:words").endswith("contains 2 topologies called 'words'\nFix: Name the variable: one or two.")
 
 
-def test_an_unknown_name_names_the_nearest(write: Write) -> None:
+def test_the_error_for_an_unknown_name_names_the_nearest(write: Write) -> None:
     spec = write("one = _builder('word-count').build()\ndef pipeline(): return _builder()")
 
-    assert refused(f"{spec}:word_cuont").endswith(f"Fix: Did you mean {spec}:word-count?")
-    assert refused(f"{spec}:pipelin").endswith(f"Fix: Did you mean {spec}:pipeline?")
-    assert refused(f"{spec}:zzz").endswith("contains no topology called 'zzz'\nFix: The file contains one (topology 'word-count').")
+    assert load_error(f"{spec}:word_cuont").endswith(f"Fix: Did you mean {spec}:word-count?")
+    assert load_error(f"{spec}:pipelin").endswith(f"Fix: Did you mean {spec}:pipeline?")
+    assert load_error(f"{spec}:zzz").endswith("contains no topology called 'zzz'\nFix: The file contains one (topology 'word-count').")
 
 
 @pytest.mark.parametrize(
@@ -139,5 +139,5 @@ def test_an_unknown_name_names_the_nearest(write: Write) -> None:
         ("needy", ":needy is a function that needs arguments (path)"),
     ],
 )
-def test_a_name_of_something_else_says_what_it_is(write: Write, name: str, what: str) -> None:
-    assert what in refused(write("number = 3\ndef needy(path, limit=3): return _builder()") + f":{name}")
+def test_the_error_for_a_name_of_another_object_names_its_type(write: Write, name: str, what: str) -> None:
+    assert what in load_error(write("number = 3\ndef needy(path, limit=3): return _builder()") + f":{name}")

@@ -1,4 +1,4 @@
-"""How a topology file is imported, and what a user reads when it cannot be."""
+"""Import of a topology file, and the errors if it fails."""
 
 import os
 import pickle
@@ -11,9 +11,9 @@ from engine.cli.console.user_file import split_spec
 from engine.cli.topology_file import load_topology
 from engine.config import Config
 from engine.errors import ConfigError, TopologyError, TopologyFileError
-from tests.cli.topology_files import HEAD, Write, refused
+from tests.cli.topology_files import HEAD, Write, load_error
 
-# How the file is imported
+# Import
 
 
 def test_the_folder_of_the_file_is_importable_also_later(write: Write) -> None:
@@ -26,7 +26,7 @@ def test_the_folder_of_the_file_is_importable_also_later(write: Write) -> None:
     assert load_topology(late).topology.name == "from-late-helper"
 
 
-def test_the_file_is_a_module_that_is_not_main(write: Write) -> None:
+def test_the_file_is_not_the_main_module(write: Write) -> None:
     text = "import sys\nassert __name__ != '__main__' and sys.modules[__name__].Lines is Lines\ntopology = _builder(__file__).build()"
     spec = write(text)
 
@@ -40,7 +40,7 @@ def test_a_file_named_like_another_module_shadows_nothing(write: Write) -> None:
     assert sys.modules["json"] is json
 
 
-def test_two_imports_of_one_file_are_two_modules(write: Write) -> None:
+def test_two_imports_of_a_file_make_two_modules(write: Write) -> None:
     spec = write("topology = _builder().build()")
 
     first, second = (load_topology(spec).topology.components["lines"] for _ in range(2))
@@ -48,7 +48,7 @@ def test_two_imports_of_one_file_are_two_modules(write: Write) -> None:
     assert first is not second
 
 
-def test_what_the_file_defines_can_be_pickled(write: Write) -> None:
+def test_classes_of_the_file_can_be_pickled(write: Write) -> None:
     spec = write("import pickle\ntopology = _builder().build()\nclass Word: pass\nconfig = {'pickled': pickle.dumps(Word())}")
 
     config = load_topology(spec).config
@@ -71,7 +71,7 @@ def test_a_failed_import_leaves_nothing_behind(write: Write) -> None:
     write("", "flow_sibling.py", head="")
     folders, modules = list(sys.path), {name for name in sys.modules if name.startswith("_topology_")}
 
-    refused(spec)
+    load_error(spec)
 
     assert sys.path == folders
     assert {name for name in sys.modules if name.startswith("_topology_")} == modules
@@ -80,21 +80,21 @@ def test_a_failed_import_leaves_nothing_behind(write: Write) -> None:
 # Settings in the file
 
 
-def test_a_config_in_the_file_comes_along(write: Write) -> None:
+def test_a_config_in_the_file_is_used(write: Write) -> None:
     spec = write("from engine.config import Config\ntopology = _builder().build()\nconfig = Config(burst=8)")
 
     assert load_topology(spec).config == Config(burst=8)
 
 
-def test_a_mapping_comes_along_as_it_is(write: Write) -> None:
+def test_a_mapping_called_config_is_used(write: Write) -> None:
     assert load_topology(write("topology = _builder().build()\nconfig = {'burst': 8}")).config == {"burst": 8}
 
 
-def test_another_thing_called_config_is_the_users_own(write: Write) -> None:
+def test_another_object_called_config_is_ignored(write: Write) -> None:
     assert load_topology(write("import sys as config\ntopology = _builder().build()")).config is None
 
 
-def test_a_wrong_config_says_so_itself_and_where(write: Write) -> None:
+def test_a_wrong_config_is_reported_with_its_place(write: Write) -> None:
     spec = write("from engine.config import Config\nconfig = Config(bursts=8)")
 
     with pytest.raises(ConfigError, match="Did you mean 'burst'") as caught:
@@ -105,52 +105,54 @@ def test_a_wrong_config_says_so_itself_and_where(write: Write) -> None:
 # Wrong paths
 
 
-def test_a_missing_file_names_the_nearest(write: Write, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_file_names_the_nearest(write: Write, tmp_path: Path) -> None:
     write("")
 
-    assert refused(str(tmp_path / "flwo.py")) == f"{tmp_path}/flwo.py does not exist\nFix: Did you mean {tmp_path}/flow.py?"
-    assert refused(str(tmp_path / "elsewhere.py:x")).endswith("Fix: There is flow.py.")
-    assert refused(str(tmp_path / "nowhere" / "flow.py")).endswith(f"and neither does its folder {tmp_path}/nowhere\nFix: Check the path.")
+    assert load_error(str(tmp_path / "flwo.py")) == f"{tmp_path}/flwo.py does not exist\nFix: Did you mean {tmp_path}/flow.py?"
+    assert load_error(str(tmp_path / "elsewhere.py:x")).endswith("Fix: There is flow.py.")
+    assert load_error(str(tmp_path / "nowhere" / "flow.py")).endswith(
+        f"and neither does its folder {tmp_path}/nowhere\nFix: Check the path."
+    )
 
 
-def test_a_folder_is_not_a_file(write: Write, tmp_path: Path) -> None:
+def test_a_folder_is_refused(write: Write, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     write("")
 
-    assert refused(str(tmp_path)) == f"{tmp_path} is a folder\nFix: Name a file in it. There is flow.py."
-    assert refused(str(empty)).endswith(f"There is no .py file in {empty}.")
+    assert load_error(str(tmp_path)) == f"{tmp_path} is a folder\nFix: Name a file in it. There is flow.py."
+    assert load_error(str(empty)).endswith(f"There is no .py file in {empty}.")
 
 
 def test_a_file_of_another_kind_is_refused(write: Write) -> None:
-    assert "flow.yaml is not a .py file" in refused(write("", "flow.yaml"))
+    assert "flow.yaml is not a .py file" in load_error(write("", "flow.yaml"))
 
 
 def test_a_name_that_is_too_long_is_refused_and_cut() -> None:
-    text = refused("x" * 5000 + ".py")
+    text = load_error("x" * 5000 + ".py")
     assert "x… cannot be read: File name too long" in text
     assert len(text) < 400
 
 
 @pytest.mark.parametrize(("name", "why"), [("nowhere.py", "is a link to nowhere, which does not exist"), ("loop.py", "symbolic links")])
-def test_a_link_that_leads_nowhere_is_told_as_one(tmp_path: Path, name: str, why: str) -> None:
+def test_a_broken_link_is_reported_as_one(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "nowhere.py").symlink_to("nowhere")
     (tmp_path / "loop.py").symlink_to("loop.py")
-    text = refused(str(tmp_path / name))
+    text = load_error(str(tmp_path / name))
     assert why in text
     assert "Did you mean" not in text
 
 
-def test_a_pipe_is_refused_before_it_is_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "flow.py")
-    assert "flow.py is not a regular file" in refused(str(tmp_path / "flow.py"))
+    assert "flow.py is not a regular file" in load_error(str(tmp_path / "flow.py"))
 
 
 def test_a_colon_without_a_name_is_refused(write: Write) -> None:
-    assert "has a colon, but no name after it" in refused(write("") + ":")
+    assert "has a colon, but no name after it" in load_error(write("") + ":")
 
 
-def test_the_name_begins_at_the_colon_after_the_suffix() -> None:
+def test_the_name_begins_after_the_colon_behind_the_suffix() -> None:
     assert split_spec("a/b.py", TopologyFileError) == (Path("a/b.py"), None)
     assert split_spec("a:b/c.py:word-count", TopologyFileError) == (Path("a:b/c.py"), "word-count")
     assert split_spec(r"C:\flows\c.py", TopologyFileError) == (Path(r"C:\flows\c.py"), None)
@@ -163,7 +165,7 @@ def test_a_file_that_cannot_be_read_is_refused(write: Write, monkeypatch: pytest
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", denied)
-    assert refused(spec) == f"{spec} cannot be read: Permission denied\nFix: Check its permissions."
+    assert load_error(spec) == f"{spec} cannot be read: Permission denied\nFix: Check its permissions."
 
 
 def test_a_file_that_vanishes_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,16 +176,16 @@ def test_a_file_that_vanishes_is_refused(write: Write, monkeypatch: pytest.Monke
         return open(path, "rb").read()
 
     monkeypatch.setattr(Path, "read_bytes", vanish)
-    assert f"{spec} cannot be read: No such file or directory" in refused(spec)
+    assert f"{spec} cannot be read: No such file or directory" in load_error(spec)
 
 
 # Wrong files
 
 
-def test_a_syntax_error_names_its_line(write: Write) -> None:
+def test_a_syntax_error_is_reported_with_its_line(write: Write) -> None:
     spec = write("x = 1\ndef broken(:\n    pass\n", head="")
 
-    text = refused(spec)
+    text = load_error(spec)
 
     assert text.startswith(f"{spec}, line 2, is not valid Python:\n")
     assert "def broken(:" in text
@@ -191,17 +193,17 @@ def test_a_syntax_error_names_its_line(write: Write) -> None:
 
 
 @pytest.mark.parametrize("content", [b"x = '\xff'\n", b"x = 1\0\n"])
-def test_a_file_that_is_no_text_is_not_valid_python(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_undecodable_bytes_is_not_valid_python(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "flow.py").write_bytes(content)
 
-    assert "is not valid Python" in refused(str(tmp_path / "flow.py"))
+    assert "is not valid Python" in load_error(str(tmp_path / "flow.py"))
 
 
-def test_an_exception_while_importing_shows_the_users_frames_only(write: Write) -> None:
+def test_an_exception_during_the_import_shows_only_the_users_frames(write: Write) -> None:
     write("def parse(text):\n    return int(text)\n", "flow_parse.py", head="")
     spec = write("import flow_parse\nflow_parse.parse('x')\n", head="")
 
-    text = refused(spec)
+    text = load_error(spec)
 
     assert text.startswith(f"{spec} raised ValueError while it was imported:\nTraceback (most recent call last):\n")
     assert [line.rpartition("/")[2] for line in text.splitlines() if line.startswith("  File")] == [
@@ -211,23 +213,23 @@ def test_an_exception_while_importing_shows_the_users_frames_only(write: Write) 
     assert "ValueError: invalid literal" in text
 
 
-def test_a_wrong_use_of_the_engine_ends_in_the_users_line_and_keeps_its_fix(write: Write) -> None:
-    text = refused(write("Fields('a', 'a')"))
+def test_a_usage_error_during_the_import_shows_the_users_line_and_the_hint(write: Write) -> None:
+    text = load_error(write("Fields('a', 'a')"))
 
     assert text.count("  File ") == 1
     assert text.count("Fix: ") == 1
     assert text.endswith("\nFix: Give each field its own name.")
 
 
-def test_a_missing_module_says_what_to_install(write: Write) -> None:
-    text = refused(write("import no_such_module.part"))
+def test_the_error_for_a_missing_module_says_what_to_install(write: Write) -> None:
+    text = load_error(write("import no_such_module.part"))
 
     assert "Fix: Install 'no_such_module' into this Python" in text
     assert "or put no_such_module.py beside the file." in text
 
 
-def test_a_script_that_exits_is_told_about_main(write: Write) -> None:
-    assert "`if __name__ == '__main__':`" in refused(write("import sys\nsys.exit(0)"))
+def test_a_script_that_exits_gets_a_hint_about_main(write: Write) -> None:
+    assert "`if __name__ == '__main__':`" in load_error(write("import sys\nsys.exit(0)"))
 
 
 def test_ctrl_c_is_not_swallowed(write: Write) -> None:
@@ -237,15 +239,15 @@ def test_ctrl_c_is_not_swallowed(write: Write) -> None:
 
 @pytest.mark.parametrize("raised", ["BaseException('own')", "GeneratorExit", "__import__('asyncio').CancelledError"])
 @pytest.mark.parametrize("text", ["raise {}", "def topology(): raise {}"])
-def test_what_is_no_exception_is_told_as_one(write: Write, text: str, raised: str) -> None:
+def test_a_base_exception_during_the_import_is_reported(write: Write, text: str, raised: str) -> None:
     name = raised.partition("(")[0] if "import" not in raised else "CancelledError"
-    assert f"flow.py raised {name} " in refused(write(text.format(raised)))
+    assert f"flow.py raised {name} " in load_error(write(text.format(raised)))
 
 
 def test_a_function_that_raises_shows_the_users_frames(write: Write) -> None:
     spec = write("async def topology():\n    return 1 / 0")
 
-    text = refused(spec)
+    text = load_error(spec)
 
     assert text.startswith(f"{spec} raised ZeroDivisionError in topology:\n")
     assert text.count("  File ") == 1
@@ -261,15 +263,15 @@ def test_a_function_that_raises_shows_the_users_frames(write: Write) -> None:
         ("class Mine(TopologyBuilder):\n    def build(self): return 3\nmine = Mine('x')", "builds a value of type int, not a topology"),
     ],
 )
-def test_the_wrong_thing_is_named(write: Write, text: str, what: str) -> None:
-    assert what in refused(write(text))
+def test_an_object_of_a_wrong_type_is_named(write: Write, text: str, what: str) -> None:
+    assert what in load_error(write(text))
 
 
 @pytest.mark.guarantee("GRP-5")
 @pytest.mark.parametrize(
     "text", ["topology = TopologyBuilder('x').build()", "builder = TopologyBuilder('x')", "def topology(): return TopologyBuilder('x')"]
 )
-def test_a_topology_that_is_not_valid_says_so_itself(write: Write, text: str) -> None:
+def test_the_faults_of_an_invalid_topology_are_reported(write: Write, text: str) -> None:
     with pytest.raises(TopologyError) as caught:
         load_topology(write(text))
 

@@ -1,4 +1,4 @@
-"""`transactions`: what it prints of what coordinators have stored."""
+"""`transactions` prints the stored state of coordinators."""
 
 import asyncio
 import json
@@ -13,7 +13,8 @@ from engine.state import provider_of
 from engine.transactional.open_batches import UNPARTITIONED, PartitionOutput, Record
 from engine.transactional.transactional_state import TransactionalState
 from tests.checkpoint.stored_states import write_words
-from tests.transactional.play import Batches, Partitions, Store, run_batches, summing
+from tests.cli.commands import run_command
+from tests.transactional.batch_topologies import Batches, Partitions, Store, run_batches, summing
 from tests.transactional.test_restarts import FIVE, dies_after
 
 pytestmark = pytest.mark.guarantee("TX-9")
@@ -25,18 +26,12 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/state.db"
 
 
-def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """Run the command. Return its standard output and standard error."""
-    assert run_command_line(["transactions", *arguments]) == status
-    return tuple(capsys.readouterr())  # type: ignore[return-value]
-
-
 def table(text: str) -> list[list[str]]:
     return [[cell for cell in line.split("  ") if cell] for line in text.splitlines()]
 
 
 def as_json(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in printed(capsys, *arguments, "--json")[0].splitlines()]
+    return [json.loads(line) for line in run_command(capsys, "transactions", *arguments, "--json")[0].splitlines()]
 
 
 async def save(url: str, topology: str, *records: Record, partitioned: bool = True, written_at: float | None = None) -> None:
@@ -50,20 +45,20 @@ async def save(url: str, topology: str, *records: Record, partitioned: bool = Tr
     await provider.close()
 
 
-def test_a_run_that_was_complete(url: str, capsys: Captured) -> None:
+def test_a_completed_run_is_shown(url: str, capsys: Captured) -> None:
     run_batches(summing(Batches(FIVE), Store()), config={"state_provider": url})
-    headline, row, *metadata = table(printed(capsys, url)[0])
+    headline, row, *metadata = table(run_command(capsys, "transactions", url)[0])
     assert headline == ["topology", "runs", "committed", "in doubt", "epoch", "partitions", "written"]
     assert [cell.strip() for cell in row[:6]] == ["summing", "no process", "5", "–", "1", "–"]
     assert row[6].endswith(" ago")
     assert [[cell.strip() for cell in line] for line in metadata if line] == [["txid", "metadata"], ["5", "5"]]
 
 
-def test_what_a_death_leaves_in_doubt(url: str, capsys: Captured) -> None:
+def test_a_txid_in_doubt_is_shown(url: str, capsys: Captured) -> None:
     store = Store()
     with pytest.raises(ComponentError):
         run_batches(summing(Partitions({"a": [1] * 5, "b": [2] * 3}), store, stores=dies_after(store, 2)), config={"state_provider": url})
-    *_, header, a, b = printed(capsys, url)[0].splitlines()
+    *_, header, a, b = run_command(capsys, "transactions", url)[0].splitlines()
     assert header == "partition  after 1, committed  of 2, in doubt"
     assert (a.split(maxsplit=1)[1], b.split(maxsplit=1)[1]) == ("[0, 2]              [2, 4]", "[0, 2]              [2, 3]")
     [found] = as_json(capsys, url)
@@ -74,20 +69,20 @@ def test_what_a_death_leaves_in_doubt(url: str, capsys: Captured) -> None:
     ]
 
 
-def test_several_topologies(url: str, capsys: Captured) -> None:
+def test_several_topologies_are_listed(url: str, capsys: Captured) -> None:
     asyncio.run(save(url, "one", Record(3, None, {0: 7})))
     asyncio.run(save(url, "two", Record(1234, None, {"x": {"offset": 5}, 2: None})))
     asyncio.run(save(url, "begun, nothing saved"))
     asyncio.run(write_words(url))  # a topology without transactions
-    rows = table(printed(capsys, url)[0])
+    rows = table(run_command(capsys, "transactions", url)[0])
     assert [row[0].strip() for row in rows] == ["topology", "one", "two"]
-    one = printed(capsys, url, "--topology", "two")[0]
+    one = run_command(capsys, "transactions", url, "--topology", "two")[0]
     assert "2          None" in one
     assert "'x'        {'offset': 5}" in one
     assert [found["topology"] for found in as_json(capsys, url)] == ["one", "two"]
 
 
-def test_while_it_runs(url: str, capsys: Captured) -> None:
+def test_a_running_topology_can_be_shown(url: str, capsys: Captured) -> None:
     async def look() -> str:
         provider = provider_of(url)
         state = TransactionalState("one", provider, partitioned=False, timeout_secs=1)
@@ -95,7 +90,7 @@ def test_while_it_runs(url: str, capsys: Captured) -> None:
         try:
             await state.claim()
             await state.save(Record(7, {"at": 1}, {}, {"at": 2}, {UNPARTITIONED: PartitionOutput(None, 5, None)}), 0.0)
-            return await asyncio.to_thread(lambda: printed(capsys, url)[0])
+            return await asyncio.to_thread(lambda: run_command(capsys, "transactions", url)[0])
         finally:
             await provider.close()
 
@@ -106,10 +101,10 @@ def test_while_it_runs(url: str, capsys: Captured) -> None:
     assert (found["holder"], found["written_at"], found["metadata"]) == ("", "1970-01-01T00:00:00.000+00:00", {"at": 1})
 
 
-def test_long_metadata_is_cut_and_whole_in_json(url: str, capsys: Captured) -> None:
+def test_long_metadata_is_cut_except_in_json(url: str, capsys: Captured) -> None:
     metadata = {"files": ["a" * 100]}
     asyncio.run(save(url, "one", Record(1, metadata), partitioned=False))
-    assert "a" * 100 not in printed(capsys, url)[0]
+    assert "a" * 100 not in run_command(capsys, "transactions", url)[0]
     assert as_json(capsys, url)[0]["metadata"] == metadata
 
 
@@ -120,18 +115,18 @@ def test_long_metadata_is_cut_and_whole_in_json(url: str, capsys: Captured) -> N
         (("--topology", "counts"), "topology 'counts' contains no transactions", "when the first batch begins"),
     ],
 )
-def test_what_is_not_there(url: str, arguments: tuple[str, ...], said: str, fix: str, capsys: Captured) -> None:
+def test_an_unknown_topology_is_refused(url: str, arguments: tuple[str, ...], said: str, fix: str, capsys: Captured) -> None:
     asyncio.run(write_words(url))
     asyncio.run(save(url, "one", Record(1)))
-    out, error = printed(capsys, url, *arguments, status=2)
+    out, error = run_command(capsys, "transactions", url, *arguments, status=2)
     assert out == ""
     assert said in error
     assert fix in error
 
 
-def test_a_store_without_transactions(url: str, capsys: Captured) -> None:
+def test_a_store_without_transactions_is_reported(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url))
-    assert "the store contains no transactions" in printed(capsys, url, status=2)[1]
+    assert "the store contains no transactions" in run_command(capsys, "transactions", url, status=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -143,11 +138,11 @@ def test_a_store_without_transactions(url: str, capsys: Captured) -> None:
         ("zookeeper://", "names no host"),
     ],
 )
-def test_a_wrong_url(wrong: str, said: str, capsys: Captured) -> None:
-    assert said in printed(capsys, wrong, status=2)[1]
+def test_a_wrong_url_is_refused(wrong: str, said: str, capsys: Captured) -> None:
+    assert said in run_command(capsys, "transactions", wrong, status=2)[1]
 
 
-def test_a_record_of_a_newer_version(url: str, capsys: Captured) -> None:
+def test_a_record_of_a_newer_version_is_refused(url: str, capsys: Captured) -> None:
     async def write() -> None:
         provider = provider_of(url)
         await provider.open("one")
@@ -157,21 +152,21 @@ def test_a_record_of_a_newer_version(url: str, capsys: Captured) -> None:
         await provider.close()
 
     asyncio.run(write())
-    error = printed(capsys, url, status=2)[1]
+    error = run_command(capsys, "transactions", url, status=2)[1]
     assert "cannot be read: format 2" in error
     assert "newer version" in error
 
 
-def test_help_teaches(capsys: Captured) -> None:
-    out = printed(capsys, "--help")[0]
+def test_help_shows_an_example(capsys: Captured) -> None:
+    out = run_command(capsys, "transactions", "--help")[0]
     for word in ("committed", "in doubt", "epoch", "zookeeper://", "--topology", "--json"):
         assert word in out
 
 
-def test_a_deletion_says_that_transactions_go_with_it(url: str, capsys: Captured) -> None:
+def test_a_deletion_warns_that_transactions_are_deleted_too(url: str, capsys: Captured) -> None:
     asyncio.run(save(url, "one", Record(1234)))
     assert run_command_line(["state", "delete", url]) == 2
     assert "and its transactions up to txid 1,234" in capsys.readouterr().err
     assert run_command_line(["state", "delete", url, "--yes"]) == 0
     capsys.readouterr()
-    assert "the store contains no transactions" in printed(capsys, url, status=2)[1]
+    assert "the store contains no transactions" in run_command(capsys, "transactions", url, status=2)[1]

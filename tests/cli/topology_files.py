@@ -1,4 +1,4 @@
-"""Topology files for tests: what each begins with, and what a user reads when one is refused."""
+"""Parts of topology files for tests, and the texts of refused ones."""
 
 from collections.abc import Callable
 
@@ -28,10 +28,10 @@ def _builder(name="words"):
 """
 
 Write = Callable[..., str]
-"""Writes a topology file behind `HEAD`, or another `head`, and returns its path."""
+"""Writes a topology file after `HEAD` or another `head`, and returns its path."""
 
 
-def refused(spec: str) -> str:
+def load_error(spec: str) -> str:
     """Return the text of the error with which a topology file is refused."""
     with pytest.raises(TopologyFileError) as caught:
         load_topology(spec)

@@ -21,7 +21,7 @@ def _faults(**values: Any) -> tuple[str, ...]:
     return caught.value.faults
 
 
-def test_the_defaults_are_storms() -> None:
+def test_the_defaults_equal_storms() -> None:
     config = Config()
 
     assert config.acker_executors == 1
@@ -40,7 +40,7 @@ def test_a_config_is_frozen_comparable_and_survives_pickling() -> None:
     assert config != Config()
 
 
-def test_an_integer_is_a_number_too() -> None:
+def test_an_integer_is_accepted_for_a_float() -> None:
     timeout = Config(message_timeout_secs=3).message_timeout_secs
 
     assert timeout == 3.0
@@ -72,31 +72,31 @@ def test_a_wrong_value_is_one_clear_fault(values: dict[str, Any], fault: str) ->
     assert _faults(**values) == (fault,)
 
 
-def test_a_huge_wrong_value_is_cut_short() -> None:
+def test_a_huge_wrong_value_is_shortened_in_the_error() -> None:
     (fault,) = _faults(on_error="x" * 10_000)
 
     assert len(fault) < 150
 
 
-def test_all_faults_come_at_once() -> None:
+def test_all_faults_are_reported_together() -> None:
     faults = _faults(burst=0, on_error="retry", mesage_timeout_secs=3, timeout_from="emit", enable_message_timeouts=False)
 
     assert [fault.split()[0] for fault in faults] == ["'mesage_timeout_secs'", "burst", "on_error", "timeout_from='emit'"]
 
 
 @pytest.mark.parametrize("key", ["message_timeout_sec", "topology.message.timeout.secs", "MESSAGE-TIMEOUT-SECS"])
-def test_an_unknown_key_names_the_nearest(key: str) -> None:
+def test_the_error_for_an_unknown_key_names_the_nearest(key: str) -> None:
     assert _faults(**{key: 3}) == (f"{key!r} is not a setting. Did you mean 'message_timeout_secs'?",)
 
 
-def test_a_key_that_is_near_to_nothing_lists_the_settings() -> None:
+def test_the_error_for_a_key_without_a_near_one_lists_the_settings() -> None:
     (fault,) = _faults(zzz=3)
 
     assert fault.startswith("'zzz' is not a setting. The settings are acker_executors, message_timeout_secs, ")
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_timeouts_that_are_off_cannot_be_timed_from_the_emit() -> None:
+def test_timeout_from_emit_is_refused_if_timeouts_are_off() -> None:
     (fault,) = _faults(timeout_from="emit", enable_message_timeouts=False)
 
     assert fault.endswith("Remove one of the two.")
@@ -107,7 +107,7 @@ def test_positional_settings_are_refused() -> None:
         Config(1)  # type: ignore[call-arg]
 
 
-def test_replace_judges_the_whole_again() -> None:
+def test_replace_validates_the_whole_config_again() -> None:
     config = Config(timeout_from="emit", seed=4)
 
     assert config.replace(burst=8) == Config(timeout_from="emit", seed=4, burst=8)
@@ -117,7 +117,7 @@ def test_replace_judges_the_whole_again() -> None:
         config.replace(bursts=8)
 
 
-def test_from_mapping_names_its_source() -> None:
+def test_errors_of_from_mapping_name_the_source() -> None:
     assert Config.from_mapping({"burst": 8}) == Config(burst=8)
     with pytest.raises(ConfigError, match=r"^settings\.json: burst must be"):
         Config.from_mapping({"burst": "8"}, "settings.json")
@@ -150,7 +150,7 @@ def test_the_constructor_keeps_its_signature() -> None:
         *(("enable_message_timeouts", text, False) for text in ("false", "NO", "off", "0")),
     ],
 )
-def test_text_is_read_by_the_type_of_its_setting(name: str, text: str, value: object) -> None:
+def test_text_is_parsed_by_the_type_of_its_setting(name: str, text: str, value: object) -> None:
     parsed = SETTINGS[name].parse(text)
 
     assert parsed == value
@@ -170,7 +170,7 @@ def test_text_is_read_by_the_type_of_its_setting(name: str, text: str, value: ob
         ("on_error", "retry"),
     ],
 )
-def test_text_that_means_no_value_says_what_would(name: str, text: str) -> None:
+def test_the_error_for_an_invalid_text_shows_valid_ones(name: str, text: str) -> None:
     with pytest.raises(SettingFault) as caught:
         SETTINGS[name].parse(text)
 
@@ -189,7 +189,7 @@ _VALUES = (
 
 
 @given(st.sampled_from(list(SETTINGS.values())), _VALUES)
-def test_any_value_is_either_kept_or_a_fault(spec: Setting, value: object) -> None:
+def test_any_value_is_either_accepted_or_a_fault(spec: Setting, value: object) -> None:
     try:
         kept = spec.check(value)
     except SettingFault:
@@ -199,7 +199,7 @@ def test_any_value_is_either_kept_or_a_fault(spec: Setting, value: object) -> No
 
 
 @given(st.sampled_from(list(SETTINGS.values())), st.text(max_size=8))
-def test_any_text_is_either_read_or_a_fault(spec: Setting, text: str) -> None:
+def test_any_text_is_either_parsed_or_a_fault(spec: Setting, text: str) -> None:
     try:
         value = spec.parse(text)
     except SettingFault:
@@ -207,7 +207,7 @@ def test_any_text_is_either_read_or_a_fault(spec: Setting, text: str) -> None:
     assert spec.check(value) == value
 
 
-def test_members_of_enums_become_what_they_stand_for() -> None:
+def test_members_of_enums_become_their_values() -> None:
     class Seed(enum.IntEnum):
         FIRST = 7
 

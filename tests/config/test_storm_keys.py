@@ -1,4 +1,4 @@
-"""Every key of Storm is a setting, or has an answer that says what to do instead."""
+"""Every key of Storm is a setting, or has an answer with an alternative."""
 
 import re
 from pathlib import Path
@@ -20,11 +20,11 @@ ANSWERED = [key for key in ALL if key not in SETTING_OF_STORM_KEY]
 
 @pytest.mark.guarantee("RUN-4")
 @pytest.mark.parametrize("key", ALL)
-def test_a_key_of_storm_is_a_setting_or_has_an_answer(key: str) -> None:
+def test_every_key_of_storm_is_a_setting_or_has_an_answer(key: str) -> None:
     assert (SETTING_OF_STORM_KEY.get(key) in SETTINGS) != (answer_for_storm_key(key) is not None)
 
 
-def test_the_tables_have_nothing_that_storm_has_not() -> None:
+def test_the_tables_have_only_keys_of_storm() -> None:
     used = {beginning for beginning in storm_keys._ANSWERS for key in ANSWERED if f"{key}.".startswith(f"topology.{beginning}.")}
 
     assert used == set(storm_keys._ANSWERS)
@@ -32,7 +32,7 @@ def test_the_tables_have_nothing_that_storm_has_not() -> None:
 
 
 @pytest.mark.parametrize("key", ANSWERED)
-def test_an_answer_is_whole_sentences(key: str) -> None:
+def test_answers_are_whole_sentences(key: str) -> None:
     answer = answer_for_storm_key(key)
 
     assert answer is not None
@@ -40,38 +40,38 @@ def test_an_answer_is_whole_sentences(key: str) -> None:
     assert answer.endswith(".")
 
 
-def test_answers_name_only_what_there_is() -> None:
+def test_answers_name_only_existing_settings() -> None:
     words = {word for answer in storm_keys._ANSWERS.values() for word in re.findall(r"\b[a-z]+_[a-z_]+\b", answer)}
     attributes = (BoltBase, BasicBolt, BoltDeclarer, TopologyBuilder, TaskContext, Run)
 
     assert {word for word in words if word not in SETTINGS and not any(hasattr(owner, word) for owner in attributes)} == {"on_report"}
 
 
-def test_the_longest_beginning_counts_in_whole_words() -> None:
+def test_the_longest_prefix_of_whole_words_decides() -> None:
     assert "run.metrics_text()" in str(answer_for_storm_key("topology.worker.metrics"))
     assert "threads=n" in str(answer_for_storm_key("topology.worker.shared.thread.pool.size"))
     assert answer_for_storm_key("topology.workerz") is None
     assert answer_for_storm_key("workers") is None
 
 
-def test_the_entries_of_a_map_have_the_answer_of_their_key() -> None:
+def test_entries_of_a_map_have_the_answer_of_their_key() -> None:
     assert answer_for_storm_key("topology.environment.PATH") == answer_for_storm_key("topology.environment")
 
 
 @pytest.mark.parametrize("key", SETTING_OF_STORM_KEY)
-def test_a_config_names_the_setting_of_a_storm_key(key: str) -> None:
+def test_the_error_of_config_for_a_storm_key_names_the_setting(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Config(**{key: 3})
 
     assert caught.value.faults == (f"{key!r} is not a setting. Did you mean {SETTING_OF_STORM_KEY[key]!r}?",)
 
 
-def test_a_config_says_why_a_storm_key_is_none() -> None:
+def test_the_error_of_config_for_a_storm_key_without_a_setting_says_why() -> None:
     with pytest.raises(ConfigError, match=r"'topology\.workers' is not a setting\. A run is one Python process\."):
         Config.from_mapping({"topology.workers": 4})
 
 
-def test_a_misspelt_storm_key_names_the_nearest_setting() -> None:
+def test_the_error_for_a_misspelt_storm_key_names_the_nearest_setting() -> None:
     assert unknown_key("topology.max.spout.pendin") == "'topology.max.spout.pendin' is not a setting. Did you mean 'max_spout_pending'?"
 
 

@@ -1,4 +1,4 @@
-"""The modules of examples/log_etl, which find each other as scripts of one folder do."""
+"""Modules of examples/log_etl, which import each other like scripts of one folder."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`python -m tests.examples.on_cluster ARGUMENTS`: examples/log_etl with a Kafka broker and a standalone cluster of Spark of its own."""
+"""`python -m tests.examples.on_cluster ARGUMENTS`: run examples/log_etl with its own Kafka broker and Spark cluster."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ EXAMPLE = ROOT / "examples" / "log_etl"
 
 
 def main() -> int:
-    """Start both, run the example, and end both; return its status, 1 where they cannot be had here."""
+    """Start both servers, run the example, and stop them. Return its status, or 1 if a server is not available."""
     if reason := kafka_broker.why_not() or spark_cluster.why_not():
         print(f"There cannot be such servers here: {reason}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""The main job with `--state`: killed anywhere and started again, it ends with exactly a plain count (CP-7, CP-10)."""
+"""The main job with `--state`: killed anywhere and restarted, it ends with the exact counts (CP-7, CP-10)."""
 
 import os
 import random
@@ -27,12 +27,12 @@ EXACT = "The result equals a plain count of the same text."
 FINISHED = "No line was left to count: it was finished."
 RANDOM_KILLS = 5
 NAMED_STEPS = ("within stage", "before committing", "after committing", "before committed", "before fold", "within fold")
-"""Of tests.checkpoint.killing, which has all of them for a topology of its own."""
+"""Steps of tests.checkpoint.killing, which kills its own topology at all of them."""
 SECS = 60
 
 
 def is_second_file(path: Path, *rest: Any) -> bool:
-    """The example opens its files one after the other."""
+    """Choose the second file; the example opens its files one after the other."""
     return path.name == "1.txt"
 
 
@@ -47,7 +47,7 @@ STEPS_HERE = f"{__name__}:STEPS"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three files with some 50,000 lines. At most 20,000 await a checkpoint, so there are several, however fast it is."""
+    """Write three files with about 50,000 lines. At most 20,000 await a checkpoint, so there are several."""
     texts = tmp_path / "texts"
     texts.mkdir()
     for number, lines in enumerate((30_000, 17_123, 1)):
@@ -69,13 +69,13 @@ def run(folder: Path, url: str | None = None) -> subprocess.CompletedProcess[str
 
 
 def run_with(step: str, number: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run it until the n-th time of a step, and beyond where that is not deadly."""
+    """Run until the n-th time of a step, where the process dies, or to the end."""
     armed = command_of(STEPS_HERE, step, number, *command(folder)[1:])
     return subprocess.run(armed, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECS)
 
 
 def check_is_exact(folder: Path, shown: str) -> None:
-    """The whole count is that of the files: by what the example says of itself, and by the words that it shows."""
+    """Check that the example reports the exact counts, and that the words it shows have them."""
     assert shown.splitlines()[-1] == EXACT
     plain = Counter("".join(path.read_text(encoding="utf-8") for path in folder.iterdir()).split())
     told = dict(reversed(line.split()) for line in shown.splitlines()[:20])
@@ -126,7 +126,7 @@ def test_a_finished_job_started_again_says_so(folder: Path) -> None:
 
 @pytest.mark.guarantee("RUN-3")
 @pytest.mark.deep
-def test_an_interrupted_job_goes_on(folder: Path) -> None:
+def test_an_interrupted_job_continues_at_the_next_start(folder: Path) -> None:
     interrupted = run_with(INTERRUPTED, 1, folder)
     assert interrupted.returncode == 0, interrupted.stderr
     assert "The run was interrupted" in interrupted.stdout
@@ -137,12 +137,12 @@ def test_an_interrupted_job_goes_on(folder: Path) -> None:
     check_is_exact(folder, last.stdout)
 
 
-# In this process, with small texts and in virtual time
+# In this process, with short texts and in virtual time
 
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """Three files with 600 lines."""
+    """Write three files with 600 lines."""
     for number in range(3):
         text = "".join(f"to be or not {line % 7}\n" for line in range(200))
         (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
@@ -159,8 +159,8 @@ def job_of(word_count: ModuleType, few: Path) -> Any:
 
 @pytest.mark.guarantee("CP-2")
 @pytest.mark.parametrize("seed", range(4))
-def test_lines_that_come_again_are_counted_once(word_count: ModuleType, few: Path, seed: int) -> None:
-    """Ackers die, so lines come again that are counted; a checkpoint is rolled back, so lines come again that are not."""
+def test_replayed_lines_are_counted_once(word_count: ModuleType, few: Path, seed: int) -> None:
+    """Ackers die, so counted lines are replayed. A checkpoint is rolled back, so uncounted lines are replayed too."""
     job = job_of(word_count, few)
     deaths = [KillTask("__acker", at_secs=secs) for secs in (0.002, 0.05, 0.12)]
     late = DelayTuple("split", "count", 900, secs=3)
@@ -195,7 +195,7 @@ def test_a_task_that_dies_after_a_checkpoint_ends_the_run_too(word_count: Module
 
 
 def counted(word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[str]]:
-    """One whole run in this process: the job, and the lines that it showed behind its words."""
+    """Run the job in this process. Return it, with the lines that it prints after its words."""
     job = job_of(word_count, few)
     assert word_count.show_outcome(job, run_in_terminal(job.topology(), view="silent")) == 0
     return job, capsys.readouterr().out.splitlines()
@@ -216,7 +216,7 @@ def test_lines_that_were_appended_are_counted(
     assert not caplog.records
 
 
-def test_a_file_that_changed_is_named_and_stays_as_it_was(
+def test_a_changed_file_is_reported_and_keeps_its_counts(
     word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     before, _ = counted(word_count, few, capsys)
@@ -229,7 +229,7 @@ def test_a_file_that_changed_is_named_and_stays_as_it_was(
     assert job.words == before.words
 
 
-def test_a_file_that_is_gone_is_named_and_stays_counted(word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deleted_file_is_reported_and_stays_counted(word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, _ = counted(word_count, few, capsys)
     (few / "1.txt").unlink()
     job, shown = counted(word_count, few, capsys)

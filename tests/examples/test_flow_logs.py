@@ -1,4 +1,4 @@
-"""Logs through twelve unlike tasks: right whoever dies, and the slow ones get less (FC-3, FC-5, FC-6)."""
+"""Logs through twelve unequal tasks: results are right after deaths, and slow tasks get less (FC-3, FC-5, FC-6)."""
 
 import os
 import random
@@ -26,7 +26,7 @@ LINES = 8000
 
 
 def is_beyond_a_quarter(keeper: Any, done: int, position: Any) -> bool:
-    """Writes of a position behind which so many lines are done."""
+    """Select writes of a position beyond a quarter of the lines."""
     return bool(keeper._done_before + done > LINES // 4)
 
 
@@ -54,7 +54,7 @@ def lines_by_task(shown: str) -> list[int]:
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.deep
-def test_killed_again_and_again_its_sums_are_right(tmp_path: Path) -> None:
+def test_after_repeated_kills_the_sums_are_right(tmp_path: Path) -> None:
     draws, command = random.Random(4), (SCRIPT, str(tmp_path), "--lines", str(LINES))
     for step in (PULLED, PULLED, PULLED, WRITTEN):
         number = draws.randint(1, LINES // 6) if step == PULLED else 1
@@ -76,7 +76,7 @@ def test_the_command_line_runs_it_too(flow_logs: ModuleType, tmp_path: Path) -> 
 
 
 @pytest.mark.guarantee("FC-3", "FC-5")
-def test_the_slow_get_less_and_what_one_holds_up_goes_to_others(flow_logs: ModuleType, tmp_path: Path) -> None:
+def test_slow_tasks_get_less_and_the_lines_of_a_stalled_task_go_to_others(flow_logs: ModuleType, tmp_path: Path) -> None:
     job = flow_logs.Job(tmp_path, LINES)
     finished = run_topology(job.topology(), faults=[KillTask("store", at_secs=0.5)])
     assert finished.state == "complete"
@@ -89,7 +89,7 @@ def test_the_slow_get_less_and_what_one_holds_up_goes_to_others(flow_logs: Modul
     assert sum(task.resends for task in flow.tasks) >= 2
 
 
-def test_sums_that_are_wrong_are_told(flow_logs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_sums_are_reported(flow_logs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow_logs, "plain_sums", lambda logs: {200: (1, 1)})
     monkeypatch.setattr(sys, "argv", [SCRIPT, str(tmp_path), "--lines", "30"])
     assert flow_logs.main() == 1

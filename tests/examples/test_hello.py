@@ -1,4 +1,4 @@
-"""The first thing that a newcomer runs."""
+"""The first program that a newcomer runs."""
 
 import os
 import subprocess

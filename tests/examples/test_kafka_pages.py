@@ -32,7 +32,7 @@ def run(name: str) -> tuple[str, ...]:
 
 
 class Page:
-    """The files of a page, with topics and a group that no other test has."""
+    """Files of a page, with topics and a group that no other test uses."""
 
     def __init__(self, kafka: str, folder: Path, topics: dict[str, str]) -> None:
         self.kafka, self.folder, self.topics = kafka, folder, topics
@@ -52,7 +52,7 @@ class Page:
 
     @asynccontextmanager
     async def running(self, *arguments: str) -> AsyncIterator[asyncio.StreamReader]:
-        """Run a program, give what it prints, and end it by Ctrl-C."""
+        """Run a program, yield its output, and end it with Ctrl-C."""
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, cwd=self.folder, env=environment, stdout=PIPE, stderr=DEVNULL
@@ -64,12 +64,12 @@ class Page:
         finally:
             process.send_signal(signal.SIGINT)
             await asyncio.wait([waiting := asyncio.ensure_future(process.wait())], timeout=END_SECS)
-            if not waiting.done():  # a bare loop's consumer may hang in its stop
+            if not waiting.done():  # a loop without signal handlers may hang when its consumer stops
                 process.kill()
                 await waiting
 
     async def until_printed(self, arguments: tuple[str, ...], expected: list[str]) -> None:
-        """Run a program until it has printed these lines, in whatever order, and nothing else."""
+        """Run a program until it has printed exactly these lines, in any order."""
         left = Counter(expected)
         async with self.running(*arguments) as printed:
             while left.total():
@@ -78,7 +78,7 @@ class Page:
                 left -= Counter([line])
 
     async def until_written(self, arguments: tuple[str, ...], topic: str, expected: list[tuple[bytes, bytes]]) -> None:
-        """Run a program until a topic has these keys and values, in whatever order."""
+        """Run a program until a topic has these keys and values, in any order."""
         found: list[tuple[bytes, bytes]] = []
         async with self.running(*arguments):
             while found != sorted(expected):
@@ -104,7 +104,7 @@ async def test_before_and_after_count_the_same(page: Page, arguments: tuple[str,
     await page.until_printed(arguments, [f"{word} {number}" for word, number in COUNTED])
 
 
-async def test_what_was_a_table_is_a_stateful_bolt(page: Page) -> None:
+async def test_the_stateful_bolt_of_the_page_replaces_a_table(page: Page) -> None:
     page.write("KAFKA_MIGRATING.md")
     counts = [(word.encode(), str(number).encode()) for word, number in COUNTED]
     await page.until_written(run("after_faust.py"), "counts", counts)

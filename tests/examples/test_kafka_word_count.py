@@ -1,4 +1,4 @@
-"""Kafka -> count -> Kafka on a real broker: killed and started again, the last count of each word is that of a plain count."""
+"""Kafka -> count -> Kafka on a real broker: after kills, the last count of each word is exact."""
 
 import asyncio
 import os
@@ -26,13 +26,13 @@ LINES = [f"to be or not {number % 97} {number % 1009}" for number in range(1500)
 PATIENCE_SECS = 60.0
 ENGINE = str(ROOT / "engine" / "__main__.py")
 CHANGED = "before a change of a state"
-"""One for each line, and one for each of its words."""
+"""Step that is reached once for each line, and once for each of its words."""
 STEPS = {CHANGED: Step(CHANGED, "engine.state.layered:LayeredState.put", before)}
 
 
 @pytest.fixture
 async def environment(kafka: str, tmp_path: Path) -> dict[str, str]:
-    """Topics, a group and a state of this test alone."""
+    """Environment with topics, a group and a state of this test alone."""
     lines, counts = await create_topic(kafka, fresh_name("lines")), await create_topic(kafka, fresh_name("counts"))
     own = {"KAFKA_BROKERS": kafka, "LINES_TOPIC": lines, "COUNTS_TOPIC": counts, "KAFKA_GROUP": fresh_name("group")}
     return os.environ | own | {"STATE": f"sqlite:///{tmp_path}/counts.db", "PYTHONPATH": str(ROOT)}
@@ -43,7 +43,7 @@ async def start(environment: dict[str, str], *arguments: str, shown: int = DEVNU
 
 
 async def say(environment: dict[str, str], *arguments: str) -> tuple[int | None, list[str]]:
-    """Call the example, and return its exit status and what it says."""
+    """Run the example; return its exit status and its output."""
     process = await start(environment, SCRIPT, *arguments, shown=asyncio.subprocess.PIPE)
     shown, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECS)
     return process.returncode, shown.decode().splitlines()
@@ -61,17 +61,17 @@ async def read_counts(environment: dict[str, str], expected: dict[str, int]) -> 
 
 @pytest.mark.guarantee("KS-2", "KS-10")
 @pytest.mark.deep
-async def test_killed_and_started_again_the_counts_are_exact(environment: dict[str, str], tmp_path: Path) -> None:
+async def test_after_kills_and_restarts_the_counts_are_exact(environment: dict[str, str], tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("\n".join(LINES), encoding="utf-8")
     assert await say(environment, "fill", str(text)) == (0, [f"1,500 lines are in topic {environment['LINES_TOPIC']!r}."])
-    for changes in (2 * len(LINES), 3 * len(LINES)):  # of 7 for each line: so the whole text is never counted before the last start
+    for changes in (2 * len(LINES), 3 * len(LINES)):  # a line makes 7 changes, so the text is not complete before the last start
         killed = await start(environment, *command_of(f"{__name__}:STEPS", CHANGED, changes, ENGINE, "run", SCRIPT)[1:])
-        assert await asyncio.wait_for(killed.wait(), PATIENCE_SECS) == -signal.SIGKILL, "in the midst of it"
+        assert await asyncio.wait_for(killed.wait(), PATIENCE_SECS) == -signal.SIGKILL, "the kill must come before the end"
     plain = Counter(word for line in LINES for word in line.split())
     again = await start(environment, "-m", "engine", "run", SCRIPT, told=asyncio.subprocess.PIPE)
     assert again.stderr is not None
-    assert b"running" in await asyncio.wait_for(again.stderr.readline(), PATIENCE_SECS), "before it takes signals"
+    assert b"running" in await asyncio.wait_for(again.stderr.readline(), PATIENCE_SECS), "it must run before it gets the signal"
     await read_counts(environment, plain)
     again.send_signal(signal.SIGINT)
     await asyncio.wait_for(again.communicate(), PATIENCE_SECS)
@@ -81,7 +81,7 @@ async def test_killed_and_started_again_the_counts_are_exact(environment: dict[s
     assert {line.split()[1]: int(line.split()[0].replace(",", "")) for line in shown[:4]} == dict.fromkeys(["to", "be", "or", "not"], 1500)
 
 
-async def test_a_file_that_is_not_there_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
+async def test_a_missing_file_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
     assert await say(environment, "fill", str(tmp_path / "none.txt")) == (2, [])
 
 
@@ -95,7 +95,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def counted(example: ModuleType, lines: list[tuple[int, int, str]]) -> list[tuple[str, int]]:
-    """What the topology tells of these lines, in its order."""
+    """Emits of the topology for these lines, in order."""
     feeder, counts = Feeder("partition", "offset", "line"), Capture()
     feeder.feed_all(lines)
     feeder.close()
@@ -104,16 +104,16 @@ def counted(example: ModuleType, lines: list[tuple[int, int, str]]) -> list[tupl
     return counts.values  # type: ignore[no-any-return]
 
 
-def test_a_line_that_comes_again_counts_nothing_and_is_told_again(example: ModuleType) -> None:
+def test_a_replayed_line_changes_no_count_and_emits_its_counts_again(example: ModuleType) -> None:
     assert counted(example, [(0, 7, "be be"), (0, 7, "be be"), (1, 7, "be")]) == [("be", 1), ("be", 2), ("be", 2), ("be", 2), ("be", 3)]
 
 
-def test_lines_may_come_in_any_order_and_with_holes(example: ModuleType) -> None:
+def test_lines_may_arrive_in_any_order_and_with_holes(example: ModuleType) -> None:
     offsets = [5, 3, 9, 4, 5, 0, 9, 3, 4, 1, 2, 0]
     assert [count for _, count in counted(example, [(0, offset, "be") for offset in offsets])] == [1, 2, 3, 4, 4, 5, 5, 5, 5, 6, 7, 7]
 
 
-def test_what_is_no_text_is_counted_all_the_same(example: ModuleType) -> None:
+def test_undecodable_bytes_are_counted_too(example: ModuleType) -> None:
     class Record:
         partition, offset, value = 1, 2, b"be \xff"
 

@@ -1,4 +1,4 @@
-"""A user's own state provider against the suite of the engine, and beneath a real job."""
+"""A user's own state provider passes the suite of the engine, and works in a real job."""
 
 import os
 import signal
@@ -26,15 +26,15 @@ class TestLmdb(StateProviderSuite):
     def provider(self, folder: Path) -> StateProvider:
         return provider_of(f"lmdb_state:provider?{folder}/state")
 
-    def test_a_folder_that_cannot_be_is_an_error_that_names_it(self, tmp_path: Path) -> None:
+    def test_the_error_for_an_impossible_folder_names_it(self, tmp_path: Path) -> None:
         (tmp_path / "state").write_text("no folder")
         opening = self.provider(tmp_path).open("words")
         with pytest.raises(StateError, match=rf"the state in '{tmp_path}/state/.*' cannot be opened: "):
             opening.send(None)
 
 
-def test_a_job_on_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Started three times, of which the first is killed before it commits, through the name that a user writes."""
+def test_a_killed_job_continues_with_its_state(tmp_path: Path) -> None:
+    """The job is started three times by the name that a user writes. The first process is killed before it commits."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be\n" * 2000, encoding="utf-8")
     command = [sys.executable, str(ROOT / "examples" / "word_count.py"), str(text), "--state"]

@@ -1,4 +1,4 @@
-"""examples/log_etl up to the hand-over: what the engine makes of the logs, without Spark."""
+"""examples/log_etl up to the hand-over: the engine's results for the logs, without Spark."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,11 +14,11 @@ from tests.examples.log_etl import access_log, plain, topology, traffic
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where logs were read, in batches of 400 lines."""
+    """Process the logs in batches of 400 lines; return the folder."""
     folder = tmp_path_factory.mktemp("log-etl")
     traffic.write(folder / "logs", traffic.Traffic(lines=4_000, seed=5))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topology, "QUERIES", ())  # nobody reads: nothing is deleted, and nothing waits for them
+        patch.setattr(topology, "QUERIES", ())  # without consumers, nothing is deleted and nothing waits
         assert run_in_terminal(topology.build(folder, topology.of_files(folder, batch_lines=100)), view="silent").exit_status == 0
     return folder
 
@@ -31,7 +31,7 @@ def lines(folder: Path) -> list[str]:
 
 
 def handed_over(folder: Path) -> list[list[tuple[object, ...]]]:
-    """The rows of each batch."""
+    """Rows of each batch."""
     handover = Handover.open(folder / "handover")
     manifests = [handover.manifest(txid) for txid in range(1, handover.newest() + 1)]
     tables = [[pq.read_table(folder / "handover" / file.name) for file in manifest.files] for manifest in manifests]
@@ -39,21 +39,21 @@ def handed_over(folder: Path) -> list[list[tuple[object, ...]]]:
 
 
 @pytest.mark.guarantee("SP-1", "SP-2")
-def test_every_line_is_handed_over_as_its_row(folder: Path, lines: list[str]) -> None:
+def test_every_line_is_handed_over_as_a_row(folder: Path, lines: list[str]) -> None:
     rows = {row for batch in handed_over(folder) for row in batch}
     whole = [request for line in lines if (request := plain.take_apart(line)) is not None]
     assert rows == {tuple(request) for request in whole}
     assert len(next(iter(rows))) == len(access_log.SCHEMA)
 
 
-def test_no_batch_has_a_request_twice_and_two_may(folder: Path) -> None:
+def test_a_request_may_occur_twice_but_not_in_one_batch(folder: Path) -> None:
     batches = [Counter(row[0] for row in batch) for batch in handed_over(folder)]
     assert len(batches) > 5
     assert all(count == 1 for batch in batches for count in batch.values())
-    assert max(sum(batches, Counter()).values()) > 1, "duplicates between batches are left to Spark"
+    assert max(sum(batches, Counter()).values()) > 1, "Spark drops duplicates between batches"
 
 
-def test_the_tally_and_what_is_kept_aside_are_exact(folder: Path, lines: list[str]) -> None:
+def test_the_counts_and_the_rejected_lines_are_exact(folder: Path, lines: list[str]) -> None:
     broken = [line for line in lines if plain.take_apart(line) is None]
     rows = sum(map(len, handed_over(folder)))
     assert broken
@@ -67,7 +67,7 @@ def test_the_tally_and_what_is_kept_aside_are_exact(folder: Path, lines: list[st
 
 
 def test_all_logs_are_read_in_step(folder: Path) -> None:
-    """So a batch is of one time of the day, and no row comes later than the pipeline waits for."""
+    """A batch has logs of the same time of the day, so no row is too late for the pipeline."""
     newest = None
     for batch in handed_over(folder):
         times = [row[1] for row in batch]
@@ -75,6 +75,6 @@ def test_all_logs_are_read_in_step(folder: Path) -> None:
         newest = max(times) if newest is None else max(newest, *times)
 
 
-def test_the_file_is_a_topology_for_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_finds_the_topology_in_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_ETL", str(folder))
     assert topology.topology().name == "log-etl"

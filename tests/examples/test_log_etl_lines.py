@@ -1,4 +1,4 @@
-"""examples/log_etl without engine and Spark: the logs that are made, what a line means, and the plain computation."""
+"""examples/log_etl without engine and Spark: generated logs, parsed lines, and the plain computation."""
 
 import random
 from collections import Counter
@@ -27,7 +27,7 @@ def arrived(seed: int = 3) -> list[str]:
     return [line.decode(errors="replace").removesuffix("\n") for line in traffic.Day(traffic.Traffic(20_000, seed)).lines()]
 
 
-# A line
+# Lines
 
 
 def test_a_line_becomes_a_row() -> None:
@@ -59,13 +59,13 @@ def test_a_line_becomes_a_row() -> None:
         ("Mozilla/5.0 (iPhone) Mobile", traffic.HEARTBEAT, "agent", "heartbeat"),
     ],
 )
-def test_what_a_line_tells(was: str, now: str, column: str, value: object) -> None:
+def test_parsed_columns_of_a_line(was: str, now: str, column: str, value: object) -> None:
     row = access_log.parse(GOOD.replace(was, now))
     assert row is not None
     assert dict(zip(access_log.SCHEMA, row, strict=True))[column] == value
 
 
-def test_a_zone_counts() -> None:
+def test_the_time_zone_of_a_line_is_used() -> None:
     east, utc = access_log.parse(GOOD.replace("+0000", "+0530")), access_log.parse(GOOD)
     assert utc[1] - east[1] == timedelta(hours=5, minutes=30) / timedelta(microseconds=1)
 
@@ -73,12 +73,12 @@ def test_a_zone_counts() -> None:
 @pytest.mark.parametrize(
     "line", ["", GOOD[:-1], GOOD + " ", GOOD[:70] + GOOD, GOOD.replace("02/Mar", "30/Feb"), GOOD.replace(" 200 ", " 20 ")]
 )
-def test_what_is_no_line_is_none(line: str) -> None:
+def test_an_invalid_line_is_none(line: str) -> None:
     assert access_log.parse(line) is None
     assert plain.take_apart(line) is None
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_log, "MOST_REMEMBERED", 10)
     for number in range(100):
         access_log.parse(GOOD.replace("mug-3", f"mug-{number}"))
@@ -86,7 +86,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_both_ways_to_read_a_line_agree_on_any_line(seed: int) -> None:
+def test_the_fast_and_the_slow_parser_agree_on_any_line(seed: int) -> None:
     draw = random.Random(seed)
     lines = arrived(seed)
     for line in (*lines[:2_000], *(mutated(draw, line) for line in draw.sample(lines, 3_000))):
@@ -103,7 +103,7 @@ def mutated(draw: random.Random, line: str) -> str:
     return "".join(characters)
 
 
-# A day
+# Days
 
 
 def test_a_seed_makes_the_same_day(logs: Path, tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_a_seed_makes_the_same_day(logs: Path, tmp_path: Path) -> None:
     assert arrived(4) != arrived(3)
 
 
-def test_there_are_about_as_many_lines_as_were_asked_for() -> None:
+def test_the_number_of_lines_is_about_the_requested_one() -> None:
     assert 19_000 < len(arrived()) < 21_000
 
 
-def test_lines_come_late_but_never_later_than_is_said() -> None:
+def test_lines_are_late_but_within_the_documented_limit() -> None:
     times = [request.time for line in arrived() if (request := plain.take_apart(line)) is not None]
     newest, latest = times[0], timedelta()
     for time in times:
@@ -127,7 +127,7 @@ def test_lines_come_late_but_never_later_than_is_said() -> None:
     assert timedelta(minutes=1) < latest <= timedelta(seconds=traffic.LATEST_SECS)
 
 
-def test_some_lines_come_twice_and_some_are_none() -> None:
+def test_some_lines_are_duplicates_and_some_are_invalid() -> None:
     lines = arrived()
     requests = [request for line in lines if (request := plain.take_apart(line)) is not None]
     times = Counter(request.request_id for request in requests)
@@ -135,29 +135,29 @@ def test_some_lines_come_twice_and_some_are_none() -> None:
     assert 50 < sum(times.values()) - len(times) < 500
 
 
-def test_heartbeats_go_on_when_the_last_visitor_has_gone() -> None:
+def test_heartbeats_continue_after_the_last_visit() -> None:
     requests = [request for line in arrived() if (request := plain.take_apart(line)) is not None]
     beats = [request.time for request in requests if request.agent == "heartbeat"]
     last_visit = max(request.time for request in requests if request.agent != "heartbeat")
     assert beats == sorted(set(beats))
     assert len(beats) == 25 * 60
-    assert beats[-1] - last_visit > timedelta(minutes=45), "the longest session is closed, and all that may come late is there"
+    assert beats[-1] - last_visit > timedelta(minutes=45), "by then the longest session is closed, and all late lines have arrived"
 
 
-def test_all_that_is_asked_for_is_asked_for_on_that_day() -> None:
+def test_all_requests_are_of_the_same_day() -> None:
     requests = [request for line in arrived() if (request := plain.take_apart(line)) is not None]
     assert {request.time.date() for request in requests if request.agent != "heartbeat"} == {datetime(2026, 3, 2).date()}
 
 
-def test_there_is_more_to_do_in_the_evening_than_at_night() -> None:
+def test_there_are_more_requests_in_the_evening_than_at_night() -> None:
     hours = Counter(request.time.hour for line in arrived() if (request := plain.take_apart(line)) is not None)
     assert hours[20] > 4 * hours[4]
 
 
-# The tables
+# Tables
 
 
-def test_the_plain_tables_tell_of_every_request_once(logs: Path) -> None:
+def test_the_plain_tables_count_every_request_once(logs: Path) -> None:
     tables = plain.compute(logs)
     requests = {request.request_id: request for line in arrived() if (request := plain.take_apart(line)) is not None}
     visits = [request for request in requests.values() if request.agent != "heartbeat"]
@@ -172,7 +172,7 @@ def test_the_plain_tables_tell_of_every_request_once(logs: Path) -> None:
     assert sum(row[2] for row in tables.sessions.values()) == sum(request.agent != "bot" for request in visits)
 
 
-def test_a_session_ends_with_half_an_hour_of_nothing(tmp_path: Path) -> None:
+def test_a_session_ends_after_half_an_hour_without_requests(tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_text("user,plan,since\nuser00042,plus,2020\n")
     clocks = ("08:00:00", "08:30:00", "09:00:01", "08:59:00", "09:31:00", "09:31:00")
     lines = [GOOD.replace("08:06:53", clock).replace("61f0", f"61f{number}") for number, clock in enumerate(clocks)]

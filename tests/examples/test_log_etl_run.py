@@ -15,7 +15,10 @@ from tests.project.sources import ROOT
 from tests.servers import spark_programs
 from tests.servers.required import required
 
-pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]  # Spark starts: half a minute on a quiet machine, minutes beside others
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.timeout(300),
+]  # Spark takes half a minute to start on a quiet machine, and minutes on a busy one
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     required(spark_programs.why_not())
     folder = tmp_path_factory.mktemp("run") / "log-etl"
     command = [sys.executable, str(ROOT / "examples" / "log_etl"), "--lines", "8000", "--batch-lines", "100", "--folder", str(folder)]
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_SUBMIT_OPTS"}  # the JVM as a user has it
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_SUBMIT_OPTS"}  # the JVM with a user's settings
     done = subprocess.run(command, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "Every row equals a plain computation over the same lines."
@@ -32,10 +35,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.guarantee("SP-1")
-def test_every_table_is_that_of_the_plain_computation(folder: Path) -> None:
+def test_every_table_equals_the_plain_computation(folder: Path) -> None:
     made = tables.read(folder)
     assert made == plain.compute(folder / "logs")
-    assert made.duplicates > made.duplicates_in_batches > 0, "some were dropped by the engine, and some by Spark"
+    assert made.duplicates > made.duplicates_in_batches > 0, "the engine and Spark must each drop some"
 
 
 class Page(HTMLParser):
@@ -61,19 +64,19 @@ class Page(HTMLParser):
         self.text += text
 
 
-def test_the_report_stands_by_itself_and_has_the_numbers(folder: Path) -> None:
+def test_the_report_is_self_contained_and_has_the_numbers(folder: Path) -> None:
     html = (folder / "report.html").read_text()
     page, made = Page(html), tables.read(folder)
     assert not page.places
     assert "url(" not in html
     assert "@import" not in html
-    assert not page.open, "all that was opened is closed"
+    assert not page.open, "an element is not closed"
     for number in (made.lines, made.totals[0], len(made.sessions), made.rows):
         assert f"{number:,}" in page.text
     assert "equal a plain computation" in page.text
 
 
-def test_a_difference_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_difference_is_reported(folder: Path, tmp_path: Path) -> None:
     from tests.examples.log_etl import report
 
     made = tables.read(folder)
@@ -84,7 +87,7 @@ def test_a_difference_is_told(folder: Path, tmp_path: Path) -> None:
     assert 'class="verdict bad"' in (tmp_path / "report.html").read_text()
 
 
-def test_of_a_delta_table_what_its_log_has_added_counts(folder: Path, tmp_path: Path) -> None:
+def test_only_files_in_the_log_of_a_delta_table_count(folder: Path, tmp_path: Path) -> None:
     files = list((folder / "tables" / "pages").rglob("*.parquet"))
     table = tmp_path / "tables" / "pages"
     (table / "_delta_log").mkdir(parents=True)
@@ -95,14 +98,14 @@ def test_of_a_delta_table_what_its_log_has_added_counts(folder: Path, tmp_path: 
     assert tables.table(tmp_path, "pages") == tables.table(folder, "pages")
 
 
-def test_rows_that_are_there_twice_are_told(folder: Path, tmp_path: Path) -> None:
+def test_duplicate_rows_are_reported(folder: Path, tmp_path: Path) -> None:
     for copy in "ab":
         shutil.copytree(folder / "tables" / "pages", tmp_path / "tables" / "pages" / copy)
     with pytest.raises(SystemExit, match="are duplicates"):
         tables.table(tmp_path, "pages")
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_folder_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "log_etl"), "--folder", str(tmp_path)],

@@ -1,4 +1,4 @@
-"""The example service over real HTTP: it answers when the tree of an order is done, and ends without leaving anything behind."""
+"""The example service over real HTTP: it answers an order when its tree is done, and shuts down completely."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ from engine import Config
 
 @contextlib.asynccontextmanager
 async def served(service: ModuleType, config: Config) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve the example on a free port; shut down in order at the end."""
+    """Serve the example on a free port; shut it down at the end."""
     app = service.create_app(config)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    listening = socket.create_server(("127.0.0.1", 0))  # whoever connects before the server is up waits
+    listening = socket.create_server(("127.0.0.1", 0))  # a client that connects before the server is up waits
     port = listening.getsockname()[1]
     serving = asyncio.create_task(server.serve([listening]))
     try:
@@ -46,7 +46,7 @@ async def test_an_order_is_answered_when_it_is_booked(service: ModuleType) -> No
         assert (await order(client, "cake"))[1] == {"takings": 105.0}
 
 
-async def test_an_order_that_the_topology_refuses_is_the_clients_fault(service: ModuleType) -> None:
+async def test_an_order_that_the_topology_refuses_is_a_client_error(service: ModuleType) -> None:
     async with served(service, Config()) as client:
         assert await order(client, "snow") == (422, {"error": "there is no 'snow' to order"})
         assert await order(client, "tea", 0) == (422, {"error": "an order of 0 is no order"})
@@ -64,7 +64,7 @@ async def test_an_order_that_fails_is_answered_with_the_reason(service: ModuleTy
 
 
 @pytest.mark.guarantee("ACK-16")
-async def test_an_order_that_takes_too_long_times_out_and_names_who_owes_the_ack(
+async def test_an_order_that_takes_too_long_times_out_and_names_the_task_that_owes_the_ack(
     service: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(item: str) -> float:
@@ -81,7 +81,7 @@ async def test_an_order_that_takes_too_long_times_out_and_names_who_owes_the_ack
     "body",
     [b"tea, please", b"\xff", b"[]", b'{"item": "tea"}', b'{"item": "tea", "quantity": "two"}', b'{"item": "tea", "quantity": Infinity}'],
 )
-async def test_what_is_no_order_is_refused(service: ModuleType, body: bytes) -> None:
+async def test_an_invalid_order_is_refused(service: ModuleType, body: bytes) -> None:
     async with served(service, Config()) as client:
         answer = await client.post("/orders", content=body)
     assert (answer.status_code, answer.json()) == (400, {"error": "an order is a JSON object with item and quantity"})

@@ -1,4 +1,4 @@
-"""The examples of transactional topologies: their printed results are checked against plain computations (TX-8, TX-10)."""
+"""Examples of transactional topologies: their printed results equal plain computations (TX-8, TX-10)."""
 
 import os
 import random
@@ -23,7 +23,7 @@ GLOBAL_COUNT, FILE_WORD_COUNT = (str(ROOT / "examples" / f"transactional_{name}.
 
 LINES = 100_000
 BATCH_LINES = 4_000
-"""The default of the spout, of four files."""
+"""Default of the spout, for four files."""
 KILLED_AT = (
     "emitter: half-way through a partition",
     "coordinator: processed, not taken in",
@@ -32,9 +32,9 @@ KILLED_AT = (
     "sqlite: written, not answered",
     "coordinator: committed, and taken in",
 )
-"""Of tests.transactional.kills.steps, which has all of them for a topology of its own."""
+"""Steps of tests.transactional.kills.steps, which kills its own topology at all of them."""
 MOST_BATCHES = max(1, LINES // BATCH_LINES // (len(KILLED_AT) + 1))
-"""A process dies within so many batches, so that each comes to its step, and some are left for the last one."""
+"""Batches within which a process dies, so that each process reaches its step, and the last one has some left."""
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def write(path: Path, lines: int, rng: random.Random) -> None:
         file.writelines(" ".join(f"word{rng.randrange(200)}" for _ in range(8)) + "\n" for _ in range(lines))
 
 
-def test_the_global_count_is_right_whichever_way_it_is_run() -> None:
+def test_the_global_count_is_right_as_script_and_by_the_command_line() -> None:
     shown = "9,500 words in 15 batches; 5 were replayed when their count was stored, and skipped."
     done = run(GLOBAL_COUNT)
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def test_the_global_count_is_right_whichever_way_it_is_run() -> None:
     assert shown in done.stdout
 
 
-def test_words_of_files_are_counted_on_when_there_are_more(tmp_path: Path) -> None:
+def test_words_of_new_files_are_added_to_the_counts(tmp_path: Path) -> None:
     logs, rng = tmp_path / "logs", random.Random(7)
     logs.mkdir()
     write(logs / "log", 300, rng)
@@ -81,13 +81,13 @@ def test_a_folder_without_words_is_no_error(tmp_path: Path) -> None:
     assert "0 words, 0 different ones" in done.stdout
 
 
-def test_no_folder_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     done = run(FILE_WORD_COUNT, str(tmp_path / "nowhere"))
     assert done.returncode == 1
     assert "there is no folder" in done.stderr
 
 
-def test_the_database_has_what_a_plain_count_gives(file_word_count: ModuleType, tmp_path: Path) -> None:
+def test_the_database_has_the_plain_counts(file_word_count: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("to be or not to be\n")
     assert file_word_count.plain_count(str(tmp_path)) == Counter(to=2, be=2, **{"or": 1, "not": 1})
     counts = tmp_path / "counts"
@@ -98,7 +98,7 @@ def test_the_database_has_what_a_plain_count_gives(file_word_count: ModuleType, 
 
 @pytest.mark.guarantee("TX-8", "TX-9")
 @pytest.mark.deep
-def test_killed_again_and_again_it_counts_each_word_once(tmp_path: Path) -> None:
+def test_after_repeated_kills_each_word_is_counted_once(tmp_path: Path) -> None:
     logs, rng = tmp_path / "logs", random.Random(11)
     logs.mkdir()
     for name in "abcd":

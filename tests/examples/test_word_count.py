@@ -1,4 +1,4 @@
-"""The main job: right, whatever becomes of its files and whoever interrupts it."""
+"""The main job: right results with missing files and interrupts."""
 
 import io
 import os
@@ -51,14 +51,14 @@ def test_a_folder_is_counted_to_its_last_word(folder: Path) -> None:
     assert lines[-1] == "The result equals a plain count of the same text."
 
 
-def test_counts_are_those_of_a_plain_count(word_count: ModuleType, folder: Path) -> None:
+def test_counts_equal_a_plain_count(word_count: ModuleType, folder: Path) -> None:
     job = word_count.WordCount(word_count.files_of(folder))
     assert run_in_terminal(job.topology(), view="silent").exit_status == 0
     text = "".join(path.read_text(encoding="utf-8", errors="replace") + "\n" for path in folder.rglob("*.*"))
     assert job.words == Counter(text.split())
 
 
-def test_a_file_that_vanished_is_named_once_and_left_out(
+def test_a_deleted_file_is_reported_once_and_left_out(
     word_count: ModuleType, folder: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = word_count.WordCount(word_count.files_of(folder))
@@ -71,7 +71,7 @@ def test_a_file_that_vanished_is_named_once_and_left_out(
     assert "The result equals a plain count of the same text." in capsys.readouterr().out
 
 
-def test_a_file_that_fails_halfway_counts_as_far_as_it_was_read(
+def test_a_file_that_fails_halfway_counts_up_to_there(
     word_count: ModuleType,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -92,7 +92,7 @@ def test_a_file_that_fails_halfway_counts_as_far_as_it_was_read(
     assert "33 of 33 lines done" in capsys.readouterr().out
 
 
-def test_what_vanished_after_it_was_read_is_named_in_the_comparison(
+def test_a_file_that_was_deleted_after_it_was_read_is_named_in_the_comparison(
     word_count: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = word_count.WordCount(word_count.files_of(folder))
@@ -111,7 +111,7 @@ def test_a_wrong_result_is_not_called_right(word_count: ModuleType, folder: Path
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_an_interrupt_drains_and_what_was_read_is_right(tmp_path: Path) -> None:
+def test_an_interrupt_drains_and_the_counts_of_read_lines_are_right(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("to be or not to be that is the question\n" * LINES, encoding="utf-8")
     done = run(*command_of(f"{__name__}:STEPS", INTERRUPTED, 1, SCRIPT, str(tmp_path))[1:])
@@ -119,7 +119,7 @@ def test_an_interrupt_drains_and_what_was_read_is_right(tmp_path: Path) -> None:
     assert "The run was interrupted" in done.stdout
     assert done.stdout.endswith("The result equals a plain count of the same text.\n")
     [read] = re.findall(r"of ([\d,]+) lines done", done.stdout)
-    assert LINES <= int(read.replace(",", "")) < 2 * LINES, "the signal came in the midst of it"
+    assert LINES <= int(read.replace(",", "")) < 2 * LINES, "the signal must come in the middle"
 
 
 @pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("empty", "there is no file in ")])
@@ -138,7 +138,7 @@ def test_the_command_line_runs_it_and_shows_the_words() -> None:
     assert "word-count: " in done.stderr
 
 
-def test_a_check_of_it_shows_no_words() -> None:
+def test_a_check_prints_no_words() -> None:
     done = run("-m", "engine", "check", SCRIPT)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5

@@ -5,34 +5,21 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, Bolt, Config, FlowControlBolt, FlowControlSpout, Spout, Topology, TopologyBuilder, Tuple, run
+from engine import BasicBolt, Bolt, Config, FlowControlBolt, FlowControlSpout, Topology, TopologyBuilder, Tuple, run
 from engine.errors import ConfigError, TopologyError
 from engine.runtime.spout_window import FIRST_WINDOW
 from engine.testing import Capture, Feeder, run_topology, run_virtual
 from engine.topology import validate_run
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.flow.flow_topologies import Numbers
-from tests.runtime.stage import Sink
+from tests.runtime.stage import Counting, Sink
 
 pytestmark = pytest.mark.guarantee("FC-8")
 
 WORKERS, WORK_SECS = 12, 0.005
 
 
-class Endless(Spout):
-    """Emits 1, 2, 3, … as fast as it is polled."""
-
-    output_fields = "number"
-
-    def open(self) -> None:
-        self.number = 0
-
-    def next_tuple(self) -> None:
-        self.number += 1
-        self.collector.emit((self.number,), self.number)
-
-
-class Adapted(Endless):
+class Adapted(Counting):
     """Sets the value as a class attribute."""
 
     max_spout_pending = "auto"
@@ -46,7 +33,7 @@ class Works(Bolt):
         self.collector.ack(tup)
 
 
-def pool(spout: Any = Endless, tasks: int = 1, **settings: Any) -> Topology:
+def pool(spout: Any = Counting, tasks: int = 1, **settings: Any) -> Topology:
     builder = TopologyBuilder("pool")
     builder.set_spout("numbers", spout, tasks, **settings)
     builder.set_bolt("works", Works, WORKERS).shuffle_grouping("numbers")
@@ -82,14 +69,14 @@ WAYS: dict[str, tuple[Topology, Config]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_full_rate_at_a_small_queue(way: str) -> None:
+def test_auto_reaches_the_full_rate_with_a_short_queue(way: str) -> None:
     rate, latency_secs, window = figures(*WAYS[way])
     assert rate >= 0.95 * WORKERS / WORK_SECS
     assert latency_secs <= 2 * WORK_SECS
     assert WORKERS // 2 <= window <= 4 * WORKERS
 
 
-def test_records_that_fail_one_behind_the_other_cost_no_room() -> None:
+def test_successive_failures_do_not_shrink_the_window() -> None:
     """Fails ten of each hundred in a row, so a small window holds nothing else for a moment."""
 
     class FailsSome(Works):
@@ -98,14 +85,14 @@ def test_records_that_fail_one_behind_the_other_cost_no_room() -> None:
             (self.collector.fail if tup[0] % 100 < 10 else self.collector.ack)(tup)
 
     builder = TopologyBuilder("clumps")
-    builder.set_spout("numbers", Endless)
+    builder.set_spout("numbers", Counting)
     builder.set_bolt("works", FailsSome, WORKERS).shuffle_grouping("numbers")
     rate, _, window = figures(builder.build(), Config(max_spout_pending="auto", seed=1))
     assert rate >= 0.95 * 0.9 * WORKERS / WORK_SECS
     assert window >= WORKERS
 
 
-def test_a_number_of_the_spout_wins_over_auto() -> None:
+def test_a_number_at_the_spout_overrides_auto() -> None:
     rate, _, window = figures(pool(max_spout_pending=3), Config(max_spout_pending="auto", seed=1))
     assert window == 3
     assert rate == pytest.approx(3 / WORK_SECS, rel=0.02)
@@ -130,7 +117,7 @@ def test_every_tuple_of_a_finite_source_is_processed() -> None:
     assert finished.snapshot.components["numbers"].max_pending is not None
 
 
-def test_the_snapshot_shows_the_window_of_the_moment_and_none_where_there_is_no_bound() -> None:
+def test_the_snapshot_shows_the_current_window_or_none_without_a_bound() -> None:
     async def bounds(pending: Any) -> tuple[int | None, ...]:
         async with run(pool(), Config(max_spout_pending=pending)) as running:
             now = running.snapshot()
@@ -155,7 +142,7 @@ BATCHES = (
 
 
 @pytest.mark.parametrize(("topology", "pending"), [(pool(), "auto"), (pool(Adapted), None)])
-def test_without_ackers_it_is_refused(topology: Topology, pending: Any) -> None:
+def test_without_ackers_auto_is_refused(topology: Topology, pending: Any) -> None:
     with pytest.raises(TopologyError) as raised:
         validate_run(topology, Config(acker_executors=0, max_spout_pending=pending))
     assert raised.value.faults == (NO_ACKS,)
@@ -169,13 +156,13 @@ def transactional(config: Config | None = None, **settings: Any) -> Transactiona
 @pytest.mark.parametrize(
     "builder", [transactional(max_spout_pending="auto"), transactional(Config(max_spout_pending="auto"))], ids=["spout", "config"]
 )
-def test_a_transactional_topology_refuses_it_when_it_is_built(builder: TransactionalTopologyBuilder) -> None:
+def test_a_transactional_topology_with_auto_is_refused_by_build(builder: TransactionalTopologyBuilder) -> None:
     with pytest.raises(TopologyError) as raised:
         builder.build()
     assert raised.value.faults == (BATCHES,)
 
 
-def test_a_transactional_topology_refuses_it_when_it_is_run() -> None:
+def test_a_transactional_topology_with_auto_is_refused_by_the_run() -> None:
     topology = transactional().build()
     with pytest.raises(TopologyError) as raised:
         run(topology, Config(max_spout_pending="auto"))
@@ -183,7 +170,7 @@ def test_a_transactional_topology_refuses_it_when_it_is_run() -> None:
     validate_run(transactional(max_spout_pending=2).build(), Config(max_spout_pending="auto"))
 
 
-def test_it_bounds_a_cycle() -> None:
+def test_auto_bounds_a_cycle() -> None:
     class Again(Bolt):
         output_fields = "number"
 
@@ -191,14 +178,14 @@ def test_it_bounds_a_cycle() -> None:
             self.collector.ack(tup)
 
     builder = TopologyBuilder("cycle")
-    builder.set_spout("numbers", Endless)
+    builder.set_spout("numbers", Counting)
     builder.set_bolt("again", Again).shuffle_grouping("numbers").shuffle_grouping("again")
     builder.set_bolt("sink", Sink).shuffle_grouping("again")
     validate_run(builder.build(), Config(max_spout_pending="auto"))
 
 
 @pytest.mark.parametrize("value", ["AUTO", "automatic", "", 0, True, ["auto"]])
-def test_what_is_neither_a_count_nor_auto_is_refused(value: Any) -> None:
+def test_any_other_value_than_a_count_or_auto_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="max_spout_pending must be an integer from 1 to 2_147_483_647, 'auto', or none, not "):
         Config(max_spout_pending=value)
     with pytest.raises(TopologyError, match=r"spout 'numbers': max_spout_pending must be an integer of at least 1, or 'auto', not "):

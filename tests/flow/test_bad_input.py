@@ -54,7 +54,7 @@ class Nothing(FlowControlBolt):
         ([(None, "line")], "yielded a record without a position: 'line'"),
     ],
 )
-def test_what_is_no_record_with_a_position_is_refused(items: list[Any], text: str) -> None:
+def test_a_yield_without_a_position_is_refused(items: list[Any], text: str) -> None:
     with pytest.raises(ComponentError) as raised:
         run_flow(lambda: Yields((1, 1), *items), Nothing, config=Config(on_error="restart"))
     assert text in str(raised.value.error)
@@ -96,17 +96,17 @@ def test_a_bound_of_the_spout_counts_the_packs_of_all_tasks(pending: int) -> Non
     assert max(most) == pending
 
 
-def test_a_position_that_cannot_be_kept_ends_the_run_and_says_what_can() -> None:
+def test_a_position_that_cannot_be_stored_ends_the_run_with_a_hint() -> None:
     with pytest.raises(ComponentError) as raised:
         run_flow(lambda: Yields((object(), 1)), Nothing)
     assert "its position <object" in str(raised.value)
     assert "bool, int, float, str" in str(raised.value.hint)
-    assert "pickle" not in str(raised.value), "which a ledger never is"
+    assert "pickle" not in str(raised.value), "a ledger cannot pickle"
 
 
 @pytest.mark.parametrize("kind", [Numbers, AsyncNumbers])
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
-def test_a_producer_that_raises_goes_on_behind_what_it_has_yielded(kind: type[Numbers], on_error: str) -> None:
+def test_a_producer_that_raises_continues_after_the_yielded_records(kind: type[Numbers], on_error: str) -> None:
     class Breaks(kind):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
             super().__init__(1000, begun)
@@ -142,7 +142,7 @@ def test_a_producer_that_raises_goes_on_behind_what_it_has_yielded(kind: type[Nu
     assert "the disk is gone" in finished.errors[0].text
     if on_error == "fail":
         assert begun == [None, 299, 599, 899]
-        assert len(done) == 1000, "the instance goes on, and so does what is on its way"
+        assert len(done) == 1000, "the instance continues, and records in flight are done"
 
 
 def _async_records(breaks: Any) -> Callable[..., Any]:
@@ -165,14 +165,14 @@ def test_a_producer_that_always_raises_ends_the_run_with_its_error() -> None:
         run_flow(Raises, Nothing, config=Config(on_error="restart"))
 
 
-def test_a_source_without_records_is_complete_at_once() -> None:
+def test_a_source_without_records_completes_at_once() -> None:
     finished = run_flow(Yields, Nothing)
     assert finished.state == "complete"
     assert finished.snapshot.flow[0].position is None
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_producer_that_has_nothing_for_long_holds_nothing_up(is_async: bool) -> None:
+def test_an_idle_producer_does_not_delay_the_run(is_async: bool) -> None:
     class Late(FlowProducer):
         def records(self, after: Any) -> Iterator[Any]:
             yield 1, 1
@@ -195,16 +195,16 @@ def test_a_producer_that_has_nothing_for_long_holds_nothing_up(is_async: bool) -
 
 
 @pytest.mark.guarantee("FC-6")
-def test_positions_that_go_back_are_told_of_once_and_count_in_their_order() -> None:
+def test_positions_that_go_back_are_reported_once_and_used_in_their_order() -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Yields((5, 1), (3, 2), (9, 3), (1, 4)), lambda: Work(done))
     assert records(done) == [1, 2, 3, 4]
-    assert finished.snapshot.flow[0].position == "1", "the last that was yielded"
+    assert finished.snapshot.flow[0].position == "1", "the last yielded position counts"
     [report] = finished.errors
     assert "yielded a position that is less than the one before it" in report.text
 
 
-def test_positions_that_cannot_be_compared_are_taken_as_they_come() -> None:
+def test_positions_that_cannot_be_compared_are_used_in_their_order() -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Yields((5, 1), ("a", 2), ((1, "b"), 3), ({"x": 1}, 4)), lambda: Work(done))
     assert finished.errors == ()
@@ -235,7 +235,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], text:
 
 
 @pytest.mark.parametrize("producer", [Numbers, "logs", None, [1, 2]])
-def test_what_is_no_producer_is_refused(producer: Any) -> None:
+def test_an_object_that_is_not_a_producer_is_refused(producer: Any) -> None:
     with pytest.raises(UsageError, match="is not a FlowProducer"):
         FlowControlSpout(producer)
     with pytest.raises(UsageError, match="as settings"):
@@ -243,7 +243,7 @@ def test_what_is_no_producer_is_refused(producer: Any) -> None:
 
 
 @pytest.mark.guarantee("GRP-5")
-def test_a_producer_whose_methods_cannot_be_called_as_they_are_is_refused() -> None:
+def test_a_producer_with_wrong_signatures_is_refused() -> None:
     class NoPosition(Numbers):
         def records(self) -> Any:  # type: ignore[override]
             yield 1, 1
@@ -299,7 +299,7 @@ def _behind_another_bolt(work: type[FlowControlBolt]) -> TopologyBuilder:
 
 
 @pytest.mark.guarantee("FC-1")
-def test_a_flow_control_bolt_takes_the_packs_of_a_flow_control_spout_alone() -> None:
+def test_a_flow_control_bolt_accepts_only_a_flow_control_spout() -> None:
     with pytest.raises(TopologyError, match=r"(?s)bolt 'work'.*takes only packs of a FlowControlSpout, but subscribes to bolt 'other'"):
         _behind_another_bolt(Nothing).build()
     assert "direct_grouping() names a component by ['x'] (list)" in _faults(
@@ -318,7 +318,7 @@ def test_a_flow_control_bolt_takes_the_packs_of_a_flow_control_spout_alone() -> 
         builder.build()
 
 
-def test_what_is_no_pack_all_the_same_is_named() -> None:
+def test_a_tuple_without_a_pack_is_an_error_that_names_it() -> None:
     class Loose(Nothing):
         takes_packs = False
 
@@ -332,7 +332,7 @@ def test_what_is_no_pack_all_the_same_is_named() -> None:
     assert "got a tick" in finished.errors[0].text
 
 
-def test_a_flow_control_bolt_with_an_execute_of_its_own_is_refused() -> None:
+def test_a_flow_control_bolt_that_overrides_execute_is_refused() -> None:
     with pytest.raises(UsageError, match=r"Own is a FlowControlBolt, but defines execute\(\)"):
 
         class Own(Nothing):
@@ -340,7 +340,7 @@ def test_a_flow_control_bolt_with_an_execute_of_its_own_is_refused() -> None:
                 return None
 
 
-def test_process_that_returns_what_is_no_tuple_says_so() -> None:
+def test_a_wrong_result_of_process_is_a_clear_error() -> None:
     class Returns(FlowControlBolt):
         output_fields = "number"
 

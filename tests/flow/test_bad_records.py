@@ -37,7 +37,7 @@ class Some(Work):
 
 @pytest.mark.guarantee("FC-3", "FC-4")
 @pytest.mark.parametrize(("percent", "tasks", "share"), [(1, 12, 0.85), (10, 12, 0.75), (30, 12, 0.55), (10, 1, 0.6), (30, 1, 0.35)])
-def test_where_many_records_are_bad_the_others_flow_on(percent: int, tasks: int, share: float) -> None:
+def test_many_bad_records_do_not_delay_the_good_ones(percent: int, tasks: int, share: float) -> None:
     class Of(Some):
         pass
 
@@ -61,7 +61,7 @@ def test_where_many_records_are_bad_the_others_flow_on(percent: int, tasks: int,
 
 @pytest.mark.guarantee("FC-4")
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_bad_records_that_are_tried_for_ever_do_not_keep_the_others_from_their_turn(tasks: int) -> None:
+def test_bad_records_with_unlimited_tries_do_not_block_the_others(tasks: int) -> None:
     done: list[tuple[int, int]] = []
 
     class Many(Some):
@@ -71,7 +71,7 @@ def test_bad_records_that_are_tried_for_ever_do_not_keep_the_others_from_their_t
     assert set(records(done)) == {record for record in range(1, 2001) if not is_bad(record, 40)}
 
 
-def test_a_bad_record_is_no_death_of_its_task() -> None:
+def test_a_bad_record_does_not_end_its_task() -> None:
     prepared: list[int] = []
 
     class Prepared(Some):
@@ -118,7 +118,7 @@ def _fails(self: Any, record: int) -> None:
 
 @pytest.mark.guarantee("FC-1", "FC-3")
 @pytest.mark.parametrize("process", [_plain, _generator, _coroutine, _async_generator], ids=lambda each: each.__name__)
-def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) -> None:
+def test_neighbours_of_a_bad_record_are_repeated_at_most_once(process: Any) -> None:
     seen: list[int] = []
     kind: Any = type("Fails", (InTwo,), {"process": process, "seen": seen})
 
@@ -131,9 +131,9 @@ def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) 
     times = {record: seen.count(record) for record in set(seen)}
     assert sorted(times) == list(range(1, 201))
     assert times.pop(37) == 4
-    assert max(times.values()) <= 2, "once with it, and once without"
+    assert max(times.values()) <= 2, "a neighbour runs once with the bad record and once without"
     sizes = finished.snapshot.flow[0]
-    assert sum(task.settled for task in sizes.tasks) < 100, "they came in packs again"
+    assert sum(task.settled for task in sizes.tasks) < 100, "they must be sent in packs again"
 
 
 def _cancelled(self: Any, record: int) -> tuple[int, ...]:
@@ -152,16 +152,16 @@ def _yields_misfit(self: Any, record: int) -> Iterator[tuple[int, ...]]:
 
 @pytest.mark.guarantee("FC-3")
 @pytest.mark.parametrize("process", [_cancelled, _misfit, _yields_misfit], ids=lambda each: each.__name__)
-def test_it_is_known_which_record_was_cancelled_or_gave_what_cannot_be_emitted(process: Any) -> None:
+def test_a_cancellation_or_a_bad_emit_is_assigned_to_its_record(process: Any) -> None:
     kind: Any = type("Fails", (InTwo,), {"process": process})
     settings = FlowSettings(max_retries=1, pack_records=100)
     finished = run_flow(lambda: Numbers(2000), kind, tasks=2, settings=settings)
     assert finished.state == "complete"
-    assert sum(task.settled for task in finished.snapshot.flow[0].tasks) < 50, "none came one by one"
+    assert sum(task.settled for task in finished.snapshot.flow[0].tasks) < 50, "no records may be sent one by one"
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_bolt_that_does_not_say_which_one_failed_gets_them_one_by_one() -> None:
+def test_if_the_failed_record_of_a_pack_is_unknown_its_records_are_sent_one_by_one() -> None:
     class Own(BasicBolt):
         packs: list[tuple[int, ...]] = []
 
@@ -220,7 +220,7 @@ def test_a_pack_is_split_around_the_record_that_failed(place: int | None, sizes:
     again = []
     for now in (1.01 + index * 0.001 for index in range(len(sizes))):
         each = flow.next_delivery(now)
-        assert each is not None, "all of them at once"
+        assert each is not None, "all packs must be sent together"
         again.append(len(each.pack.entries))
         assert each.pack.tries == (1 if place is None or len(each.pack.entries) == 1 else 0)
         flow.note_tree_ack(each, now + 0.0001)
@@ -230,11 +230,11 @@ def test_a_pack_is_split_around_the_record_that_failed(place: int | None, sizes:
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_record_that_is_not_to_be_tried_again_is_given_up_out_of_its_pack() -> None:
+def test_a_record_without_retries_is_given_up_and_the_rest_of_its_pack_is_sent_again() -> None:
     flow = _flow(1, max_retries=0)
     delivery = _sent(flow, 5, 1.0)
     assert [entry[1] for entry in _fails_at(flow, delivery, 2, 1.01)] == [2]
-    assert flow.prefix.done == 1, "those before it are to be done first"
+    assert flow.prefix.done == 1, "earlier records must be done first"
     for now in (2.0, 3.0):
         each = flow.next_delivery(now)
         assert each is not None
@@ -244,7 +244,7 @@ def test_a_record_that_is_not_to_be_tried_again_is_given_up_out_of_its_pack() ->
 
 @pytest.mark.guarantee("FC-3")
 @pytest.mark.parametrize("reason", [FAILED, ERROR])
-def test_a_record_that_fails_at_a_second_task_clears_the_first_one(reason: FailureReason) -> None:
+def test_a_record_that_fails_at_a_second_task_revokes_the_failure_of_the_first(reason: FailureReason) -> None:
     flow = _flow(2, initial_window=3)
     delivery = _sent(flow, 1, 1.0)
     first = delivery.window
@@ -255,16 +255,16 @@ def test_a_record_that_fails_at_a_second_task_clears_the_first_one(reason: Failu
     second = again.window
     assert second is not first
     _fails_at(flow, again, 0, 1.002, reason)
-    assert (first.state, first.size) == ("NORMAL", 3), "it was the record"
+    assert (first.state, first.size) == ("NORMAL", 3), "the record is bad, not the task"
     assert (second.state, second.size) == ("NORMAL", 3)
     third = flow.next_delivery(2.0)
     assert third is not None
     _fails_at(flow, third, 0, 2.001, reason)
-    assert [each.size for each in flow.chooser.windows] == [3, 3], "it is cleared once"
+    assert [each.size for each in flow.chooser.windows] == [3, 3], "a failure is revoked only once"
 
 
 @pytest.mark.guarantee("FC-4")
-def test_what_failed_goes_to_no_busy_task_while_the_one_where_it_failed_is_well() -> None:
+def test_a_failed_record_goes_to_no_busy_task_while_its_own_task_is_not_busy() -> None:
     flow = _flow(2, initial_window=3)
     _fails_at(flow, _sent(flow, 1, 1.0), 0, 1.001)
     again = flow.next_delivery(1.001)
@@ -278,7 +278,7 @@ def test_what_failed_goes_to_no_busy_task_while_the_one_where_it_failed_is_well(
 
 
 @pytest.mark.guarantee("FC-3")
-def test_where_the_second_task_is_busy_too_nobody_is_cleared() -> None:
+def test_a_second_failure_at_a_busy_task_revokes_nothing() -> None:
     flow = _flow(2, initial_window=3)
     deliveries = [_sent(flow, 1, 1.0), _sent(flow, 1, 1.0)]
     assert {each.window.task_id for each in deliveries} == {1, 2}
@@ -288,11 +288,11 @@ def test_where_the_second_task_is_busy_too_nobody_is_cleared() -> None:
     for resent in again:
         assert resent is not None
         _fails_at(flow, resent, 0, 1.002)
-    assert [each.state for each in flow.chooser.windows] == ["BUSY", "BUSY"], "it may be what both of them need"
+    assert [each.state for each in flow.chooser.windows] == ["BUSY", "BUSY"], "both tasks may fail for the same reason"
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_record_that_timed_out_before_is_held_against_no_task_twice() -> None:
+def test_a_second_timeout_of_a_record_is_no_second_penalty() -> None:
     flow = _flow(2, initial_window=3)
     delivery = _sent(flow, 1, 1.0)
     first = delivery.window
@@ -302,11 +302,11 @@ def test_a_record_that_timed_out_before_is_held_against_no_task_twice() -> None:
     assert again is not None
     _fails_at(flow, again, 0, 31.1)
     assert again.window.state == "NORMAL"
-    assert first.state == "NORMAL", "the same record, at a task that is well"
+    assert first.state == "NORMAL", "the record timed out before, so the task is not to blame"
 
 
 @pytest.mark.guarantee("FC-4")
-def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> None:
+def test_a_busy_task_is_probed_alternately_with_failed_and_new_records() -> None:
     flow = _flow(1)
     now, bad = 1.0, []
     for _ in range(3):  # three that fail, each after a pause
@@ -333,17 +333,17 @@ def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> No
 
 
 @pytest.mark.guarantee("FC-3")
-def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
+def test_only_a_failure_since_the_last_ack_is_revoked() -> None:
     task = task_window(initial_size=4)
     task.note_failure(task.open_delivery("a", 1, 0), 0)
     streak = task.streak
     task.note_failure(task.open_delivery("b", 1, 1), 1)
     task.revoke_failure(streak, 1)
-    assert (task.state, task.size) == ("BUSY", 3), "another one is held against it"
+    assert (task.state, task.size) == ("BUSY", 3), "another failure still counts against it"
     ack(task, task.open_delivery("c", 1, 2), 0.01)
     task.note_failure(task.open_delivery("d", 1, 3), 3)
     task.revoke_failure(streak, 1)
-    assert (task.state, task.size) == ("BUSY", 3), "of before the ack; the place is given back all the same"
+    assert (task.state, task.size) == ("BUSY", 3), "the failure was before the ack, but the slot is restored"
     task.revoke_failure(task.streak, 1)
     assert (task.state, task.size) == ("NORMAL", 4)
     for _ in range(100):
@@ -352,7 +352,7 @@ def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_what_stands_still_is_not_cleared_by_a_record() -> None:
+def test_a_stall_is_not_revoked_by_a_bad_record() -> None:
     task = task_window(initial_size=4)
     task.note_failure(task.open_delivery("a", 1, 0), 0)
     streak = task.streak
@@ -362,7 +362,7 @@ def test_what_stands_still_is_not_cleared_by_a_record() -> None:
 
 
 @pytest.mark.guarantee("FC-3", "FC-4")
-def test_a_failure_that_says_nothing_new_makes_no_pause_longer() -> None:
+def test_a_repeated_failure_of_a_record_does_not_extend_the_pause() -> None:
     task = task_window(initial_size=4)
     task.note_repeated_failure(task.open_delivery("a", 1, 0), 0)
     assert (task.state, task.size, task.in_flight) == ("NORMAL", 4, 0)
@@ -376,7 +376,7 @@ def test_a_failure_that_says_nothing_new_makes_no_pause_longer() -> None:
     delivery = task.open_delivery("a", 1, 7)
     task.note_stall(7)
     task.note_repeated_failure(delivery, 7.1)
-    assert task.paused_until == 8, "nor one shorter"
+    assert task.paused_until == 8, "the pause must not become shorter either"
     delivery = task.open_delivery("b", 1, 10)
     ack(task, delivery, 0.001)
     assert not task.note_repeated_failure(delivery, 11)

@@ -48,4 +48,4 @@ def test_tasks_that_fail_everything_do_not_clear_each_other(choice: Any, tasks: 
     run_flow(producer, lambda: Broken(done), tasks=tasks, settings=FlowSettings(choice=choice))
     assert set(records(done)) == set(range(1, 2001))
     print(len(tries), "tries")
-    assert len(tries) <= most_tries, "of the 1,300 records of that time"
+    assert len(tries) <= most_tries, "too many tries of the 1,300 records"

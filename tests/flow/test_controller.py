@@ -19,11 +19,11 @@ def controller(*, stall_secs: float = float("inf")) -> FlowController:
     return flow
 
 
-def test_with_nothing_to_send_it_never_looks_again() -> None:
+def test_without_records_the_controller_does_not_wake() -> None:
     assert controller().next_wake(1.0) is None
 
 
-def test_a_pack_that_waits_to_be_filled_goes_when_its_oldest_record_is_old_enough() -> None:
+def test_an_incomplete_pack_is_sent_when_its_oldest_record_is_old_enough() -> None:
     flow = controller()
     flow.offer_record("p2", "at once, to an idle task", 1.0)
     assert flow.next_delivery(1.0) is not None
@@ -35,36 +35,36 @@ def test_a_pack_that_waits_to_be_filled_goes_when_its_oldest_record_is_old_enoug
 
 
 @pytest.mark.guarantee("FC-4")
-def test_a_busy_task_is_looked_at_when_its_pause_is_over() -> None:
+def test_the_controller_wakes_when_the_pause_of_a_busy_task_ends() -> None:
     flow = controller()
     flow.offer_record("p2", "it dies of something", 1.0)
     for _ in range(2):
         delivery = flow.next_delivery(1.0)
         assert delivery is not None
         flow.note_tree_failure(delivery, Failure(TASK_DIED, "work", TASK), 1.0)
-    assert flow.next_delivery(1.0) is None, "due, but the task pauses"
+    assert flow.next_delivery(1.0) is None, "a record is due, but the task pauses"
     assert flow.next_wake(1.0) == pytest.approx(1.01)
     assert flow.next_delivery(1.011) is not None
 
 
 @pytest.mark.guarantee("FC-4")
-def test_where_all_tasks_pause_and_nothing_waits_the_source_is_asked_again_when_the_pause_is_over() -> None:
+def test_the_source_is_read_again_when_the_pause_of_all_tasks_ends() -> None:
     flow = FlowController(FlowSettings(max_retries=0), [TASK])
     for number in range(3):
         flow.offer_record(number, number, 1.0)
         delivery = flow.next_delivery(1.0 + number)
         assert delivery is not None
-        assert flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), 1.0 + number), "given up"
+        assert flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), 1.0 + number), "the record must be given up"
     assert not flow.has_work
     assert flow.records_wanted(3.0) == 0
     assert flow.next_wake(3.0) == pytest.approx(3.02)
     assert flow.records_wanted(3.03) == 1
     flow.source_ended = True
-    assert flow.next_wake(3.0) is None, "there is nothing to ask for"
+    assert flow.next_wake(3.0) is None, "there is nothing left to read"
 
 
 @pytest.mark.guarantee("FC-3")
-def test_what_failed_twice_is_looked_at_when_its_own_pause_is_over() -> None:
+def test_the_controller_wakes_when_the_pause_of_a_twice_failed_record_ends() -> None:
     flow = controller()
     flow.offer_record("p2", "poison", 1.0)
     now = 1.0
@@ -93,11 +93,11 @@ def test_the_pause_before_a_retry_doubles_up_to_five_seconds() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_task_that_acks_nothing_is_looked_at_when_it_counts_as_standing_still() -> None:
+def test_the_controller_wakes_when_a_task_counts_as_stalled() -> None:
     flow = controller(stall_secs=8.0)
     flow.records_wanted(1.0)
     flow.offer_record("p2", "hangs", 1.0)
     assert flow.next_delivery(1.0) is not None
     assert flow.next_wake(1.0) == pytest.approx(9.0)
     flow.records_wanted(9.0)
-    assert flow.has_work, "it is called back"
+    assert flow.has_work, "the pack must be called back"

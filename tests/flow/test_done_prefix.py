@@ -8,7 +8,7 @@ from engine.flow import DonePrefix
 
 
 @pytest.mark.guarantee("FC-6")
-def test_after_1_3_4_it_is_1_and_after_2_it_is_4() -> None:
+def test_after_1_3_4_the_prefix_is_1_and_after_2_it_is_4() -> None:
     prefix = DonePrefix()
     seen = []
     for number in (1, 3, 4, 2):

@@ -40,7 +40,7 @@ def test_each_record_is_done_once_by_one_task(producer: type[Numbers]) -> None:
 
 
 @pytest.mark.guarantee("FC-1")
-def test_several_records_travel_in_one_tuple_as_many_as_fit_the_time() -> None:
+def test_a_tuple_holds_as_many_records_as_fit_the_time() -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Numbers(3000), lambda: Work(done, lambda task, record: 0.02 if task == 0 else 0.0005))
     packs = {task.task_id: task for task in finished.snapshot.flow[0].tasks}
@@ -51,7 +51,7 @@ def test_several_records_travel_in_one_tuple_as_many_as_fit_the_time() -> None:
 
 
 @pytest.mark.guarantee("FC-5")
-def test_unlike_tasks_together_do_nearly_what_they_can() -> None:
+def test_unequal_tasks_together_reach_nearly_their_full_rate() -> None:
     """12 tasks with a heavy tail, one ten times slower, and one that stalls 5 s in 30."""
 
     class Unlike(FlowControlBolt):
@@ -71,7 +71,7 @@ def test_unlike_tasks_together_do_nearly_what_they_can() -> None:
 
 
 @pytest.mark.guarantee("FC-3", "FC-4")
-def test_what_a_task_fails_goes_to_another_one() -> None:
+def test_a_failed_record_goes_to_another_task() -> None:
     class FailsOnTask0(Work):
         async def process(self, record: int) -> None:
             if self.context.task_index == 0:
@@ -83,11 +83,11 @@ def test_what_a_task_fails_goes_to_another_one() -> None:
     assert records(done) == list(range(1, 2001))
     first = finished.snapshot.flow[0].tasks[0]
     assert (first.state, first.window, first.settled) == ("BUSY", 1, 0)
-    assert 0 < first.resends < 50, "probed, not fed"
+    assert 0 < first.resends < 50, "the busy task must only be probed"
 
 
 @pytest.mark.guarantee("FC-3")
-def test_the_service_time_is_without_what_is_downstream_and_without_deferral() -> None:
+def test_the_service_time_excludes_downstream_bolts_and_deferral() -> None:
     class Keeps(StatefulBolt):
         def init_state(self, state: Any) -> None:
             self.state = state
@@ -103,7 +103,9 @@ def test_the_service_time_is_without_what_is_downstream_and_without_deferral() -
     finished = run_topology(builder.build())
     flow = finished.snapshot.flow[0]
     assert flow.position == "200"
-    assert all(task.service_ms is not None and task.service_ms < 100 for task in flow.tasks), "acks wait for a checkpoint, up to 1 s"
+    assert all(task.service_ms is not None and task.service_ms < 100 for task in flow.tasks), (
+        "the time that acks wait for a checkpoint must not count"
+    )
 
 
 @pytest.mark.guarantee("FC-3")
@@ -128,7 +130,7 @@ def test_a_slow_bolt_downstream_makes_no_task_slow() -> None:
 
 
 @pytest.mark.guarantee("FC-2")
-def test_a_task_that_works_on_several_at_once_is_given_several() -> None:
+def test_a_task_with_concurrency_gets_several_packs() -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Numbers(400), lambda: Work(done, lambda task, record: 0.1), tasks=2, concurrency=8)
     assert records(done) == list(range(1, 401))
@@ -137,7 +139,7 @@ def test_a_task_that_works_on_several_at_once_is_given_several() -> None:
 
 @pytest.mark.guarantee("FC-5")
 @pytest.mark.parametrize(("choice", "of_the_slow_one"), [("least_wait", 1), ("round_robin", 50)])
-def test_where_nothing_waits_the_faster_task_is_chosen_or_the_next_in_turn(choice: Any, of_the_slow_one: int) -> None:
+def test_without_waits_the_faster_task_is_chosen_else_the_next_in_turn(choice: Any, of_the_slow_one: int) -> None:
     class Paced(Numbers):
         async def records(self, after: Any) -> Any:
             for number in range(1, self.count + 1):
@@ -161,7 +163,7 @@ class Poisoned(Work):
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_poison_record_is_alone_at_its_second_try_and_given_up_after_its_retries() -> None:
+def test_a_poison_record_is_sent_alone_at_its_second_try_and_given_up_after_its_retries() -> None:
     done: list[tuple[int, int]] = []
     made: list[Numbers] = []
 
@@ -176,17 +178,17 @@ def test_a_poison_record_is_alone_at_its_second_try_and_given_up_after_its_retri
 
 
 @pytest.mark.guarantee("FC-6")
-def test_the_position_never_passes_a_record_that_is_not_done() -> None:
+def test_the_position_does_not_pass_an_unfinished_record() -> None:
     done: list[tuple[int, int]] = []
     settings = FlowSettings(max_pending_records=500, pack_records=100)
     finished = run_flow(lambda: Numbers(5000), lambda: Poisoned(done), settings=settings, until=30.0)
     [flow] = finished.snapshot.flow
     assert (flow.position, flow.pending_records) == ("76", 500)
     assert flow.holds == "500 records wait for the one behind position 76"
-    assert max(records(done)) == 576, "and nothing is sent beyond the bound"
+    assert max(records(done)) == 576, "no record may be sent beyond the bound"
 
 
-def test_a_task_that_hangs_for_ever_loses_nothing() -> None:
+def test_a_task_that_hangs_loses_no_record() -> None:
     class Hangs(Work):
         async def process(self, record: int) -> None:
             if self.context.task_index == 0 and len(self.done) > 100:
@@ -201,7 +203,7 @@ def test_a_task_that_hangs_for_ever_loses_nothing() -> None:
     assert flow.tasks[0].state == "BUSY"
 
 
-def test_all_busy_is_seen_and_nothing_spins() -> None:
+def test_if_all_tasks_are_busy_the_snapshot_shows_it_and_the_loop_sleeps() -> None:
     class FailsAll(FlowControlBolt):
         calls = 0
 
@@ -216,7 +218,7 @@ def test_all_busy_is_seen_and_nothing_spins() -> None:
     assert FailsAll.calls < 400
 
 
-def test_a_bolt_that_raises_for_everything_ends_the_run_where_it_is_to_be_replaced() -> None:
+def test_with_restart_a_bolt_that_always_raises_ends_the_run() -> None:
     class Raises(FlowControlBolt):
         on_error = "restart"
 
@@ -228,7 +230,7 @@ def test_a_bolt_that_raises_for_everything_ends_the_run_where_it_is_to_be_replac
 
 
 @pytest.mark.guarantee("FC-1")
-def test_what_process_emits_is_anchored_and_may_be_any_kind_of_function() -> None:
+def test_emits_of_any_kind_of_process_are_anchored() -> None:
     class ByFunction(FlowControlBolt):
         output_fields = "number"
 
@@ -267,7 +269,7 @@ def test_what_process_emits_is_anchored_and_may_be_any_kind_of_function() -> Non
         assert sorted(values[0] for values in finished.captured["capture"]) == list(range(1, 101, 2)), bolt.__name__
 
 
-def test_any_bolt_may_take_the_records_of_a_tuple() -> None:
+def test_any_bolt_may_read_the_records_of_a_tuple() -> None:
     class Plain(Bolt):
         def prepare(self) -> None:
             assert self.context.task_index in (0, 1)
@@ -283,7 +285,7 @@ def test_any_bolt_may_take_the_records_of_a_tuple() -> None:
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_restart_goes_on_behind_the_recorded_position(tmp_path: Path) -> None:
+def test_a_restart_continues_after_the_stored_position(tmp_path: Path) -> None:
     done: list[tuple[int, int]] = []
     config = Config(state_provider=f"sqlite:///{tmp_path}/flow.db")
     first = run_flow(lambda: Numbers(10**6), lambda: Work(done), config=config, until=2.0)
@@ -296,15 +298,15 @@ def test_a_restart_goes_on_behind_the_recorded_position(tmp_path: Path) -> None:
     again: list[tuple[int, int]] = []
     second = run_flow(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
     assert second.state == "complete"
-    assert begun[0] >= recorded, "what was done when it was stopped was recorded too"
-    assert set(range(1, begun[0] + 1)) <= before, "never beyond what is done"
+    assert begun[0] >= recorded, "the position must include everything done at the stop"
+    assert set(range(1, begun[0] + 1)) <= before, "the position must not pass a record that is not done"
     assert records(again) == list(range(begun[0] + 1, 8001))
     third = run_flow(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
     assert (begun[-1], third.state, len(again)) == (8000, "complete", 8000 - begun[0])
 
 
 @pytest.mark.guarantee("FC-6")
-def test_each_task_of_the_spout_has_a_position_of_its_own(tmp_path: Path) -> None:
+def test_each_spout_task_has_its_own_position(tmp_path: Path) -> None:
     class Share(Numbers):
         def records(self, after: Any) -> Iterator[tuple[int, int]]:
             for number in range((after or 0) + 1, self.count + 1):
@@ -320,7 +322,7 @@ def test_each_task_of_the_spout_has_a_position_of_its_own(tmp_path: Path) -> Non
     assert [flow.position for flow in finished.snapshot.flow] == ["1000", "999"]
 
 
-def test_a_record_waits_for_its_pack_no_longer_than_its_age() -> None:
+def test_a_record_waits_for_a_full_pack_only_until_its_maximum_age() -> None:
     class Trickles(Numbers):
         async def records(self, after: Any) -> Any:
             for number in range(1, 101):
@@ -353,12 +355,12 @@ def test_bytes_bound_a_pack() -> None:
     assert set(sizes) == {1, 2}
     sizes.clear()
     run_flow(lambda: Long(1000), Notes, tasks=1, settings=FlowSettings(pack_bytes=10))
-    assert set(sizes) == {1}, "one that is more by itself goes alone"
+    assert set(sizes) == {1}, "a record larger than the bound is sent alone"
     assert sum(sizes) == 1000
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_spout_that_dies_goes_on_behind_what_it_had_done() -> None:
+def test_a_spout_that_dies_continues_after_the_done_records() -> None:
     done: list[tuple[int, int]] = []
     begun: list[Any] = []
     finished = run_flow(lambda: Numbers(3000, begun), lambda: Work(done), faults=[KillTask("numbers", at_secs=0.5)])
@@ -366,17 +368,17 @@ def test_a_spout_that_dies_goes_on_behind_what_it_had_done() -> None:
     assert set(records(done)) == set(range(1, 3001))
     assert begun[0] is None
     assert set(range(1, begun[1] + 1)) <= {record for _, record in done}
-    assert len(done) - 3000 <= 700, "what was done since the last write, 200 ms ago, and what was on its way"
+    assert len(done) - 3000 <= 700, "only records since the last write and those in flight may repeat"
 
 
-def test_a_bolt_task_that_dies_loses_nothing() -> None:
+def test_a_bolt_task_that_dies_loses_no_record() -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Numbers(3000), lambda: Work(done), faults=[KillTask("work", at_secs=0.5), KillTask("work", at_secs=0.7)])
     assert finished.state == "complete"
     assert set(records(done)) == set(range(1, 3001))
 
 
-def test_a_drain_records_all_that_is_done() -> None:
+def test_a_drain_stores_the_position_of_all_done_records() -> None:
     done: list[tuple[int, int]] = []
 
     async def drains(run: Run) -> None:
@@ -390,7 +392,7 @@ def test_a_drain_records_all_that_is_done() -> None:
 
 
 @pytest.mark.guarantee("FC-3", "FC-7")
-def test_the_service_time_that_is_shown_is_what_a_record_takes() -> None:
+def test_the_shown_service_time_is_the_time_of_one_record() -> None:
     finished = run_flow(lambda: Numbers(300), lambda: Work([], lambda task, record: 0.01 * (task + 1)))
     for task, shown in enumerate(finished.snapshot.flow[0].tasks):
         assert shown.service_ms == pytest.approx(10.0 * (task + 1), rel=0.1)

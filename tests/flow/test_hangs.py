@@ -71,7 +71,7 @@ async def spawning() -> None:
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 @pytest.mark.parametrize("hangs", [for_ever, swallowing, returning, raising, spawning])
-def test_each_task_hangs_once_and_the_run_goes_on(hangs: Any, concurrency: int, on_error: Literal["fail", "restart"]) -> None:
+def test_the_run_continues_if_each_task_hangs_once(hangs: Any, concurrency: int, on_error: Literal["fail", "restart"]) -> None:
     done: list[tuple[int, int]] = []
     hung: list[tuple[int, int]] = []
     bolt = hanging(done, hung, hangs=hangs, every=range(1, 10**6))
@@ -87,7 +87,7 @@ def test_each_task_hangs_once_and_the_run_goes_on(hangs: Any, concurrency: int, 
     assert any("runs on though it was cancelled" in text for text in texts) == (hangs is swallowing)
 
 
-def test_an_overdue_record_comes_again_by_itself_and_those_before_it_as_packs() -> None:
+def test_an_overdue_record_is_sent_again_alone_and_earlier_ones_as_packs() -> None:
     done: list[tuple[int, int]] = []
     hung: list[tuple[int, int]] = []
     bolt = hanging(done, hung, hangs=for_ever, every=[150])
@@ -120,7 +120,7 @@ def test_a_record_that_always_hangs_is_given_up() -> None:
     assert "process() did not return within 1 s (call_timeout_secs), and was cancelled. Record: 7" in failure.describe()
 
 
-def test_what_an_abandoned_call_still_emits_has_no_effect() -> None:
+def test_late_emits_of_an_abandoned_call_have_no_effect() -> None:
     done: list[tuple[int, int]] = []
     late: list[BaseException] = []
     hung: list[int] = []
@@ -148,7 +148,7 @@ def test_what_an_abandoned_call_still_emits_has_no_effect() -> None:
     assert set(records(done)) == set(range(1, 5001))
 
 
-def test_yields_are_signs_of_life() -> None:
+def test_a_yield_restarts_the_limit_of_a_call() -> None:
     done: list[int] = []
 
     class Yields(FlowControlBolt):
@@ -187,7 +187,7 @@ def test_an_async_generator_that_hangs_is_closed() -> None:
     assert len(finished.errors) == 1
 
 
-def test_too_many_calls_that_run_on_end_the_run() -> None:
+def test_too_many_abandoned_calls_that_still_run_end_the_run() -> None:
     class Hangs(FlowControlBolt):
         call_timeout_secs = 1
 
@@ -199,13 +199,13 @@ def test_too_many_calls_that_run_on_end_the_run() -> None:
 
 
 @pytest.mark.parametrize("config", [Config(enable_message_timeouts=False), Config(call_timeout_secs=1000)])
-def test_the_limit_may_be_off_or_longer(config: Config) -> None:
+def test_the_limit_can_be_disabled_or_extended(config: Config) -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Numbers(3), lambda: Work(done, lambda task, record: 25.0), config=config, limit_secs=4000)
     assert (records(done), finished.errors) == ([1, 2, 3], ())
 
 
-def test_the_bolts_own_limit_goes_before_the_configs() -> None:
+def test_the_limit_of_the_bolt_overrides_that_of_the_config() -> None:
     done: list[tuple[int, int]] = []
 
     class Slow(Work):
@@ -218,7 +218,7 @@ def test_the_bolts_own_limit_goes_before_the_configs() -> None:
 
 
 @pytest.mark.parametrize("secs", [0, -1, "5", True, math.nan])
-def test_a_limit_that_is_none_is_refused(secs: Any) -> None:
+def test_an_invalid_limit_is_refused(secs: Any) -> None:
     with pytest.raises(UsageError, match=r"Bad\.call_timeout_secs is"):
         type("Bad", (Work,), {"call_timeout_secs": secs})
 
@@ -251,7 +251,7 @@ def test_threads_that_hang_are_replaced() -> None:
         stuck.set()
     assert sorted(hung) == [3, 5, 8]
     assert set(done) == set(range(1, 201))
-    assert finished.snapshot.components["work"].errors == 3, "told once, and counted"
+    assert finished.snapshot.components["work"].errors == 3, "each abandoned call counts as an error"
     assert finished.errors[0].text.rpartition("Record: ")[2] == "3"
     assert "runs on in its thread, which was replaced" in finished.errors[0].text
 
@@ -283,7 +283,7 @@ def test_a_process_with_abandoned_threads_ends() -> None:
     assert "complete [3]" in ended.stdout
 
 
-def test_a_call_that_holds_the_loop_is_still_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_that_blocks_the_loop_still_causes_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     import time
 
     class Holds(Work):

@@ -7,5 +7,5 @@ from tests.tiers import cases
 
 
 @pytest.mark.guarantee("FC-2", "FC-3", "FC-4", "FC-5", "FC-6")
-def test_random_schedules_agree_with_sets_of_records_and_a_table() -> None:
+def test_random_schedules_agree_with_the_model() -> None:
     prove("flow", cases(1000))

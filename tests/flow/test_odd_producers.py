@@ -64,7 +64,7 @@ class OneListAsync(OneList):
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("producer", [OneList, OneListAsync])
-def test_a_position_that_the_producer_goes_on_changing_is_kept_as_it_was_yielded(producer: type[OneList], tmp_path: Path) -> None:
+def test_a_position_that_the_producer_changes_later_is_stored_as_it_was_yielded(producer: type[OneList], tmp_path: Path) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path}/flow.db")
     for _ in range(2):
         finished = run_flow(producer, lambda: Poisoned([]), config=config, until=2.0)
@@ -94,7 +94,7 @@ class SaysExhaustedAsync(FlowProducer):
 
 @pytest.mark.guarantee("FC-1", "FC-6")
 @pytest.mark.parametrize("producer", [SaysExhausted, SaysExhaustedAsync])
-def test_a_producer_that_raises_spout_exhausted_has_ended_and_what_it_yielded_before_is_done(producer: type[FlowProducer]) -> None:
+def test_a_producer_that_raises_spout_exhausted_has_ended_and_its_records_are_processed(producer: type[FlowProducer]) -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(producer, lambda: Work(done))
     assert (finished.state, finished.errors) == ("complete", ())
@@ -119,11 +119,11 @@ class UnmeasuredAsync(AsyncNumbers):
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("producer", [Unmeasured, UnmeasuredAsync])
-def test_no_position_passes_a_record_whose_size_cannot_be_told(producer: type[Numbers]) -> None:
+def test_no_position_passes_a_record_of_unknown_size(producer: type[Numbers]) -> None:
     done: list[tuple[int, int]] = []
     config = Config(on_error="fail")
     finished = run_flow(lambda: producer(1000), lambda: Work(done, lambda task, record: 0.0001), config=config, until=2.0)
-    assert finished.state == "stopped", "it is not complete, since the rest was not done"
+    assert finished.state == "stopped", "the run must not complete while records are open"
     assert records(done) == list(range(1, 300))
     assert finished.snapshot.flow[0].position == "299"
     assert "no size" in finished.errors[0].text
@@ -154,7 +154,7 @@ class LargeAsync(Large):
 
 @pytest.mark.guarantee("FC-1")
 @pytest.mark.parametrize("producer", [Large, LargeAsync])
-def test_no_more_is_read_ahead_than_the_bytes_of_a_pack(producer: type[Large]) -> None:
+def test_reading_ahead_is_bounded_by_the_bytes_of_a_pack(producer: type[Large]) -> None:
     class Notes(FlowControlBolt):
         def process(self, record: int) -> None:
             ahead.append(len(read) - record)
@@ -164,10 +164,10 @@ def test_no_more_is_read_ahead_than_the_bytes_of_a_pack(producer: type[Large]) -
     finished = run_flow(lambda: producer(read), Notes, tasks=1)
     assert finished.state == "complete"
     assert len(ahead) == 2000
-    assert max(ahead) < 32, "a fast task takes a thousand records, and these would be a thousand megabytes"
+    assert max(ahead) < 32, "a thousand such records would need a gigabyte"
 
 
-def test_an_async_producer_that_has_nothing_and_never_waits_holds_nothing_up() -> None:
+def test_an_idle_async_producer_that_never_waits_does_not_block_the_run() -> None:
     class Polls(FlowProducer):
         async def records(self, after: Any) -> Any:
             yield 1, 1
@@ -186,7 +186,7 @@ def test_an_async_producer_that_has_nothing_and_never_waits_holds_nothing_up() -
 
 
 @pytest.mark.parametrize("found", [None, 5, "async generator"])
-def test_records_that_returns_nothing_to_iterate_over_says_so(found: Any) -> None:
+def test_records_that_returns_no_iterable_is_a_clear_error(found: Any) -> None:
     class Wrong(FlowProducer):
         def records(self, after: Any) -> Any:
             return AsyncNumbers(1).records(after) if found == "async generator" else found
@@ -196,7 +196,7 @@ def test_records_that_returns_nothing_to_iterate_over_says_so(found: Any) -> Non
 
 
 @pytest.mark.guarantee("FC-6")
-def test_give_up_that_is_async_is_refused_since_nobody_would_wait_for_it() -> None:
+def test_an_async_give_up_is_refused() -> None:
     class Keeps(Numbers):
         async def give_up(self, position: Any, record: Any, failure: Failure) -> None:  # type: ignore[override]
             await asyncio.sleep(1)
@@ -228,7 +228,7 @@ class ClosedAsync(Numbers):
 
 
 @pytest.mark.parametrize("producer", [Closed, ClosedAsync])
-def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed(producer: type[Numbers]) -> None:
+def test_a_generator_is_closed_with_its_spout(producer: type[Numbers]) -> None:
     said: list[Any] = []
 
     async def stops(run: Run) -> None:
@@ -241,7 +241,7 @@ def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed
 
 
 @pytest.mark.guarantee("FC-1")
-def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
+def test_a_pack_that_reached_its_bytes_is_sent_at_once() -> None:
     controller = FlowController(FlowSettings(pack_bytes=1000), [1])
     for now in (0.0, 1.0):
         controller.offer_record("before", "x", now)
@@ -250,17 +250,17 @@ def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
         if now == 0.0:
             controller.note_tree_ack(delivery, 0.0001)
     assert not controller.offer_record("a", "x" * 600, 1.0)
-    assert controller.next_delivery(1.0) is None, "the task has work, and the pack may grow"
+    assert controller.next_delivery(1.0) is None, "the task has work, so the pack may wait for more records"
     assert controller.records_wanted(1.0) > 0
-    assert controller.offer_record("b", "x" * 600, 1.0), "no more is wanted"
+    assert controller.offer_record("b", "x" * 600, 1.0), "no more records must be wanted"
     assert controller.records_wanted(1.0) == 0
     delivery = controller.next_delivery(1.0)
     assert delivery is not None
-    assert [entry[0] for entry in delivery.pack.entries] == ["a"], "two would be too many"
+    assert [entry[0] for entry in delivery.pack.entries] == ["a"], "two records would exceed the bytes of a pack"
 
 
 @pytest.mark.guarantee("FC-7")
-def test_what_an_async_producer_is_ahead_of_the_tasks_is_shown_and_bounded() -> None:
+def test_records_read_ahead_from_an_async_producer_are_shown_and_bounded() -> None:
     class Ahead(FlowProducer):
         async def records(self, after: Any) -> Any:
             for number in range(1, 100_000):
@@ -271,11 +271,11 @@ def test_what_an_async_producer_is_ahead_of_the_tasks_is_shown_and_bounded() -> 
     finished = run_flow(Ahead, lambda: Work([], lambda task, record: 0.05), until=3.0)
     [flow] = finished.snapshot.flow
     assert flow.buffered_records == len(yielded) - flow.pending_records - flow.done_records
-    assert 2048 <= flow.buffered_records <= 4096 + 1000, "half of it before more is read, and what a pack has room for"
+    assert 2048 <= flow.buffered_records <= 4096 + 1000, "reading continues at half of the buffer, and may add a pack"
 
 
 @pytest.mark.guarantee("FC-1")
-async def test_a_generator_that_takes_its_time_leaves_turns_to_the_rest_of_the_run() -> None:
+async def test_a_slow_generator_leaves_turns_to_the_rest_of_the_run() -> None:
     class Slow(FlowProducer):
         def records(self, after: Any) -> Iterator[tuple[int, int]]:
             for number in range(1, 41):
@@ -296,7 +296,7 @@ async def test_a_generator_that_takes_its_time_leaves_turns_to_the_rest_of_the_r
         await running.completed()
     counting.cancel()
     assert records(done) == list(range(1, 41))
-    assert max(pulled_at.values()) <= 2, "and where its 5 ms are over, others have a turn"
+    assert max(pulled_at.values()) <= 2, "others must get a turn after 5 ms"
 
 
 @pytest.mark.guarantee("FC-1")
@@ -310,9 +310,9 @@ def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
     now, offered = [0.0], []
     context: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now[0]))
     reader = record_reader(Stepping(100), None, context, lambda position, record, at: bool(offered.append(record)))
-    assert reader.pull_records(3) is False, "all that was asked for"
+    assert reader.pull_records(3) is False, "all requested records were read"
     assert reader.pull_records(100) is True
-    assert offered == list(range(1, 12)), "3, and 8: it looks at the clock at 1, 2, 4, and 8"
+    assert offered == list(range(1, 12)), "3 and 8 records, as the clock is read after 1, 2, 4 and 8"
     for _ in range(12):
         reader.pull_records(100)
     assert offered == list(range(1, 101))
@@ -320,11 +320,11 @@ def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
 
 
 @pytest.mark.guarantee("FC-1")
-def test_what_a_slow_generator_has_not_yielded_yet_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_records_of_a_slow_generator_are_requested_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.flow.record_reader.PULL_SECS", -1.0)  # each pull ends after its first record
     done: list[tuple[int, int]] = []
     settings = FlowSettings(pack_ms=100, pack_age_ms=1000)
     finished = run_flow(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)
     assert records(done) == list(range(1, 1001))
     [task] = finished.snapshot.flow[0].tasks
-    assert task.settled < 50, "packs of a hundred, as their task takes them"
+    assert task.settled < 50, "the task must get packs of a hundred"

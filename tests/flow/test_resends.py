@@ -15,7 +15,7 @@ from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 
 @pytest.mark.guarantee("FC-3", "FC-6")
-def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is_tried_again() -> None:
+def test_a_pack_that_was_called_back_and_then_fails_elsewhere_is_tried_again() -> None:
     """The first tuple waits for ever at the task that hangs, and the controller must not wait for it."""
 
     class Hangs(Work):
@@ -47,14 +47,14 @@ def _sent(controller: FlowController, count: int, now: float) -> Any:
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("done_before", [0, 1, 3])
-def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_from_has_done_it(done_before: int) -> None:
+def test_a_split_pack_is_done_when_the_task_that_it_was_called_back_from_acks_it(done_before: int) -> None:
     controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2], stall_secs=10)
     for _ in range(2):
         first = _sent(controller, 1, 0.0)
         controller.note_tree_ack(first, 0.001)
     behind = controller.sent_records
     called_back = _sent(controller, 3, 1.0)
-    assert controller.records_wanted(20.0) == 0, "the stall is seen"
+    assert controller.records_wanted(20.0) == 0, "the stall must be noticed"
     again = controller.next_delivery(20.0)
     assert again is not None
     assert again.pack is called_back.pack
@@ -68,12 +68,12 @@ def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_fro
     assert controller.note_tree_ack(called_back, 40.0) == (done_before < 3)
     assert (controller.prefix.done, controller.prefix.position) == (behind + 3, f"p{behind + 3}")
     assert controller.prefix.ranges_ahead == 0
-    assert controller.next_delivery(50.0) is None, "what waited to be sent again is done"
+    assert controller.next_delivery(50.0) is None, "the waiting resend is done already"
     assert not controller.has_work
 
 
 @pytest.mark.guarantee("FC-6")
-def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() -> None:
+def test_records_in_a_pack_with_a_deadly_one_are_not_given_up() -> None:
     class Poisoned(Work):
         on_error = "restart"
 
@@ -99,7 +99,7 @@ def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() ->
 
 
 @pytest.mark.guarantee("FC-3")
-def test_the_death_of_an_acker_makes_no_task_busy() -> None:
+def test_the_death_of_an_acker_does_not_make_a_task_busy() -> None:
     states: set[str] = set()
 
     async def kills(run: Run) -> None:
@@ -112,7 +112,7 @@ def test_the_death_of_an_acker_makes_no_task_busy() -> None:
     done: list[tuple[int, int]] = []
     finished = run_flow(lambda: Numbers(1000), lambda: Work(done), during=kills)
     assert set(records(done)) == set(range(1, 1001))
-    assert len(done) > 1000, "what was open is done again"
+    assert len(done) > 1000, "open records must be repeated"
     assert "BUSY" not in states
     assert finished.state == "complete"
 
@@ -123,7 +123,7 @@ def _failed(controller: FlowController, delivery: Any, reason: FailureReason, no
 
 
 @pytest.mark.guarantee("FC-3")
-def test_what_failed_goes_to_another_task_than_the_one_that_had_it() -> None:
+def test_a_failed_record_is_resent_to_another_task() -> None:
     """A resend goes elsewhere even if its task is well, and the failure came from downstream."""
     controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2])
     tasks = []
@@ -139,7 +139,7 @@ def test_what_failed_goes_to_another_task_than_the_one_that_had_it() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_record_that_fails_again_and_again_is_tried_after_pauses_that_double_up_to_5_s() -> None:
+def test_a_record_that_always_fails_is_tried_after_pauses_that_double_up_to_5_s() -> None:
     controller = FlowController(FlowSettings(), [1])
     delivery, now, pauses = _sent(controller, 1, 0.0), 0.0, []
     for _ in range(12):
@@ -153,7 +153,7 @@ def test_a_record_that_fails_again_and_again_is_tried_after_pauses_that_double_u
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_given_up() -> None:
+def test_a_pack_that_always_times_out_is_split_before_its_records_are_given_up() -> None:
     controller = FlowController(FlowSettings(initial_window=1, max_window=1, max_retries=1), [1])
     controller.note_tree_ack(_sent(controller, 1, 0.0), 0.001)
     delivery: Any = _sent(controller, 3, 1.0)
@@ -164,13 +164,13 @@ def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_g
         delivery = controller.next_delivery(now + 9.0)
         if delivery is None:
             break
-    assert sizes == [3, 3, 1, 1, 1], "twice together, and then each by itself, before anyone is given up"
+    assert sizes == [3, 3, 1, 1, 1], "a pack is tried twice, then each record alone"
     assert sorted(given_up) == [2, 3, 4]
     assert controller.prefix.done == 4
 
 
 @pytest.mark.guarantee("FC-3")
-def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
+def test_a_stall_is_noticed_as_soon_as_possible() -> None:
     """A check shortly before the limit makes the next check due after it. The alarm is set for that check."""
     controller = FlowController(FlowSettings(), [1], stall_secs=8)
     _sent(controller, 1, 0.0)
@@ -179,11 +179,11 @@ def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
     at = controller.next_wake(8.1)
     assert at == pytest.approx(8.9)
     controller.records_wanted(8.9)
-    assert controller.has_work, "it is called back, though nothing else was to be done"
+    assert controller.has_work, "the pack must be called back even without other work"
     assert FlowController(FlowSettings(), [1]).next_wake(0.0) is None
     without = FlowController(FlowSettings(), [1])
     _sent(without, 1, 0.0)
-    assert without.next_wake(1.0) is None, "without timeouts nothing stands still"
+    assert without.next_wake(1.0) is None, "without timeouts no task can stall"
 
 
 @pytest.mark.guarantee("FC-6")
@@ -211,16 +211,16 @@ def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrenc
     config, settings = Config(message_timeout_secs=2), FlowSettings(max_retries=1, pack_records=1)
     finished = run_flow(producer, lambda: Hangs(done), config=config, settings=settings, concurrency=concurrency, until=30.0)
     assert [(record, failure.reason) for _, record, failure in made[0].given_up] == [(5, "timeout")]
-    assert len(hung) == 2, "once more, and no further task is lost to it"
+    assert len(hung) == 2, "the record must hang only two tasks"
     assert set(records(done)) == set(range(1, 301)) - {5}
     assert finished.snapshot.flow[0].position == "300"
 
 
 @pytest.mark.guarantee("FC-3")
-def test_where_timeouts_are_off_a_task_that_takes_long_is_waited_for() -> None:
+def test_without_timeouts_a_slow_task_is_waited_for() -> None:
     done: list[tuple[int, int]] = []
     config = Config(enable_message_timeouts=False, message_timeout_secs=5)
     finished = run_flow(lambda: Numbers(100), lambda: Work(done, lambda task, record: 60 if record == 1 else 0.001), config=config)
-    assert records(done) == list(range(1, 101)), "each once"
+    assert records(done) == list(range(1, 101)), "each record must be done once"
     assert finished.secs >= 60
     assert sum(task.resends for task in finished.snapshot.flow[0].tasks) == 0

@@ -131,17 +131,17 @@ CONFIG = Config(
 
 @pytest.mark.guarantee("FC-3", "FC-6")
 @pytest.mark.parametrize("victim", ["numbers", "work", ACKER])
-def test_whichever_tasks_die_nothing_is_lost(victim: str, kept: Kept) -> None:
+def test_deaths_of_any_tasks_lose_no_record(victim: str, kept: Kept) -> None:
     deaths = [KillTask(victim, index, at_secs=at) for index, at in ((0, 0.05), (1, 0.2), (0, 0.21), (1, 0.4), (0, 0.6))]
     finished = run_topology(flowing(), CONFIG, faults=deaths)
     assert (finished.state, len(finished.strikes)) == ("complete", len(deaths))
     kept.check()
-    assert all(len(begun) == (1 if victim != "numbers" else 3) for begun in kept.begun), "a kill in a pause only makes it longer"
+    assert all(len(begun) == (1 if victim != "numbers" else 3) for begun in kept.begun), "a kill during a pause only extends it"
 
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("seed", range(20))
-def test_deaths_of_all_kinds_at_random_lose_nothing(seed: int, kept: Kept) -> None:
+def test_random_deaths_of_all_kinds_lose_no_record(seed: int, kept: Kept) -> None:
     draws = random.Random(seed)
     victims = {"numbers": TASKS, "work": 3, ACKER: 2}
     names = draws.choices(list(victims), k=12)
@@ -154,7 +154,7 @@ def test_deaths_of_all_kinds_at_random_lose_nothing(seed: int, kept: Kept) -> No
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("away", [1, 2, 4])
-def test_the_position_never_goes_back_when_a_spout_dies_while_its_store_is_away(away: int, kept: Kept) -> None:
+def test_the_position_does_not_go_back_when_a_spout_dies_during_an_outage_of_its_store(away: int, kept: Kept) -> None:
     kept.away = range(5, 5 + away)
 
     async def kills(run: Run) -> None:
@@ -169,7 +169,7 @@ def test_the_position_never_goes_back_when_a_spout_dies_while_its_store_is_away(
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_spout_that_raises_records_its_position_before_it_is_replaced(kept: Kept) -> None:
+def test_a_spout_that_raises_stores_its_position_before_it_is_replaced(kept: Kept) -> None:
     finished = run_topology(flowing(), CONFIG, faults=[RaiseError("numbers", at_call=300), RaiseError("numbers", at_call=5, method="ack")])
     assert finished.state == "complete"
     kept.check()
@@ -190,7 +190,7 @@ def test_all_tasks_of_the_bolt_may_die_at_once(kept: Kept) -> None:
 
 
 @pytest.mark.guarantee("FC-6")
-def test_what_a_dead_spout_had_sent_is_repeated_and_no_more(kept: Kept) -> None:
+def test_after_the_death_of_a_spout_only_its_sent_records_are_repeated(kept: Kept) -> None:
     kept.fails_every = COUNT * TASKS
     sent_beyond: list[int] = []
 

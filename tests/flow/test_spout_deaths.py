@@ -23,7 +23,7 @@ class Refuses(Work):
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 @pytest.mark.parametrize("error", [ValueError("no room"), asyncio.CancelledError()], ids=repr)
-def test_a_give_up_that_raises_for_ever_costs_no_spout(error: BaseException, on_error: Literal["restart", "fail"]) -> None:
+def test_a_give_up_that_always_raises_does_not_end_the_spout(error: BaseException, on_error: Literal["restart", "fail"]) -> None:
     kept: list[Any] = []
 
     class Raises(Numbers):
@@ -54,7 +54,7 @@ def test_a_fatal_error_of_give_up_ends_the_run() -> None:
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_a_spout_that_dies_behind_acks_but_gets_no_further_ends_the_run() -> None:
+def test_a_spout_that_dies_after_acks_without_progress_ends_the_run() -> None:
     class FirstNeverEnds(FlowControlBolt):
         async def process(self, record: int) -> None:
             await asyncio.sleep(1000 if record == 1 else 0.001)
@@ -78,7 +78,7 @@ def test_a_spout_that_dies_behind_acks_but_gets_no_further_ends_the_run() -> Non
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_a_spout_that_dies_behind_each_record_is_replaced_after_growing_pauses() -> None:
+def test_a_spout_that_dies_after_each_record_is_replaced_after_growing_pauses() -> None:
     begun: list[float] = []
 
     class Breaks(Numbers):

@@ -37,7 +37,7 @@ def _store(path: Path, entries: dict[str, object], topology_name: str = "flowing
     "entry",
     ["text", 7, [], [FORMAT, 1, 5], [FORMAT + 1, 1, 5, 5], [FORMAT, "1", 5, 5], [FORMAT, 1, 5, -1], [FORMAT, 1, None, 5], {"flow": 1}],
 )
-def test_a_damaged_entry_is_refused_and_left_as_it_is(entry: object, tmp_path: Path) -> None:
+def test_a_damaged_entry_is_refused_and_not_changed(entry: object, tmp_path: Path) -> None:
     config = _store(tmp_path, {"flow": entry})
     for _ in range(2):
         with pytest.raises(ComponentError) as raised:
@@ -53,13 +53,13 @@ def test_the_position_of_a_spout_with_other_tasks_is_refused(tmp_path: Path) -> 
         run_flow(lambda: Numbers(10), Nothing, config=config)
 
 
-def test_a_stored_position_is_read_as_it_was() -> None:
+def test_a_stored_position_is_read_unchanged() -> None:
     for position in (0, "x", b"\x00", 1.5, ("a.log", 12), [1, [2]], {"a": 1}, False):
         assert stored_position({"flow": [FORMAT, 1, position, 3]}, "here", 1) == (position, 3)
     assert stored_position({}, "here", 1) == (None, 0)
 
 
-def test_a_producer_that_does_not_know_its_position_says_so(tmp_path: Path) -> None:
+def test_a_producer_that_cannot_find_its_position_raises_a_clear_error(tmp_path: Path) -> None:
     class Files(FlowProducer):
         def records(self, after: Any) -> Iterator[Any]:
             if after is not None:
@@ -88,7 +88,7 @@ class Overtaken(MemoryProvider):
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_process_that_was_overtaken_ends_and_says_so() -> None:
+def test_a_process_that_was_fenced_ends_with_a_clear_error() -> None:
     config = Config(state_provider="tests.flow.test_stored_position:Overtaken")
     with pytest.raises(ComponentError, match="another process has taken its position over"):
         run_flow(lambda: Numbers(5000), lambda: Work([]), config=config)
@@ -114,7 +114,7 @@ AWAY_FOR = 8
 
 
 @pytest.mark.guarantee("FC-6")
-def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
+def test_an_outage_of_the_store_is_shown_and_waited_for() -> None:
     seen: set[str | None] = set()
 
     async def look(run: Run) -> None:
@@ -160,7 +160,7 @@ def test_a_store_that_raises_anything_else_ends_the_run(on_error: Literal["resta
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("ends_by", ["complete", "drained"])
-def test_the_last_position_does_not_wait_for_its_interval(ends_by: str) -> None:
+def test_the_last_position_is_written_at_once(ends_by: str) -> None:
     async def drains(run: Run) -> None:
         await asyncio.sleep(1)
         await run.drain()
@@ -193,7 +193,7 @@ class Counts(MemoryProvider):
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("interval_ms", [20, 500])
-def test_it_is_written_as_often_as_the_interval_says_and_once_at_the_end(interval_ms: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_position_is_written_once_per_interval_and_at_the_end(interval_ms: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counts, "writes", 0)
     config = Config(state_provider="tests.flow.test_stored_position:Counts")
     settings = FlowSettings(checkpoint_interval_ms=interval_ms)

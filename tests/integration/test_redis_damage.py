@@ -10,7 +10,7 @@ import pytest
 from engine.cli.main import run_command_line
 from engine.errors import StateDamaged, StateError
 from engine.state import provider_of
-from tests.checkpoint.stored_states import found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.stored_states import read_at_start, read_with_tools, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
@@ -59,7 +59,7 @@ def test_a_damaged_value_is_read_as_written_or_refused(
     seed: int, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(write_words(url))
-    state = asyncio.run(found_by_looking(url, "counts"))
+    state = asyncio.run(read_with_tools(url, "counts"))
     commands = {command: (run_command_line(["state", command, url]), capsys.readouterr().out) for command in ("list", "show", "export")}
     with server.client() as client:
         how = damage(client, Random(seed))
@@ -70,7 +70,7 @@ def test_a_damaged_value_is_read_as_written_or_refused(
         assert (status, err) == (0, "") or (status == 2 and err.startswith("Error: ")), how
         assert status == 2 or sorted(out.splitlines()) == sorted(expected.splitlines()), how
     with suppress(StateError):
-        assert asyncio.run(found_by_a_start(url, "counts", WORD_PLACES)) == state, how
+        assert asyncio.run(read_at_start(url, "counts", WORD_PLACES)) == state, how
 
 
 def test_a_row_in_another_key_group_is_refused(server: RedisServer, url: str) -> None:
@@ -79,7 +79,7 @@ def test_a_row_in_another_key_group_is_refused(server: RedisServer, url: str) ->
         rows = [key for key, _, _ in cells(client) if b":rows:count:" in key]
         client.rename(rows[0], rows[0].rpartition(b":")[0] + b":5")
     with pytest.raises(StateDamaged, match=r"a stored row of 'count', key group 5, is damaged \(read as of txid 1\)"):
-        asyncio.run(found_by_looking(url, "counts"))
+        asyncio.run(read_with_tools(url, "counts"))
 
 
 def test_a_changed_epoch_is_refused(server: RedisServer, url: str) -> None:
@@ -101,14 +101,14 @@ def test_a_changed_epoch_is_refused(server: RedisServer, url: str) -> None:
 
 def test_rows_of_an_older_version_are_read(server: RedisServer, url: str) -> None:
     asyncio.run(write_words(url))
-    state = asyncio.run(found_by_looking(url, "counts"))
+    state = asyncio.run(read_with_tools(url, "counts"))
     with server.client() as client:
         without_checksums(client)
-    assert asyncio.run(found_by_looking(url, "counts")) == state
-    assert asyncio.run(found_by_a_start(url, "counts", WORD_PLACES)) == state
+    assert asyncio.run(read_with_tools(url, "counts")) == state
+    assert asyncio.run(read_at_start(url, "counts", WORD_PLACES)) == state
     with server.client() as client:
         assert client.get("{test:counts}:format") == b"2"
-    assert asyncio.run(found_by_looking(url, "counts")) == state
+    assert asyncio.run(read_with_tools(url, "counts")) == state
 
 
 def without_checksums(client: Any) -> None:

@@ -16,7 +16,7 @@ from engine.cli.main import run_command_line
 from engine.errors import StateFenced
 from engine.state import Row, provider_of
 from tests.checkpoint.killing import Death, counting_topology
-from tests.checkpoint.stored_states import WORDS, found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.stored_states import WORDS, read_at_start, read_with_tools, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
 from tests.cli.test_json_values import read
 from tests.integration.redis_states import each, everything, opened, store_of
@@ -34,11 +34,11 @@ def url(server: RedisServer) -> str:
 async def test_inspecting_writes_nothing(server: RedisServer, url: str) -> None:
     await write_words(url)
     before = everything(server)
-    found = await found_by_looking(url, "counts")
+    found = await read_with_tools(url, "counts")
     assert {key: value for (owner, _, key), value in found.items() if owner == "count"} == WORDS
-    assert await found_by_looking(url, "never there") == {}
+    assert await read_with_tools(url, "never there") == {}
     assert everything(server) == before
-    assert found == await found_by_a_start(url, "counts", WORD_PLACES)
+    assert found == await read_at_start(url, "counts", WORD_PLACES)
 
 
 async def test_inspecting_a_run_is_consistent_or_says_that_it_moved(url: str, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_a_deletion_fences_a_run(url: str, tmp_path: Path) -> None:
 
     async def run_and_delete() -> None:
         async with engine.run(counting_topology(tmp_path, 100_000, Death(None, 0)), config) as run:
-            while len(await found_by_looking(url, "killed")) < 100:
+            while len(await read_with_tools(url, "killed")) < 100:
                 assert run.state == "running"
             _ = [rows async for rows in delete_state(provider_of(url), "killed")]
             await run.completed()
@@ -96,7 +96,7 @@ async def test_prefixes_do_not_share_keys(server: RedisServer, url: str) -> None
     assert await provider_of(f"{url}{quote(':more')}").inventory().topologies() == ["counts"]
     _ = [rows async for rows in delete_state(provider_of(url), "a:b {c} *?[")]
     assert await provider_of(url).inventory().topologies() == []
-    assert len(await found_by_looking(f"{url}{quote(':more')}", "counts")) == 6
+    assert len(await read_with_tools(f"{url}{quote(':more')}", "counts")) == 6
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.checkpoint.killed import faults_of, stored_counts
 from tests.checkpoint.killing import FOLD_STEPS, STEPS, Places, lines_of
-from tests.checkpoint.rounds import LookedAt, deaths_at
+from tests.checkpoint.rounds import ComparedWithTools, deaths_at
 from tests.integration.redis_states import everything, opened
 from tests.kills.lives import Death, told
 from tests.kills.rounds import play
@@ -52,7 +52,7 @@ async def judge(folder: Path, server: RedisServer) -> None:
         assert await faults_of(folder, MESSAGES, provider) == []
 
 
-class InRedis(LookedAt):
+class InRedis(ComparedWithTools):
     """Compares all keys of the server."""
 
     def __init__(self, folder: Path, server: RedisServer, messages: int) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.kafka.source.acked_set import PLENTY, CommitNote, count, decode, encode, moved_to, shown_name, written_name
-from tests.model.acked_set_model import ByTheBook, most_as_runs
+from tests.model.acked_set_model import AckedSetReader, offsets_that_fit
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
 GAPS = st.lists(st.tuples(st.integers(0, 2**20) | st.integers(0, 3), st.integers(1, 2**20) | st.integers(1, 3)), max_size=60)
@@ -116,12 +116,12 @@ def test_an_independent_reader_agrees_and_packing_never_holds_fewer(
     metadata, left_out = encode(topology, base, runs, most_bytes)
     assert len(metadata) <= most_bytes
     room = (most_bytes - len(f"stormcell:1:{written_name(topology)}:")) // 4 * 3
-    assert count(runs) - left_out >= most_as_runs(base, runs, room)
+    assert count(runs) - left_out >= offsets_that_fit(base, runs, room)
     note = decode(metadata)
     assert note is not None
     assert list(note.runs) == runs[: len(note.runs)]
     if count(runs) < 20_000:
-        book = ByTheBook(metadata)
+        book = AckedSetReader(metadata)
         assert (book.topology, book.base) == (note.topology, base)
         assert book.offsets == list(offsets_of(note.runs))
 

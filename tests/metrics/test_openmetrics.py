@@ -43,7 +43,7 @@ def test_labels_and_help_are_escaped() -> None:
     assert family.samples[0].labels == {"topology": name}
 
 
-def test_numbers_are_spelt_as_openmetrics_does() -> None:
+def test_numbers_have_the_form_of_openmetrics() -> None:
     assert [number_text(value) for value in (7, 7.0, 0.1, 1e300, math.inf, -math.inf, math.nan)] == [
         *("7", "7", "0.1", "1e+300", "+Inf", "-Inf", "NaN")
     ]
@@ -53,7 +53,7 @@ def test_a_whole_number_beyond_every_float_is_infinite() -> None:
     assert [number_text(10**400), number_text(-(10**400))] == ["+Inf", "-Inf"]
 
 
-def test_nothing_is_still_a_whole_text() -> None:
+def test_without_metrics_the_text_is_valid() -> None:
     assert render([Family("lag", "gauge", "none", ())]) == "# EOF\n"
 
 
@@ -74,7 +74,7 @@ def test_a_snapshot_is_readable_text() -> None:
     assert found["stormcell_uptime_seconds", (("topology", "words"),)] == 4
 
 
-def test_the_checkpoints_of_a_run_with_state_are_there() -> None:
+def test_the_text_has_checkpoint_metrics_of_a_run_with_state() -> None:
     assert not [name for name, _ in parsed(render(families(snapshot()))) if "checkpoint" in name]
     now = CheckpointSnapshot("prepare", 0.25, 7, 12, committed=3, recoveries=1, last_ms=40, last_keys=5, last_bytes=600, trouble="away")
     found = parsed(render(families(replace(snapshot(), entries=entries(checkpoint=now)))))
@@ -96,7 +96,7 @@ def test_before_the_first_checkpoint_its_duration_is_left_out() -> None:
 
 
 @pytest.mark.guarantee("FC-7")
-def test_the_flow_control_of_a_spout_is_there_by_bolt_task() -> None:
+def test_the_text_has_flow_control_metrics_by_bolt_task() -> None:
     assert not [name for name, _ in parsed(render(families(snapshot()))) if "flow" in name]
     found = parsed(render(families(replace(snapshot(), entries=entries(flow(), flow(task_id=2))))))
     spout = (("topology", "words"), ("component", "lines"), ("task", "1"))
@@ -113,7 +113,7 @@ def test_the_flow_control_of_a_spout_is_there_by_bolt_task() -> None:
     assert ("stormcell_flow_window_packs", (("topology", "words"), ("component", "lines"), ("task", "2"), ("bolt_task", "10"))) in found
 
 
-def test_users_metrics_stand_beside_the_engines() -> None:
+def test_the_text_has_user_metrics_beside_those_of_the_engine() -> None:
     metrics = UserMetrics()
     metrics.counter("words_seen", TaskLabels("count", 2), {}).add(7)
     metrics.gauge("temperature", TaskLabels("count", 2), {}).set(-math.inf)
@@ -145,7 +145,7 @@ def test_histograms_of_several_tasks_have_the_same_buckets() -> None:
     }
 
 
-def test_a_metrics_own_labels_stand_behind_the_engines() -> None:
+def test_labels_of_user_metrics_follow_those_of_the_engine() -> None:
     metrics = UserMetrics()
     topic = 'a "quoted"\\\nname'
     metrics.gauge("lag", TaskLabels("lines", 1), {"topic": topic, "partition": "3"}).set(7)
@@ -170,7 +170,7 @@ def test_histograms_below_zero_have_no_sum() -> None:
     assert "balance_sum" not in names
 
 
-def test_histograms_of_the_greatest_numbers_are_readable() -> None:
+def test_histograms_of_very_large_numbers_are_readable() -> None:
     metrics = UserMetrics()
     for value in (1.7e308, -1.7e308, 5e-324):
         metrics.histogram("extreme", TaskLabels("count", 2), {}).record(value)

@@ -18,7 +18,7 @@ def test_the_same_name_and_task_is_the_same_metric() -> None:
     assert [(metric.labels.task_id, metric.value) for metric in metrics.read()] == [(4, 3), (5, 7)]
 
 
-def test_metrics_are_read_by_name_as_it_was_first_used_then_by_task() -> None:
+def test_metrics_are_sorted_by_first_use_of_the_name_then_by_task() -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", COUNT_1, {}).set(1.5)
     metrics.counter("all", COUNT_1, {})
@@ -36,7 +36,7 @@ def test_a_counter_only_grows(amount: float) -> None:
         UserMetrics().counter("words", COUNT_0, {}).add(amount)
 
 
-def test_one_name_has_one_kind() -> None:
+def test_a_name_has_only_one_kind() -> None:
     metrics = UserMetrics()
     metrics.counter("words", COUNT_0, {})
     with pytest.raises(UsageError, match="'words' is a counter already, so it cannot be a gauge\nFix: Give the gauge another name"):
@@ -55,13 +55,13 @@ def test_one_name_has_one_kind() -> None:
         ("gauge", "stormcell_lag", "Remove the prefix."),
     ],
 )
-def test_a_name_that_cannot_be_exported_is_refused_with_the_fix(kind: str, name: str, fix: str) -> None:
+def test_a_name_that_cannot_be_exported_is_refused_with_a_hint(kind: str, name: str, fix: str) -> None:
     with pytest.raises(UsageError) as caught:
         getattr(UserMetrics(), kind)(name, COUNT_0, {})
     assert caught.value.hint == fix
 
 
-def test_two_names_that_would_be_exported_as_one_are_refused() -> None:
+def test_two_names_with_the_same_exported_name_are_refused() -> None:
     metrics = UserMetrics()
     metrics.histogram("word", COUNT_0, {})
     with pytest.raises(UsageError, match="gauge 'word_count' and histogram 'word' would both be exported as 'word_count'"):
@@ -73,7 +73,7 @@ def labelled(metrics: UserMetrics) -> list[tuple[str, int, dict[str, str], float
     return [(one.name, one.labels.task_id, dict(one.own_labels), one.value) for one in metrics.read()]  # type: ignore[misc]
 
 
-def test_each_combination_of_labels_is_a_metric_of_its_own() -> None:
+def test_each_combination_of_labels_is_a_separate_metric() -> None:
     metrics = UserMetrics()
     for partition, lag in (("2", 7), ("10", 8)):
         metrics.gauge("lag", COUNT_0, {"topic": "words", "partition": partition}).set(lag)
@@ -94,7 +94,7 @@ def test_each_combination_of_labels_is_a_metric_of_its_own() -> None:
         ({"topic": "words", "partition": "2", "group": "g"}, "the labels 'topic', 'partition', 'group'"),
     ],
 )
-def test_all_metrics_of_one_name_have_the_same_labels(labels: dict[str, str], given: str) -> None:
+def test_all_metrics_of_a_name_have_the_same_labels(labels: dict[str, str], given: str) -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", COUNT_0, {"topic": "words", "partition": "2"})
     with pytest.raises(UsageError) as caught:
@@ -103,7 +103,7 @@ def test_all_metrics_of_one_name_have_the_same_labels(labels: dict[str, str], gi
     assert caught.value.hint
 
 
-def test_a_metric_without_labels_gets_none_later() -> None:
+def test_a_metric_without_labels_cannot_get_labels_later() -> None:
     metrics = UserMetrics()
     metrics.counter("words", COUNT_0, {})
     with pytest.raises(UsageError, match="counter 'words' has no labels, but was called with the label 'topic'"):
@@ -125,7 +125,7 @@ def test_a_metric_without_labels_gets_none_later() -> None:
         ("partition", "\udc80", "Replace the lone surrogate."),
     ],
 )
-def test_a_label_that_cannot_be_exported_is_refused_with_the_fix_and_leaves_nothing(label: str, value: str, fix: str) -> None:
+def test_a_label_that_cannot_be_exported_is_refused_and_creates_no_metric(label: str, value: str, fix: str) -> None:
     metrics = UserMetrics()
     with pytest.raises(UsageError, match="gauge 'lag': ") as caught:
         metrics.gauge("lag", COUNT_0, {label: value})
@@ -144,7 +144,7 @@ def kept_lags() -> UserMetrics:
     return metrics
 
 
-def test_a_dropped_metric_is_gone_and_that_of_another_task_stays() -> None:
+def test_dropping_a_metric_keeps_that_of_another_task() -> None:
     metrics = kept_lags()
     metrics.drop_metric("lag", COUNT_0, {"partition": "1", "topic": "lines"})
     assert [(task, *labels.values()) for _, task, labels, _ in labelled(metrics)] == [
@@ -152,7 +152,7 @@ def test_a_dropped_metric_is_gone_and_that_of_another_task_stays() -> None:
     ]
 
 
-def test_some_of_the_labels_drop_all_that_have_them_and_none_drop_all_of_the_task() -> None:
+def test_dropping_with_some_labels_drops_all_matches_and_without_labels_all_of_the_task() -> None:
     metrics = kept_lags()
     metrics.drop_metric("lag", COUNT_0, {"topic": "lines"})
     metrics.drop_metric("lag", COUNT_1, {})
@@ -166,14 +166,14 @@ def test_a_metric_without_labels_is_dropped_too() -> None:
     assert not metrics.read()
 
 
-def test_what_is_not_there_is_dropped_in_peace() -> None:
+def test_dropping_an_unknown_metric_does_nothing() -> None:
     metrics = kept_lags()
     metrics.drop_metric("lag", COUNT_0, {"topic": "lines", "partition": "7"})
     metrics.drop_metric("never_used", COUNT_0, {"topic": "lines"})
     assert len(metrics.read()) == 6
 
 
-def test_after_a_drop_the_next_call_begins_anew_and_the_old_metric_counts_for_nothing() -> None:
+def test_after_a_drop_the_next_call_starts_at_zero_and_the_old_object_has_no_effect() -> None:
     metrics = UserMetrics()
     old = metrics.counter("retries", COUNT_0, {"partition": "1"})
     old.add(5)
@@ -193,7 +193,7 @@ def test_after_a_drop_the_next_call_begins_anew_and_the_old_metric_counts_for_no
         (["lag"], {}, "drop_metric() needs the name of a metric, not ['lag']"),
     ],
 )
-def test_a_drop_that_could_never_find_anything_is_refused(name: str, labels: dict[str, str], why: str) -> None:
+def test_a_drop_that_can_never_match_is_refused(name: str, labels: dict[str, str], why: str) -> None:
     metrics = kept_lags()
     with pytest.raises(UsageError) as caught:
         metrics.drop_metric(name, COUNT_0, labels)

@@ -19,12 +19,12 @@ def recorded(values: list[float]) -> ValueHistogram:
     return histogram
 
 
-def test_empty_histogram_knows_nothing() -> None:
+def test_an_empty_histogram_has_no_quantiles() -> None:
     read = ValueHistogram().read()
     assert (read.count, read.total, read.p50, read.maximum, read.doublings) == (0, 0.0, None, None, ())
 
 
-def test_one_value_is_every_quantile_of_itself() -> None:
+def test_every_quantile_of_one_value_is_this_value() -> None:
     read = recorded([3.7]).read()
     assert (read.p50, read.p99, read.minimum, read.maximum, read.total) == (3.7, 3.7, 3.7, 3.7, 3.7)
 
@@ -49,6 +49,6 @@ def test_quantiles_are_within_an_eighth_of_the_truth(values: list[float]) -> Non
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, -(10**400)])
-def test_what_is_no_finite_number_is_refused(value: float) -> None:
+def test_a_number_that_is_not_finite_is_refused(value: float) -> None:
     with pytest.raises(UsageError, match="finite"):
         ValueHistogram().record(value)

@@ -1,1 +1,1 @@
-"""Oracles: slow models of parts of the engine, each built another way than the part."""
+"""Models of parts of the engine: slow, simple, and built another way than the part. Tests compare both."""

@@ -1,6 +1,6 @@
-"""The ledger of an acker as open trees with sets of edges and an age in rotations: the oracle of tests/native/test_ack_ledger.py.
+"""Model of an acker's ledger: open trees with sets of edges, and an age in rotations.
 
-No XOR and no generations: an edge is an element that the first mention puts in and the second takes out.
+The model of tests/native/test_ack_ledger.py. It has no XOR and no generations: the first mention of an edge adds it, the second removes it.
 """
 
 from collections.abc import Collection
@@ -64,7 +64,7 @@ class AckLedgerModel:
             tree.age += 1
 
     def over(self) -> dict[int, int]:
-        """The roots that a sweep must find, each with its spout task."""
+        """Roots that a sweep must find, each with its spout task."""
         return {
             root: tree.task
             for root, tree in self.trees.items()

@@ -1,14 +1,14 @@
-"""Metadata of a commit read bit by bit, in the format that `acked_set` describes: the oracle of tests/kafka/test_acked_set.py.
+"""Reader of a commit's metadata, in the format that `acked_set` describes: the model of tests/kafka/test_acked_set.py.
 
-No runs and no integers of a thousand bits: a list of offsets, one after the other.
+The result is a plain list of offsets, without runs and without integers of a thousand bits.
 """
 
 import base64
 import zlib
 
 
-class ByTheBook:
-    """Reads bytes from the first to the last."""
+class AckedSetReader:
+    """Reads the bytes from first to last."""
 
     def __init__(self, metadata: str) -> None:
         mark, self.version, self.topology, coded = metadata.split(":")
@@ -47,8 +47,8 @@ class ByTheBook:
         return self.offsets[-1] + 1
 
 
-def most_as_runs(base: int, runs: list[int], room: int) -> int:
-    """How many offsets version 1 has room for: a byte for each begun seven bits of a number."""
+def offsets_that_fit(base: int, runs: list[int], room: int) -> int:
+    """Number of offsets that fit into version 1, which spends one byte on each begun seven bits of a number."""
     used, before, held = size_of(base), base, 0
     for start, stop in zip(runs[::2], runs[1::2], strict=True):
         used += size_of(start - before) + size_of(stop - start)
@@ -59,5 +59,5 @@ def most_as_runs(base: int, runs: list[int], room: int) -> int:
 
 
 def size_of(number: int) -> int:
-    """Bytes of a varint."""
+    """Size of a varint in bytes."""
     return max(1, (number.bit_length() + 6) // 7)

@@ -1,7 +1,7 @@
-"""Random programs of emits and settles through the compiled cores, without an event loop, beside the model.
+"""Random programs of emits and settles on the compiled cores, without an event loop, compared with the model.
 
-Two spouts, two bolts that may emit to each other, any number of ackers; every edge id is drawn by the engine. The model mirrors who
-told whom in which order, so each verdict is compared when it comes, with its reason.
+The topology has two spouts, two bolts that may emit to each other, and any number of ackers. The engine draws every edge id. The model
+records the order of all messages, so each verdict and its reason are compared when the verdict comes.
 """
 
 from collections import Counter
@@ -36,17 +36,17 @@ FIELDS = ("tasks", "label")
 
 
 def misuse(kind: str, **what: object) -> Exception:
-    """No program uses the face wrongly."""
+    """Fail the test: no program uses the API wrongly."""
     return AssertionError(f"{kind}: {what}")
 
 
 def tasks_of(bits: int, tasks: tuple[int, ...] = BOLTS) -> tuple[int, ...]:
-    """Some of the tasks, maybe none, maybe all."""
+    """Select some of the tasks, maybe none or all."""
     return tuple(task for number, task in enumerate(tasks) if bits >> number & 1)
 
 
 class CoreProgram:
-    """The cores of a small topology under a program, and the model of them."""
+    """Cores of a small topology that run a program, and their model."""
 
     STEPS: ClassVar[tuple[str, ...]] = (
         *("emit", "emit", "emit", *("take", "branch") * 6),
@@ -89,7 +89,7 @@ class CoreProgram:
             self.bind_bolt(bolt_side)
 
     def bind_spout(self, spout: SpoutSide) -> None:
-        """A new instance: it notes what it hears."""
+        """Bind a new instance, which records its verdicts."""
         got = spout.got
         spout.core.bind(
             lambda: None,
@@ -98,12 +98,15 @@ class CoreProgram:
         )
 
     def bind_bolt(self, bolt: BoltSide) -> None:
-        """A new instance: it holds what it is given."""
+        """Bind a new instance, which holds its inputs."""
         bolt.emitter = BoltEmitter(bolt.core)
         bolt.core.bind(bolt.held.append, basic=False)
 
     def run(self, program: bytes) -> None:
-        """Run all steps, then to the end: what is held is acked, or never settled, so it times out; nothing may be left."""
+        """Run all steps, then drain everything; nothing may be left.
+
+        Tuples that are still held are acked, or they are never settled and time out.
+        """
         for step in range(0, len(program) - 2, 3):
             getattr(self, pick(self.STEPS, program[step]))(program[step + 1], program[step + 2])
         for number in range(len(BOLTS)):
@@ -118,7 +121,7 @@ class CoreProgram:
         self.check_the_end()
 
     def check_the_end(self) -> None:
-        """One verdict for each tracked message id of a living instance, none for the others; ledgers and lists are empty."""
+        """Compare all verdicts: one per tracked message id of a living instance. Ledgers and lists are empty."""
         assert Counter(message_id for _, message_id, _ in self.history) == Counter(self.tracked - self.dropped)
         for spout in self.spouts.values():
             assert spout.core.pending == len(spout.open) == 0
@@ -130,24 +133,24 @@ class CoreProgram:
             assert bolt.core.settled_twice == bolt.settled_twice
 
     def delivery(self, bolt: BoltSide, tup: Tuple) -> Delivery:
-        """The model's side of a tuple."""
+        """Return the model's delivery of a tuple."""
         return self.deliveries[tup["label"], bolt.core.task_id]
 
     def send(self, deliveries: list[Delivery], label: int) -> None:
-        """Model: deliveries enter mailboxes."""
+        """Model: put deliveries into mailboxes."""
         for each in deliveries:
             self.deliveries[label, each.task] = each
             self.bolts[each.task].waiting.append(each)
 
     def tell(self, messages: list[Message]) -> None:
-        """Model: messages enter the inboxes of their ackers (ACK-7)."""
+        """Model: put messages into the inboxes of their ackers (ACK-7)."""
         for message in messages:
             self.ackers[message.root % len(self.ackers)].inbox.append(message)
 
     # Steps: emits
 
     def emit(self, first: int, second: int) -> None:
-        """A spout emits, tracked or not, to some tasks, maybe to none."""
+        """A spout emits to some tasks or to none, tracked or not."""
         spout, tasks, label = self.spouts[pick(SPOUTS, first)], tasks_of(second), self.forest.labels
         if first >= 240:
             spout.emitter.emit((tasks, label))
@@ -170,7 +173,7 @@ class CoreProgram:
         self.tell([self.forest.init_of(root, deliveries, spout.core.task_id)])
 
     def branch(self, first: int, second: int) -> None:
-        """A bolt emits to some tasks, anchored to none, or to 1 to 4 of what it holds, some maybe twice."""
+        """A bolt emits to some tasks, with 0 to 4 anchors of the tuples that it holds. An anchor may occur twice."""
         bolt, tasks, label = self.bolts[pick(BOLTS, first)], tasks_of(second), self.forest.labels
         count = 1 + first // 8 % 4 if bolt.held and first < 248 else 0
         anchors = [pick(bolt.held, second * (number + 3) + number) for number in range(count)]
@@ -181,7 +184,7 @@ class CoreProgram:
         self.send(self.forest.branch([self.delivery(bolt, anchor) for anchor in anchors], tasks), label)
 
     def take(self, first: int, second: int) -> None:
-        """A bolt takes tuples up."""
+        """A bolt takes tuples out of its mailbox."""
         bolt = self.bolts[pick(BOLTS, first)]
         taken = len(bolt.held)
         bolt.core.run_burst(1 + second * 16)
@@ -191,7 +194,7 @@ class CoreProgram:
     # Steps: settles
 
     def ack(self, first: int, second: int) -> None:
-        """A bolt acks one."""
+        """A bolt acks one tuple."""
         bolt = self.bolts[pick(BOLTS, first)]
         if bolt.held:
             tup = bolt.held.pop(second % len(bolt.held))
@@ -200,18 +203,18 @@ class CoreProgram:
             self.tell(self.forest.ack(self.delivery(bolt, tup)))
 
     def ack_many(self, first: int, second: int) -> None:
-        """A bolt acks most of what it holds."""
+        """A bolt acks up to seven tuples."""
         for number in range(second % 8):
             self.ack(first, second + number)
 
     def ack_all(self) -> None:
-        """Every bolt acks all that it holds."""
+        """Every bolt acks all tuples that it holds."""
         for number, bolt in enumerate(self.bolts.values()):
             for _ in range(len(bolt.held)):
                 self.ack(number, 0)
 
     def fail(self, first: int, second: int) -> None:
-        """A bolt fails one."""
+        """A bolt fails one tuple."""
         bolt = self.bolts[pick(BOLTS, first)]
         if bolt.held and first % 4 == 0:
             tup = bolt.held.pop(second % len(bolt.held))
@@ -220,7 +223,7 @@ class CoreProgram:
             self.tell(self.forest.fail(self.delivery(bolt, tup), "failed"))
 
     def forget(self, first: int, second: int) -> None:
-        """A bolt lets go of one (ACK-15)."""
+        """A bolt forgets one tuple (ACK-15)."""
         bolt = self.bolts[pick(BOLTS, first)]
         if bolt.held and first % 4 == 0:
             tup = bolt.held.pop(second % len(bolt.held))
@@ -230,7 +233,7 @@ class CoreProgram:
             self.tell(self.forest.fail(delivery, "forgotten"))
 
     def settle_again(self, first: int, second: int) -> None:
-        """A bolt settles one a second time, or one of an instance that died (ACK-5)."""
+        """A bolt settles a tuple a second time, or a tuple of a dead instance (ACK-5)."""
         bolt = self.bolts[pick(BOLTS, first)]
         settle: Callable[[Tuple], None] = bolt.emitter.ack if second % 2 else bolt.emitter.fail
         if bolt.settled:
@@ -240,7 +243,7 @@ class CoreProgram:
             settle(pick(bolt.ghosts, second))
 
     def reset(self, first: int, second: int) -> None:
-        """A bolt restarts the clock of one."""
+        """A bolt resets the timeout of one tuple."""
         bolt = self.bolts[pick(BOLTS, first)]
         if bolt.held:
             tup = pick(bolt.held, second)
@@ -248,7 +251,7 @@ class CoreProgram:
             self.tell(self.forest.reset(self.delivery(bolt, tup)))
 
     def lose(self, first: int, second: int) -> None:
-        """A tuple is lost on its way: nobody ever settles it."""
+        """One tuple is lost on its way, so nobody ever settles it."""
         bolt = self.bolts[pick(BOLTS, first)]
         if bolt.held and first % 4 == 0:
             tup = bolt.held.pop(second % len(bolt.held))
@@ -257,7 +260,7 @@ class CoreProgram:
             bolt.ghosts.append(tup)
 
     def refresh(self, first: int, second: int) -> None:
-        """The walk over what waits restarts its clocks (ACK-8)."""
+        """The engine refreshes the clocks of waiting tuples (ACK-8)."""
         for bolt in self.bolts.values():
             position = 0
             while position >= 0:
@@ -265,7 +268,7 @@ class CoreProgram:
             for delivery in bolt.waiting:
                 self.tell(self.forest.reset(delivery))
 
-    # Steps: turns of the others
+    # Steps: turns of ackers and spouts
 
     def acker_turn(self, first: int, second: int) -> None:
         """An acker drains its inbox."""
@@ -282,7 +285,7 @@ class CoreProgram:
                 self.spouts[verdict.task].verdicts.append(verdict)
 
     def rotate(self, first: int, second: int) -> None:
-        """An acker rotates and sends the verdicts of what is over."""
+        """An acker rotates, and sends the verdicts of trees that timed out."""
         acker = pick(self.ackers, first)
         acker.core.inbox.signal(Signal.ROTATE)
         self.acker_turn(first, second)
@@ -295,7 +298,7 @@ class CoreProgram:
             self.spouts[task].verdicts.append(Verdict(root, task, "failed", "timeout"))
 
     def spout_turn(self, first: int, second: int) -> None:
-        """A spout hears its verdicts."""
+        """A spout gets its verdicts."""
         spout = self.spouts[pick(SPOUTS, first)]
         heard = len(spout.got)
         while spout.core.has_acks_to_flush or len(spout.core.verdicts):
@@ -308,7 +311,7 @@ class CoreProgram:
         self.history += expected
 
     def heard_of(self, spout: SpoutSide, verdict: Verdict | int) -> list[Event]:
-        """Model: what the spout is told of a verdict."""
+        """Model: events that the spout sees because of a verdict."""
         if isinstance(verdict, int):
             for root in spout.open:
                 if root % len(self.ackers) == verdict:
@@ -319,7 +322,7 @@ class CoreProgram:
         return [(verdict.outcome, spout.open.pop(verdict.root), verdict.reason)]
 
     def turn_all(self) -> None:
-        """Ackers, then spouts, until nobody has anything to do."""
+        """Let ackers and then spouts take turns until nothing is left to do."""
         for number in range(len(self.ackers)):
             self.acker_turn(number, 0)
         for number in range(len(SPOUTS)):
@@ -328,7 +331,7 @@ class CoreProgram:
     # Steps: deaths
 
     def bolt_dies(self, first: int, second: int) -> None:
-        """An instance dies: what it took up fails, oldest first, whoever still holds it (ACK-15)."""
+        """A bolt's instance dies: the tuples that it took fail, oldest first (ACK-15)."""
         if second % 8:
             return
         bolt = self.bolts[pick(BOLTS, first)]
@@ -341,7 +344,7 @@ class CoreProgram:
         self.bind_bolt(bolt)
 
     def spout_dies(self, first: int, second: int) -> None:
-        """An instance dies: its trees are dropped, and its replacement never hears of them (ACK-13)."""
+        """A spout's instance dies: its trees are dropped, and the next instance never hears of them (ACK-13)."""
         if second % 8:
             return
         spout = self.spouts[pick(SPOUTS, first)]

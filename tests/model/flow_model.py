@@ -1,4 +1,4 @@
-"""Model of flow control, built another way: sets of record numbers, and the rules of a window as a table."""
+"""Model of flow control: sets of record numbers, and the rules of a window as a table."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from typing import Any
 from engine.flow.settings import FlowSettings
 
 PAUSES = [0.0, 0.0, *(min(0.01 * 2**failures, 1.0) for failures in range(20))]
-"""After so many failures in a row."""
+"""Pause in seconds, by the number of failures in a row."""
 
-# (state, what came) -> (state, places more or less, what becomes of the acks that count towards the next place)
-LAW: dict[tuple[str, str], tuple[str, int, str]] = {
+# (state, event) -> (new state, change of the window, effect on the acks that count towards the next slot)
+TRANSITIONS: dict[tuple[str, str], tuple[str, int, str]] = {
     ("NORMAL", "within"): ("NORMAL", 0, "count"),
     ("NORMAL", "over"): ("SLOW", -1, "none"),
     ("NORMAL", "failed"): ("BUSY", -1, "none"),
@@ -25,7 +25,7 @@ LAW: dict[tuple[str, str], tuple[str, int, str]] = {
 
 @dataclass(eq=False)
 class ModelDelivery:
-    """A pack in flight. Compared by identity, because a second one may have the same records, task and time."""
+    """A pack in flight. Compared by identity, because a second pack may have the same records, task and time."""
 
     numbers: range
     task: int
@@ -35,17 +35,17 @@ class ModelDelivery:
 
 @dataclass
 class Held:
-    """A failure that is held against a task."""
+    """A penalty: a failure that counts against a task."""
 
     task: "ModelTask"
     streak: int
-    """The streak of the task at that time."""
+    """Number of the task's streak at that time."""
     places: int
 
 
 @dataclass
 class ModelTask:
-    """A task's window."""
+    """Model of one task's window."""
 
     settings: FlowSettings
     width: int
@@ -54,9 +54,9 @@ class ModelTask:
     counted: int = 0
     failures: int = 0
     not_acked: int = 0
-    """Failures since its last ack, excused or not."""
+    """Failures since the last ack, revoked ones included."""
     streak: int = 0
-    """Number of the failure streak; an ack or a stall ends a streak."""
+    """Number of the streak; an ack or a stall ends a streak."""
     paused_until: float = 0.0
     record_secs: float | None = None
     pack_secs: float = 0.0
@@ -69,15 +69,15 @@ class ModelTask:
 
     @property
     def records(self) -> int:
-        """Records that are at the task."""
+        """Number of records at the task."""
         return sum(len(delivery.numbers) for delivery in self.there)
 
     def has_room(self, now: float) -> bool:
-        """Whether it may be sent a pack."""
+        """Whether the task may get a pack now."""
         return len(self.there) < self.window and not (self.state == "BUSY" and now < self.paused_until)
 
     def wait(self, now: float) -> float:
-        """Seconds until it would begin with a pack that is sent now."""
+        """Expected wait in seconds until the task would begin with a pack that is sent now."""
         if len(self.there) < self.width:
             return 0.0
         secs = self.record_secs or 0.0
@@ -85,18 +85,18 @@ class ModelTask:
         return self.records * secs + max(0.0, over)
 
     def rank(self, now: float) -> tuple[bool, float]:
-        """Order of choice, the least first."""
+        """Sort key of the choice; the lowest is chosen."""
         return self.state == "BUSY", self.wait(now)
 
     def send(self, delivery: ModelDelivery) -> None:
-        """A pack goes there."""
+        """Send a pack to the task."""
         if not self.there:
             self.head_began = delivery.at
         self.there.append(delivery)
         delivery.filled = len(self.there) >= self.window
 
     def acked(self, delivery: ModelDelivery, now: float) -> None:
-        """Its own ack came."""
+        """The task acked its own part of a pack."""
         service = max(0.0, now - max(delivery.at, self.last_ack))
         self.last_ack = max(self.last_ack, now)
         self.leaves(delivery, now)
@@ -116,7 +116,7 @@ class ModelTask:
         self.follow("over" if now - delivery.at > threshold else "within", delivery.filled)
 
     def failed(self, delivery: ModelDelivery, now: float) -> None:
-        """It failed there."""
+        """A pack failed at the task."""
         self.leaves(delivery, now)
         self.failures += 1
         self.not_acked += 1
@@ -124,14 +124,14 @@ class ModelTask:
         self.follow("failed", False)
 
     def failed_again(self, delivery: ModelDelivery, now: float) -> None:
-        """A record failed there that had failed before."""
+        """A record failed here that had failed before."""
         self.leaves(delivery, now)
         self.not_acked += 1
         if self.state == "BUSY":
             self.paused_until = max(self.paused_until, now + PAUSES[min(self.failures, 20)])
 
     def excused(self, held: Held) -> None:
-        """The record proved to be bad."""
+        """Revoke a failure, because the record proved to be bad."""
         self.window = min(self.window + held.places, max(self.settings.max_window, self.width))
         if held.streak == self.streak and self.failures:
             self.failures -= 1
@@ -139,12 +139,12 @@ class ModelTask:
                 self.state, self.counted = "NORMAL", 0
 
     def stalled(self, now: float) -> None:
-        """It has acked nothing for too long."""
+        """The task stalled."""
         self.state, self.paused_until = "BUSY", now + 1.0
         self.streak += 1
 
     def called_back(self, now: float) -> list[ModelDelivery]:
-        """All packs in flight go to other tasks."""
+        """Call back all packs in flight, so that other tasks get them."""
         gone, self.there = self.there, []
         self.head_began = now
         self.counted = 0
@@ -152,13 +152,13 @@ class ModelTask:
         return gone
 
     def leaves(self, delivery: ModelDelivery, now: float) -> None:
-        """It is no longer there."""
+        """Remove a pack that is no longer at the task."""
         self.there.remove(delivery)
         self.head_began = now
 
     def follow(self, came: str, filled: bool) -> None:
         """Apply one row of the table."""
-        self.state, places, counting = LAW[self.state, came]
+        self.state, places, counting = TRANSITIONS[self.state, came]
         self.window = max(1, self.window + places)
         if counting != "count":
             self.counted = 0
@@ -170,22 +170,22 @@ class ModelTask:
 
 
 class DoneRecords:
-    """The done records and the records in flight, as sets."""
+    """Records that are done and records in flight, as sets."""
 
     def __init__(self) -> None:
         self.done: set[int] = set()
         self.open: Counter[int] = Counter()
-        """Trees that are open for a record."""
+        """Number of open trees, by record."""
         self.at_tasks: Counter[int] = Counter()
-        """Tasks that a record is at, as far as their senders count."""
+        """Number of tasks that hold a record, as the controller counts them."""
         self.positions: dict[int, Any] = {}
         self.tries: Counter[int] = Counter()
-        """Failures of a record, or of a pack in which nobody knew which one it was."""
+        """Failures by record; a failure of a whole pack counts for each of its records."""
         self.held: dict[int, Held] = {}
         self.prefix = 0
 
     def advance(self) -> tuple[int, Any]:
-        """The last number below which all are done, and its position."""
+        """Return the end of the done prefix, and its position."""
         while self.prefix + 1 in self.done:
             self.prefix += 1
         return self.prefix, self.positions.get(self.prefix)

@@ -1,6 +1,6 @@
-"""Random schedules of flow control beside its model: tasks ack late, fail, stall, die and return.
+"""Random schedules of flow control, compared with its model: tasks ack late, fail, stall, die and return.
 
-A program is bytes: each three are one step, as in `ledger_program`.
+A program is bytes; three of them are one step, as in `ledger_program`.
 """
 
 from random import Random
@@ -20,7 +20,7 @@ OF_RECORDS = (ERROR, FAILED)
 
 
 class FlowProgram:
-    """One controller and its tasks; every answer is compared with the model's, step by step."""
+    """One controller and its tasks. Every answer is compared with the model's, step by step."""
 
     STEPS = (
         *("offer", "offer", "send", "send", "send", "send_all", "settle", "settle", "settle", "settle_all", "ack", "ack", "ack"),
@@ -28,7 +28,7 @@ class FlowProgram:
     )
 
     def __init__(self, seed: int, *, tasks: int, width: int, calm: int, settings: FlowSettings) -> None:
-        """One in `calm` of the troubles that a program has takes place."""
+        """Only one in `calm` of a program's faults takes place."""
         self.random, self.settings, self.calm = Random(seed), settings, calm
         self.now = self.random.choice([0.0, 1e6])
         ids = [10 + 3 * index for index in range(tasks)]
@@ -39,14 +39,14 @@ class FlowProgram:
         self.offered = self.sent = 0
         self.given_up: set[int] = set()
         self.deliveries: dict[PackDelivery, ModelDelivery] = {}
-        """Of all open trees."""
+        """All open trees."""
         self.settled: set[PackDelivery] = set()
-        """Of those, whose task has acked its part."""
+        """Deliveries whose task has acked its own part."""
         self.next_stall_look = 0.0
         self.probed_again = False
 
     def run(self, program: bytes) -> None:
-        """Run all steps, then to the end: all that was ever offered is done."""
+        """Run all steps, then drain everything: every record that was offered must be done."""
         for step in range(0, len(program) - 2, 3):
             self.now += self.random.choice([0.0, 1e-6, 0.001, 0.003])
             getattr(self, pick(self.STEPS, program[step]))(program[step + 1], program[step + 2])
@@ -54,7 +54,7 @@ class FlowProgram:
         self.finish()
 
     def finish(self) -> None:
-        """The source ends, the tasks ack everything; of what was called back, half is never heard of again."""
+        """End the source, and ack everything. Half of the packs that were called back never get a verdict."""
         self.controller.source_ended = True
         gone = {delivery for delivery in self.deliveries if delivery.was_called_back and self.random.random() < 0.5}
         for _ in range(100_000):
@@ -65,14 +65,14 @@ class FlowProgram:
             for delivery in [each for each in self.deliveries if each not in gone]:
                 self.ack_tree(delivery)
             self.compare()
-        assert self.records.done == set(range(1, self.offered + 1)), "no record lost"
+        assert self.records.done == set(range(1, self.offered + 1)), "a record is lost"
         assert self.controller.prefix.done == self.offered
         assert self.controller.pending_records == self.controller.buffered_records == 0
 
     # Steps
 
     def offer(self, first: int, second: int) -> None:
-        """The producer yields, as many as are wanted or a few more."""
+        """The producer yields as many records as are wanted, or a few more."""
         wanted = self.controller.records_wanted(self.now)
         self.look_for_stalls()
         if self.controller.source_ended:
@@ -83,68 +83,68 @@ class FlowProgram:
             self.controller.offer_record(position, "r" * (second % 50), self.now)
 
     def send(self, first: int, second: int) -> None:
-        """The next pack, if there is one to send."""
+        """Send the next pack, if there is one."""
         self.controller.records_wanted(self.now)
         self.look_for_stalls()
         self.try_send()
 
     def send_all(self, first: int, second: int) -> None:
-        """All that can be sent."""
+        """Send all packs that can be sent."""
         self.controller.records_wanted(self.now)
         self.look_for_stalls()
         while self.try_send():
             pass
 
     def settle(self, first: int, second: int) -> None:
-        """A task acks what has been there longest."""
+        """A task acks one of its packs."""
         at = self.at_tasks()
         if at:
             self.settle_one(at[first % len(at)])
 
     def settle_all(self, first: int, second: int) -> None:
-        """One task acks all that is there, a little apart."""
+        """One task acks all its packs at slightly different times."""
         task = pick(sorted(self.tasks), first)
         for delivery in [each for each in self.at_tasks() if each.window.task_id == task]:
             self.now += 0.0005 * (second % 8)
             self.settle_one(delivery)
 
     def ack(self, first: int, second: int) -> None:
-        """A whole tree is done; perhaps before its own settle was told."""
+        """A whole tree is acked, maybe before the task's own ack is known."""
         open_trees = list(self.deliveries)
         if open_trees:
             self.ack_tree(open_trees[first % len(open_trees)])
 
     def fail(self, first: int, second: int) -> None:
-        """A record of it raised, or was failed."""
+        """A record of the pack raises, or is failed."""
         self.fail_one(first, ERROR if second % 2 else FAILED)
 
     def time_out(self, first: int, second: int) -> None:
-        """It timed out at its task; now and then nobody knows where."""
+        """A pack times out at its task. Sometimes the task is unknown."""
         self.fail_one(first, TIMEOUT, knows_task=second % 4 > 0)
 
     def die(self, first: int, second: int) -> None:
-        """Its task died with it."""
+        """The task of a pack dies."""
         self.fail_one(first, TASK_DIED)
 
     def fail_downstream(self, first: int, second: int) -> None:
-        """Another task failed a tuple of its tree."""
+        """Another task fails a tuple of the pack's tree."""
         open_trees = list(self.deliveries)
         if open_trees and self.random.randrange(self.calm) == 0:
             reason: FailureReason = pick((ERROR, FAILED, TIMEOUT, TASK_DIED), second)
             self.fail_tree(open_trees[first % len(open_trees)], Failure(reason, "sink", DOWNSTREAM))
 
     def wait(self, first: int, second: int) -> None:
-        """Time passes."""
+        """A short time passes."""
         self.now += first * 0.0005 + second * 0.01
 
     def wait_long(self, first: int, second: int) -> None:
-        """So much that what stands still is taken to stand still."""
+        """So much time passes that slow tasks count as stalled."""
         self.now += first * 0.2
 
-    # Both sides of one event
+    # Controller and model together
 
     def at_tasks(self) -> list[PackDelivery]:
-        """The deliveries that are at their tasks, the oldest first."""
+        """Deliveries at their tasks, the oldest first."""
         return [each for each, model in self.deliveries.items() if each not in self.settled and model in self.there(each)]
 
     def there(self, delivery: PackDelivery) -> list[ModelDelivery]:
@@ -152,7 +152,7 @@ class FlowProgram:
         return self.tasks[delivery.window.task_id].there
 
     def look_for_stalls(self) -> None:
-        """The model's look, at the same times: what has acked nothing for long is called back."""
+        """Model: call back the packs of stalled tasks, at the same times as the controller."""
         if self.now < self.next_stall_look:
             return
         self.next_stall_look = self.now + STALL_SECS / 8
@@ -166,9 +166,9 @@ class FlowProgram:
             self.records.at_tasks.subtract(delivery.numbers)
 
     def try_send(self) -> bool:
-        """Ask for a pack, and judge it."""
+        """Ask for a pack, and check the choice. Return whether there was one."""
         now, controller = self.now, self.controller
-        due_again = controller.is_resend_due(now)  # which are due is the controller's own; that they go first is judged
+        due_again = controller.is_resend_due(now)  # the controller chooses which resends are due; the model checks that due ones go first
         room = [task for task, model in self.tasks.items() if model.has_room(now)]
         delivery = controller.next_delivery(now)
         if delivery is None:
@@ -177,26 +177,26 @@ class FlowProgram:
         task = delivery.window.task_id
         numbers = range(delivery.pack.first, delivery.pack.last + 1)
         is_new = numbers.start == self.sent + 1
-        assert is_new or numbers.stop <= self.sent + 1, "new ones in order"
+        assert is_new or numbers.stop <= self.sent + 1, "new records must be sent in order"
         is_again = not is_new and self.records.tries[numbers[0]] > 0
         if due_again and is_new:
-            assert all(self.tasks[each].state == "BUSY" for each in room), "what failed goes first"
-            assert self.probed_again, "a BUSY task gets it by turns"
+            assert all(self.tasks[each].state == "BUSY" for each in room), "a resend must go first"
+            assert self.probed_again, "a BUSY task must be probed alternately"
         if self.tasks[task].state == "BUSY":
-            assert all(self.tasks[each].state == "BUSY" for each in room), "FC-4: only where no other task has room"
+            assert all(self.tasks[each].state == "BUSY" for each in room), "FC-4: a BUSY task gets a pack only if no other has room"
             self.probed_again = is_again
         if is_new:
             assert self.sent + len(numbers) - self.records.prefix <= self.settings.max_pending_records
             self.sent = numbers[-1]
         assert len(numbers) <= self.settings.pack_records
-        assert task in room, "only a task with room"
+        assert task in room, "the task must have room"
         if is_new and self.settings.choice == "least_wait":
             busy, wait = self.tasks[task].rank(now)
             least_busy, least = min(self.tasks[each].rank(now) for each in room)
             assert busy == least_busy
             assert wait <= least + TOLERANCE
         for number in numbers:
-            assert self.records.at_tasks[number] == 0, "none is handed out while its controller counts it outstanding"
+            assert self.records.at_tasks[number] == 0, "a record was sent while it is outstanding"
             assert number not in self.records.done
         model = ModelDelivery(numbers, task, now, False)
         self.tasks[task].send(model)
@@ -226,14 +226,14 @@ class FlowProgram:
         assert grown == (self.records.prefix > before)
 
     def end(self, delivery: PackDelivery) -> ModelDelivery:
-        """Its tree is closed."""
+        """Close the tree of a delivery."""
         self.settled.discard(delivery)
         model = self.deliveries.pop(delivery)
         self.records.open.subtract(model.numbers)
         return model
 
     def fail_one(self, first: int, reason: FailureReason, *, knows_task: bool = True) -> None:
-        """A tree fails by its own task: it has not settled it."""
+        """Fail a tree by its own task, which has not settled it."""
         open_trees = [delivery for delivery in self.deliveries if delivery not in self.settled]
         if open_trees and self.random.randrange(self.calm) == 0:
             delivery = open_trees[first % len(open_trees)]
@@ -273,7 +273,7 @@ class FlowProgram:
             self.records.done.add(number)
 
     def count_tries(self, delivery: PackDelivery, model: ModelDelivery, *, is_of_record: bool) -> None:
-        """Count a failure: of the record that the bolt says, or of all."""
+        """Count a failure: of the record that the bolt names, or of all records of the pack."""
         failed_index = delivery.payload.failed_index if is_of_record and delivery.payload is not None else None
         failed = model.numbers if failed_index is None or len(model.numbers) == 1 else [model.numbers[failed_index]]
         self.records.tries.update(failed)
@@ -281,7 +281,7 @@ class FlowProgram:
             self.records.held.pop(number, None)
 
     def excuse(self, number: int, task: ModelTask) -> None:
-        """A record fails at a second task: it was the record, unless that task is no better."""
+        """Revoke a failure if the record fails at a second, healthier task too."""
         held = self.records.held.get(number)
         if held is not None and held.task is not task and task.state != "BUSY":
             held.task.excused(held)
@@ -291,7 +291,7 @@ class FlowProgram:
     # Checks after every step
 
     def compare(self) -> None:
-        """Windows, states, what is where, and the position."""
+        """Compare windows, states, records in flight, and the position."""
         assert (self.controller.prefix.done, self.controller.prefix.position) == self.records.advance(), "FC-6"
         assert self.controller.buffered_records == self.offered - self.sent
         for task_id, model in self.tasks.items():

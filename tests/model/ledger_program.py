@@ -1,6 +1,6 @@
-"""Random programs of signals for the ack ledgers of one run, in any order that a network could make of them, beside the model.
+"""Random programs of signals for the ack ledgers of one run, in any order, compared with the model.
 
-A program is bytes: each three are one step. So hypothesis draws it in one go, shrinks it well, and a failing one is short to print.
+A program is bytes, and three of them are one step. So hypothesis draws it at once and shrinks it well, and a failing one is short to print.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ Rule = Literal["progress", "emit"]
 
 
 def pick(choices: Sequence[T], number: int) -> T:
-    """One of them, by a number of any size."""
+    """Choose one element by a number of any size."""
     return choices[number % len(choices)]
 
 
 class LedgerProgram:
-    """The ledgers of `ackers` ackers under a program; every answer is compared with the model's, step by step."""
+    """The ledgers of `ackers` ackers under a program. Every answer is compared with the model's, step by step."""
 
     STEPS = (
         *("emit", "emit", "branch", "branch", "ack", "ack", "ack", "fail", "reset"),
@@ -39,13 +39,13 @@ class LedgerProgram:
         self.live: list[Delivery] = []
         self.on_the_way: list[Message] = []
         self.open: dict[int, int] = {}
-        """Root to spout task: what the spouts wait for."""
+        """Spout task by root: trees without a verdict."""
         self.verdicts: Counter[int] = Counter()
         self.roots: set[int] = set()
         self.dropped: set[int] = set()
 
     def run(self, program: bytes) -> None:
-        """Run all steps, then to the end: everything delivered, everything timed out; nothing may be left."""
+        """Run all steps, then deliver every signal and time out every tree. Nothing may be left."""
         for step in range(0, len(program) - 2, 3):
             getattr(self, pick(self.STEPS, program[step]))(program[step + 1], program[step + 2])
             self.compare_sizes()
@@ -55,7 +55,7 @@ class LedgerProgram:
         self.check_the_end()
 
     def check_the_end(self) -> None:
-        """One verdict for each root of a living spout, none for the others, and nothing left over (ACK-3, ACK-4, ACK-8)."""
+        """Each root of a living spout has one verdict, the others have none, and nothing is left (ACK-3, ACK-4, ACK-8)."""
         timeouts = bool(self.rules["timeouts"])
         expected = {root: 1 for root in self.roots - self.dropped if timeouts or root not in self.open}
         assert dict(self.verdicts) == expected
@@ -78,33 +78,33 @@ class LedgerProgram:
         self.on_the_way.append(self.forest.init_of(root, deliveries, task))
 
     def branch(self, first: int, second: int) -> None:
-        """A bolt emits to 1 to 3 tasks, anchored to 1 to 4 of what is live, some maybe twice."""
+        """A bolt emits to 1 to 3 tasks, with 1 to 4 anchors; an anchor may occur twice."""
         if self.live:
             anchors = [pick(self.live, first * (number + 1) + second) for number in range(1 + second % 4)]
             self.live += self.forest.branch(anchors, range(1 + first % 3))
 
     def ack(self, first: int, second: int) -> None:
-        """A bolt acks."""
+        """A bolt acks one tuple."""
         if self.live:
             self.on_the_way += self.forest.ack(self.live.pop((first * 256 + second) % len(self.live)))
 
     def fail(self, first: int, second: int) -> None:
-        """A bolt fails one, or a forgotten ack does."""
+        """A tuple fails or is forgotten."""
         if self.live and first % 2:
             self.on_the_way += self.forest.fail(self.live.pop(second % len(self.live)), "failed")
 
     def reset(self, first: int, second: int) -> None:
-        """A bolt resets a clock, or a walk over what waits does."""
+        """A bolt resets a timeout, or the engine refreshes a waiting tuple."""
         if self.live:
             self.on_the_way += self.forest.reset(pick(self.live, first * 256 + second))
 
     def deliver(self, first: int, second: int) -> None:
-        """One signal arrives, out of turn."""
+        """One signal arrives, not necessarily the oldest."""
         if self.on_the_way:
             self.arrive(self.on_the_way.pop((first * 256 + second) % len(self.on_the_way)))
 
     def deliver_all(self, first: int, second: int) -> None:
-        """All arrive, in some order."""
+        """All signals arrive in a random order."""
         if first % 2:
             self.random.shuffle(self.on_the_way)
         while self.on_the_way:
@@ -121,7 +121,7 @@ class LedgerProgram:
                     self.tell(root, task)
 
     def lose(self, first: int, second: int) -> None:
-        """An acker dies: its ledger is lost, and each spout fails what it has open there (ACK-13)."""
+        """An acker dies: its ledger is lost, and each spout fails the trees that it has there (ACK-13)."""
         if second % 4:
             return
         lost = first % len(self.ledgers)
@@ -129,11 +129,11 @@ class LedgerProgram:
         self.models[lost] = AckerModel(**self.rules)  # type: ignore[arg-type]
         for root in [root for root in self.open if root % len(self.ledgers) == lost]:
             self.tell(root, self.open[root])
-        # What was on the way to it is lost, too.
+        # The signals on their way to the acker are lost, too.
         self.on_the_way = [message for message in self.on_the_way if message.root % len(self.ledgers) != lost]
 
     def drop(self, first: int, second: int) -> None:
-        """A spout instance dies: it and the ackers forget its trees. Its inits are with the ackers by then."""
+        """A spout's instance dies: the ackers forget its trees. All its inits have arrived by then."""
         if second % 4:
             return
         task = pick(SPOUTS, first)
@@ -149,10 +149,10 @@ class LedgerProgram:
             model.drop(task)
             assert ledger.on_drop_task(task) == before - len(model.trees)
 
-    # Both sides
+    # Ledger and model together
 
     def arrive(self, message: Message) -> None:
-        """Hand one signal to its acker and to the model; compare what they say."""
+        """Apply one signal to the ledger and to the model, and compare their answers."""
         index = message.root % len(self.ledgers)
         ledger = self.ledgers[index]
         said = self.signal(ledger, message)
@@ -164,7 +164,7 @@ class LedgerProgram:
             self.tell(verdict.root, verdict.task)
 
     def signal(self, ledger: AckLedger, message: Message) -> str:
-        """What the compiled ledger answers."""
+        """Apply a message to the compiled ledger, and return its answer."""
         if message.kind == "init":
             return ledger.on_init(message.root, self.xor(message.opens), message.task)
         if message.kind == "ack":
@@ -175,7 +175,7 @@ class LedgerProgram:
         return "open"
 
     def xor(self, links: frozenset[int]) -> int:
-        """The XOR of the edge ids of links, each of which draws its own."""
+        """XOR of the edge ids of some links; each link draws its own id."""
         value = 0
         for link in sorted(links):
             if link not in self.edges:
@@ -184,13 +184,13 @@ class LedgerProgram:
         return value
 
     def tell(self, root: int, task: int) -> None:
-        """A verdict reaches its spout task, which takes it once."""
+        """Pass a verdict to its spout task, which accepts only one."""
         if self.open.get(root) == task:
             del self.open[root]
             self.verdicts[root] += 1
 
     def compare_sizes(self) -> None:
-        """Both sides keep the same trees."""
+        """Both sides hold the same trees."""
         for ledger, model in zip(self.ledgers, self.models, strict=True):
             assert len(ledger) == len(model.trees)
             assert all(root in ledger for root in model.trees)

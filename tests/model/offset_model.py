@@ -1,28 +1,28 @@
-"""The window of one partition as plain sets of offsets: the oracle of tests/kafka/test_offset_manager.py.
+"""Model of one partition's window: plain sets of offsets, for tests/kafka/test_offset_manager.py.
 
-No entries, no head and no runs: an offset stands in the sets that say what became of it.
+It has no entries, no head and no runs: an offset belongs to the sets that describe its state.
 """
 
 from collections.abc import Iterable
 
 
 class OffsetModel:
-    """What one owner of a partition knows, from its assignment to its revocation."""
+    """State of one owner of a partition, from the assignment to the revocation."""
 
     def __init__(self, start: int, acked: Iterable[int] = ()) -> None:
         self.position = start
         self.acked = set(acked)
-        """Done: by this owner, or by one before it, as its commit said."""
+        """Offsets that this owner acked, or an earlier one, as its commit says."""
         self.fetched: set[int] = set()
         self.open: set[int] = set()
-        """Fetched and not acked."""
+        """Offsets that are fetched and not acked."""
         self.waiting: set[int] = set()
         self.in_flight: set[int] = set()
         self.held: set[int] = set()
         self.closed = False
 
     def feed(self, offsets: Iterable[int]) -> int:
-        """Take in what is not known yet; return how many."""
+        """Add offsets that are new; return their number."""
         new = [] if self.closed else [offset for offset in offsets if offset >= self.position]
         self.fetched.update(new)
         self.open.update(new)
@@ -33,29 +33,29 @@ class OffsetModel:
         return len(new)
 
     def reach(self, position: int) -> None:
-        """There is nothing more below this."""
+        """Skip to a position, because nothing more is below it."""
         self.position = max(self.position, position)
 
     def take(self, most: int) -> list[int]:
-        """What is emitted next."""
+        """Return the next offsets to emit."""
         found = sorted(self.waiting)[:most]
         self.waiting.difference_update(found)
         self.in_flight.update(found)
         return found
 
     def settle(self, offset: int) -> None:
-        """It is done."""
+        """Mark an offset as done."""
         if not self.closed:
             self.acked.add(offset)
             for state in (self.open, self.waiting, self.in_flight, self.held):
                 state.discard(offset)
 
     def fail(self, offset: int) -> bool:
-        """Its tuple failed; False where it has no tuple."""
+        """Fail an offset in flight; return False for any other."""
         return self._move(offset, self.in_flight, self.held)
 
     def take_again(self, offset: int) -> bool:
-        """It is emitted once more; False where it does not wait for that."""
+        """Emit a held offset again; return False for any other."""
         return self._move(offset, self.held, self.in_flight)
 
     def _move(self, offset: int, source: set[int], target: set[int]) -> bool:
@@ -66,16 +66,16 @@ class OffsetModel:
         return True
 
     def close(self) -> None:
-        """Somebody else owns it."""
+        """Revoke the partition."""
         self.closed = True
 
     @property
     def end(self) -> int:
-        """What may be committed."""
+        """Offset that may be committed."""
         return min(self.open, default=self.position)
 
     @property
     def acked_above(self) -> set[int]:
-        """What a commit at `end` leaves out."""
+        """Acked offsets above the commit `end`."""
         end = self.end
         return {offset for offset in self.acked if offset >= end}

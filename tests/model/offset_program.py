@@ -1,6 +1,7 @@
-"""Random lives of one Kafka partition and its owners, beside the model: acks in any order, fails, holes, compaction, revokes, crashes.
+"""Random histories of one Kafka partition and its successive owners, compared with the model.
 
-A program is bytes: each three are one step, as in `ledger_program`.
+Acks come in any order. Records fail, are compacted or revoked, and owners crash. A program is bytes; three of them are one step, as in
+`ledger_program`.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ class Record:
 
 
 class OffsetProgram:
-    """One partition: its log, what the broker has of its commits, and one owner after the other."""
+    """One partition: its log, the commits that the broker has, and one owner after the other."""
 
     STEPS = (
         *("append", "append", "append", "fetch", "fetch", "fetch", "take", "take", "take", "ack", "ack", "ack", "ack"),
@@ -38,19 +39,19 @@ class OffsetProgram:
         self.log: list[int] = []
         self.log_end = self.random.choice([0, 1, 2**20, 2**62])
         self.entries: list[Entry] = []
-        """Of this owner: all that it has emitted."""
+        """Entries that this owner has emitted."""
         self.late_entries: list[Entry] = []
-        """Of the owners before it."""
+        """Entries of earlier owners."""
         self.truth: set[int] = set()
-        """What was acked while its owner owned it."""
+        """Offsets that were acked while the acking owner had the partition."""
         self.begin = self.committed = self.log_end
         self.committed_acked: set[int] = set()
-        """Model of what the metadata of the broker's commit say."""
+        """Model: acked offsets in the metadata of the broker's commit."""
         self.metadata: str | None = None
         self.own()
 
     def own(self) -> None:
-        """A new owner begins from the broker's commit."""
+        """Begin a new owner from the broker's commit."""
         note = acked_set.decode(self.metadata)
         runs = () if note is None else note.runs
         assert note is None or note.base == self.committed
@@ -63,14 +64,14 @@ class OffsetProgram:
         self.entries = []
 
     def run(self, program: bytes) -> None:
-        """Run all steps, then to the end: all that was ever written is done, and the broker knows."""
+        """Run all steps, then drain everything: all records are done, and the broker has the commit."""
         for step in range(0, len(program) - 2, 3):
             getattr(self, pick(self.STEPS, program[step]))(program[step + 1], program[step + 2])
             self.compare()
         self.finish()
 
     def finish(self) -> None:
-        """All is fetched, emitted and acked."""
+        """Fetch, emit and ack everything."""
         while self.model.position < self.log_end or self.model.open:
             before = (self.model.position, len(self.model.open), self.noted)
             self.fetch(255, 0)
@@ -87,13 +88,13 @@ class OffsetProgram:
     # Steps
 
     def append(self, first: int, second: int) -> None:
-        """Producers write; after the records stand markers of transactions, which are offsets without a record."""
+        """Producers write. Markers of transactions follow the records, as offsets without a record."""
         for _ in range((1 + first % 16) * self.bulk):
             self.log.append(self.log_end)
             self.log_end += 1 + (self.random.randrange(4) if second % 2 else 0)
 
     def hole(self, first: int, second: int) -> None:
-        """Compaction takes records that this owner has not fetched."""
+        """Compaction removes records that this owner has not fetched."""
         unread = [offset for offset in self.log if offset >= self.model.position]
         taken = set(self.random.sample(unread, min(len(unread), first % 8)))
         self.log = [offset for offset in self.log if offset not in taken]
@@ -101,7 +102,7 @@ class OffsetProgram:
         self.committed_acked -= taken
 
     def fetch(self, first: int, second: int) -> None:
-        """A poll, unless the partition is full; it may bring what is known already, and may tell of a hole behind what it brings."""
+        """Poll, unless the partition is full. A poll may repeat known records, and may report a hole behind the new ones."""
         if self.manager.is_full:
             return
         most = (1 + first % 32) * self.bulk
@@ -113,7 +114,7 @@ class OffsetProgram:
             position = new[most] if len(new) > most else self.log_end
             self.manager.reach(position)
             self.model.reach(position)
-        self.manager.reach(self.begin)  # without effect
+        self.manager.reach(self.begin)  # has no effect
         assert self.manager.uncommitted < self.limit + most, "KS-3: at most one poll beyond the limit"
 
     def take(self, first: int, second: int) -> None:
@@ -129,12 +130,12 @@ class OffsetProgram:
         self.entries += taken
 
     def ack(self, first: int, second: int) -> None:
-        """Verdicts, in whatever order, some of them twice."""
+        """Verdicts come in any order, some of them twice."""
         for entry in self.some((1 + first % 16) * self.bulk):
             self.ack_entry(entry)
 
     def ack_entry(self, entry: Entry) -> None:
-        """One ack, on both sides."""
+        """Ack one entry on both sides."""
         settle(entry)
         self.model.settle(entry.offset)
         self.truth.add(entry.offset)
@@ -142,7 +143,7 @@ class OffsetProgram:
         assert entry.record is None
 
     def fail(self, first: int, second: int) -> None:
-        """Tuples fail; a fail of what is done or held says nothing."""
+        """Tuples fail. A failure of an entry that is done or held is ignored."""
         for entry in self.some(1 + first % 8):
             failures = entry.failures
             failed = self.manager.fail(entry)
@@ -156,12 +157,12 @@ class OffsetProgram:
             assert self.manager.take_again(entry) == self.model.take_again(entry.offset)
 
     def some(self, count: int) -> Iterable[Entry]:
-        """Entries of this owner; mostly such as are open."""
+        """Choose entries of this owner, mostly open ones."""
         live = [entry for entry in self.entries if not entry.is_done] if self.random.random() < 0.9 else self.entries
         return self.random.sample(live, min(count, len(live)))
 
     def late(self, first: int, second: int) -> None:
-        """Verdicts for what was given up (KS-6)."""
+        """Verdicts come for entries of earlier owners (KS-6)."""
         for entry in self.late_entries:
             assert entry.is_lost
             failures = entry.failures
@@ -172,7 +173,7 @@ class OffsetProgram:
             assert entry.failures == failures
 
     def commit(self, first: int, second: int) -> None:
-        """A commit; the broker may not get it, or its answer may be lost."""
+        """Commit. The request or its answer may be lost."""
         commit = self.manager.next_commit(TOPOLOGY, self.most_bytes, carries_set=True)
         above = self.model.acked_above
         if commit is None:
@@ -186,7 +187,7 @@ class OffsetProgram:
                 self.noted = commit.offset
 
     def judge(self, commit: Commit, above: set[int]) -> set[int]:
-        """Compare a commit with the model; return the acked offsets that its metadata have room for."""
+        """Compare a commit with the model. Return the acked offsets that fit into its metadata."""
         note = acked_set.decode(commit.metadata)
         assert note is not None
         assert len(commit.metadata) <= self.most_bytes
@@ -195,20 +196,20 @@ class OffsetProgram:
         far_end = note.runs[-1] if runs else commit.offset
         kept = {offset for offset in above if offset < far_end}
         covered = {offset for start, stop in runs for offset in range(start, stop)}
-        assert covered & set(self.log) == kept, "the set says exactly what is acked, as far as it goes"
+        assert covered & set(self.log) == kept, "the set must have exactly the acked offsets, up to its end"
         assert commit.left_out >= len(above) - len(kept)
         assert commit.left_out == 0 or self.most_bytes < 4096 or self.bulk > 1
         assert kept <= self.truth
-        assert {offset for offset in self.log if offset < commit.offset} <= self.truth, "KS-2: nothing un-acked is below a commit"
+        assert {offset for offset in self.log if offset < commit.offset} <= self.truth, "KS-2: an offset below the commit is not acked"
         return kept
 
     def hand_over(self, first: int, second: int) -> None:
-        """A rebalance: what is acked is committed, then somebody else owns the partition (KS-6, KS-7)."""
+        """A rebalance: acked offsets are committed, then another owner gets the partition (KS-6, KS-7)."""
         self.commit(0, 0)
         self.crash(first, second)
 
     def crash(self, first: int, second: int) -> None:
-        """The owner goes as it is."""
+        """The owner crashes without a commit."""
         self.manager.close()
         self.model.close()
         assert (self.manager.in_flight, self.manager.held, self.manager.waiting, self.manager.closed) == (0, 0, 0, True)
@@ -217,10 +218,10 @@ class OffsetProgram:
         assert self.manager.next_commit(TOPOLOGY, self.most_bytes, carries_set=True) is None
         self.own()
 
-    # Both sides
+    # Manager and model together
 
     def compare(self) -> None:
-        """They agree about all that can be asked."""
+        """Compare all public state."""
         manager, model, end = self.manager, self.model, self.model.end
         assert (manager.position, manager.end) == (model.position, end)
         assert (manager.in_flight, manager.held) == (len(model.in_flight), len(model.held))

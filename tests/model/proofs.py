@@ -1,7 +1,7 @@
-"""What hypothesis proves of tuple trees, offsets of Kafka and flow control: a proof takes a random program, and raises where
-model and engine differ.
+"""Properties of tuple trees, Kafka offsets and flow control that hypothesis checks.
 
-The tests run each a few hundred times, `python -m tests.soak` as often as it is told.
+A proof runs a random program, and raises if model and engine differ. Tests run each a few hundred times, `python -m tests.soak` as often
+as asked.
 """
 
 from collections.abc import Callable
@@ -23,42 +23,42 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def programs(least: int, most: int) -> st.SearchStrategy[bytes]:
-    """Bytes; about twice the least of them, as hypothesis draws lengths."""
+    """Draw bytes. Hypothesis draws about twice the least length."""
     return st.binary(min_size=least, max_size=most)
 
 
 def prove_ledgers(program: bytes, seed: int, ackers: int, rule: Rule, timeouts: bool) -> None:
-    """The ledgers alone, whose signals come in any order."""
+    """Check the ledgers alone, with signals in any order."""
     LedgerProgram(ackers, seed, timeout_from=rule, timeouts=timeouts).run(program)
 
 
 def prove_cores(program: bytes, seed: int, ackers: int, rule: Rule) -> None:
-    """The compiled spouts, bolts and ackers, without a loop."""
+    """Check the compiled spouts, bolts and ackers, without a loop."""
     CoreProgram(ackers, seed, timeout_from=rule).run(program)
 
 
 def prove_runs(program: bytes, seed: int, ackers: int) -> None:
-    """Whole runs in virtual time."""
+    """Check whole runs in virtual time."""
     RunProgram(ackers, seed).run(program)
 
 
 def prove_offsets(program: bytes, seed: int, limit: int, most_bytes: int, bulk: int) -> None:
-    """The owners of a Kafka partition, one after the other; with a bulk, thousands of records at each step."""
+    """Check the successive owners of a Kafka partition. A bulk gives each step thousands of records."""
     OffsetProgram(seed, limit=limit, most_bytes=most_bytes, bulk=bulk).run(program if bulk == 1 else program[:60])
 
 
 def prove_strict_order(program: bytes, seed: int) -> None:
-    """One Kafka partition whose failed records stop it."""
+    """Check a Kafka partition in strict order, where a failed record stops the others."""
     StrictOrderProgram(seed).run(program)
 
 
 def prove_flow(program: bytes, seed: int, tasks: int, width: int, calm: int, settings: FlowSettings) -> None:
-    """The controller of a flow and its tasks."""
+    """Check the controller of a flow and its tasks."""
     FlowProgram(seed, tasks=tasks, width=width, calm=calm, settings=settings).run(program)
 
 
 class AllAckersTurn(CoreProgram):
-    """Programs whose outcome cannot depend on the number of ackers: these turn together, and none dies."""
+    """Programs whose result cannot depend on the number of ackers: all ackers take turns together, and none dies."""
 
     STEPS = tuple(step for step in CoreProgram.STEPS if step != "acker_dies")
 
@@ -72,7 +72,7 @@ class AllAckersTurn(CoreProgram):
 
 
 def prove_number_of_ackers(program: bytes, seed: int) -> None:
-    """The same verdicts, whatever the number of ackers (ACK-7)."""
+    """Verdicts do not depend on the number of ackers (ACK-7)."""
     histories = []
     for ackers in ACKERS:
         cores = AllAckersTurn(ackers, seed)
@@ -126,9 +126,9 @@ PROOFS: dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[object]
 
 
 def prove(name: str, examples: int, *, seed: int | None = None) -> None:
-    """Run a proof with so many random programs; a failing one is shrunk, and raised with a blob that replays it.
+    """Run a proof with random programs. A failing one is shrunk and raised, with a blob that replays it.
 
-    With a seed, hypothesis draws from it alone and remembers nothing.
+    With a seed, hypothesis draws from it alone and stores nothing.
     """
     function, strategies = PROOFS[name]
     proof = given(**strategies)(function)

@@ -1,4 +1,4 @@
-"""RotatingMap as a list of entries with ages: the oracle of tests/native/test_rotating_map.py."""
+"""Model of RotatingMap: a list of entries with ages, for tests/native/test_rotating_map.py."""
 
 from dataclasses import dataclass, field
 

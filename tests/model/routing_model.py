@@ -1,6 +1,6 @@
-"""Which tasks a grouping picks, told in plain words: the oracle of the routing tests.
+"""Model of the groupings: the tasks that each one chooses.
 
-Only the stable hash itself is taken from the engine; it has a model of its own.
+Only the stable hash comes from the engine; stable_hash_model.py checks it.
 """
 
 from collections import Counter
@@ -14,18 +14,18 @@ MASK = 2**64 - 1
 
 
 def group(hashed: int, groups: int) -> int:
-    """Fibonacci hashing: the high half of the product, scaled to the groups."""
+    """Fibonacci hashing: the high half of the product, scaled to the number of groups."""
     return ((hashed * GOLDEN & MASK) >> 32) * groups >> 32
 
 
 def key_of(values: Sequence[object], positions: Sequence[int]) -> object:
-    """What is hashed: the value itself where there is one field, else the tuple of the values."""
+    """Value to hash: the value itself for one field, else the tuple of the values."""
     picked = tuple(values[position] for position in positions)
     return picked[0] if len(picked) == 1 else picked
 
 
 def by_fields(values: Sequence[object], positions: Sequence[int], key_groups: int, tasks: int) -> int:
-    """The index of the task that owns the key's group; each task owns a run of groups."""
+    """Index of the task that owns the key's group. Each task owns consecutive groups."""
     owners = [group_number * tasks // key_groups for group_number in range(key_groups)]
     return owners[group(stable_hash(key_of(values, positions)), key_groups)]
 

@@ -1,7 +1,8 @@
-"""Random tuple DAGs through whole runs in virtual time, beside the model.
+"""Random tuple DAGs through whole runs in virtual time, compared with the model.
 
-What a bolt does with an input is read from the program, and told to the model as it happens. No verdict depends on the order in
-which settles reach an acker: a tree is acked when all of its deliveries are, failed when one of them is, and times out otherwise.
+The program decides what a bolt does with an input, and the bolt reports it to the model. No verdict depends on the order in which
+settles reach
+an acker. A tree is acked if all its deliveries are, fails if one of them does, and times out otherwise.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from engine import Bolt, Config, Topology, TopologyBuilder, Tuple
-from engine.testing import ACKER, DropTuple, Fault, Feeder, KillTask, run_topology
+from engine.testing import ACKER, DropTuple, Fault, Feeder, InjectedError, KillTask, run_topology
 from tests.model.ledger_program import pick
 from tests.model.tree_model import AckerModel, Delivery, Forest, Message, Verdict
 
@@ -24,10 +25,6 @@ DEEDS = (
 )
 
 
-class Poison(Exception):
-    """Raised by a bolt at an input of which its program says so."""
-
-
 class RunProgram:
     """One run under a program."""
 
@@ -37,18 +34,18 @@ class RunProgram:
         self.feeder = Feeder("label")
         self.forest, self.judge = Forest(), AckerModel()
         self.verdicts: dict[int, Verdict] = {}
-        """Model: by root, which is the message id."""
+        """Model: verdict by root, which is the message id."""
         self.reasons: defaultdict[int, set[str]] = defaultdict(set)
         self.labels = 0
         self.coming: dict[tuple[int, str], list[Delivery]] = {}
         self.kept: list[Tuple] = []
 
     def byte(self, number: int) -> int:
-        """One byte of the program, whatever the number."""
+        """One byte of the program; the number may be larger than its length."""
         return self.program[number % len(self.program)]
 
     def run(self, program: bytes) -> None:
-        """Feed the trees, run the topology, compare the verdicts."""
+        """Feed the trees, run the topology, and compare the verdicts."""
         self.program = program
         for number in range(1 + self.byte(0) % 12):
             self.plant(tracked=self.byte(number) < 240)
@@ -66,7 +63,7 @@ class RunProgram:
         self.check(acker_died=any(isinstance(strike.fault, KillTask) for strike in finished.strikes))
 
     def check(self, *, acker_died: bool) -> None:
-        """Each root has one verdict: the model's, or that of its acker's death."""
+        """Each root has one verdict: the model's, or the one of its acker's death."""
         told = [verdict.message_id for verdict in self.feeder.verdicts]
         assert len(told) == len(set(told))
         assert not self.feeder.unsettled
@@ -85,7 +82,7 @@ class RunProgram:
                 assert verdict.failure.reason in self.reasons[verdict.message_id], verdict
 
     def topology(self) -> Topology:
-        """source → a, b; a → b, c; b → c."""
+        """Build a topology of `source` → `a` and `b`, `a` → `b` and `c`, `b` → `c`."""
         builder = TopologyBuilder("program")
         builder.set_spout("source", self.feeder)
         for component_id, tasks in TASKS.items():
@@ -101,24 +98,24 @@ class RunProgram:
         return builder.build()
 
     def grouping(self, source: str, target: str) -> str:
-        """How the tuples of a link are shared."""
+        """Grouping of a link."""
         return pick(GROUPINGS, self.byte(5 + LINKS.index((source, target))))
 
     def restarts(self, component_id: str) -> bool:
-        """Whether what raises costs its instance, too."""
+        """Whether an exception ends the instance of a component."""
         return self.byte(ord(component_id)) % 3 == 0
 
     def faults(self) -> Iterator[Fault]:
-        """Some tuples are lost on the way, and in some runs an acker dies."""
+        """Faults: some tuples are lost on their way, and in some runs an acker dies."""
         if self.byte(10) % 2:
             yield DropTuple(*pick(LINKS, self.byte(11)), number=1 + self.byte(12) % 16)
         if self.byte(13) % 4 == 0:
             yield KillTask(ACKER, self.byte(14) % self.ackers, at_call=1 + self.byte(15) % 8, of=pick(("a", "b", "c"), self.byte(16)))
 
-    # The model's side of what components do
+    # The model's side of the components
 
     def plant(self, *, tracked: bool) -> None:
-        """The source is fed one tuple."""
+        """Feed one tuple to the source."""
         label = self.next_label()
         message_id = self.feeder.feed((label,), tracked=tracked)
         root = message_id if isinstance(message_id, int) else None
@@ -128,33 +125,33 @@ class RunProgram:
             self.tell([self.forest.init_of(root, deliveries, 1)])
 
     def branch(self, source: str, anchors: Iterable[Delivery]) -> int:
-        """A bolt emits one tuple; return its label."""
+        """Emit one tuple from a bolt; return its label."""
         label, anchors = self.next_label(), list(anchors)
         deliveries = [each for tasks in self.copies(source, label) for each in self.forest.branch(anchors, tasks)]
         self.expect(source, label, deliveries)
         return label
 
     def copies(self, source: str, label: int) -> list[range]:
-        """How many deliveries each subscriber gets of one tuple, as placeholders for tasks."""
+        """Placeholders for the tasks of each subscriber that get a copy of the tuple."""
         return [range(TASKS[target] if self.grouping(source, target) == "all" else 1) for target in TARGETS[source]]
 
     def expect(self, source: str, label: int, deliveries: list[Delivery]) -> None:
-        """Note what will come, by label and component."""
+        """Record the expected deliveries, by label and component."""
         rest = iter(deliveries)
         for target, tasks in zip(TARGETS[source], self.copies(source, label), strict=True):
             self.coming[label, target] = [next(rest) for _ in tasks]
 
     def arrived(self, tup: Tuple, component_id: str) -> Delivery:
-        """The model's side of an input; copies of one tuple are alike."""
+        """Return the model's delivery of an input. Copies of one tuple are interchangeable."""
         return self.coming[tup["label"], component_id].pop()
 
     def next_label(self) -> int:
-        """A number for the next tuple."""
+        """Number of the next tuple."""
         self.labels += 1
         return self.labels
 
     def tell(self, messages: list[Message]) -> None:
-        """Judge; who fails a root, and why, matters only until its verdict."""
+        """Apply messages to the model. A later failure of a root that has its verdict is ignored."""
         for message in messages:
             if message.kind == "fail" and message.root not in self.verdicts:
                 self.reasons[message.root].add(message.reason)
@@ -166,21 +163,21 @@ class RunProgram:
 
 
 class ProgrammedBolt(Bolt):
-    """Does with each input what the program says, and tells the model."""
+    """Treats each input as the program says, and reports it to the model."""
 
     output_fields = "label"
 
     def __init__(self, program: RunProgram) -> None:
         self.program = program
         self.sides: dict[int, Delivery] = {}
-        """Model: what this instance took up and has not settled, by label; holds no tuple."""
+        """Model: deliveries that this instance took and has not settled, by label. It holds no tuple."""
         self.held: list[Tuple] = []
 
     def execute(self, tup: Tuple) -> None:
         self.act(tup)
 
     def act(self, tup: Tuple) -> None:
-        """Do the deed of this input."""
+        """Do one action for an input."""
         if tup.is_tick:
             for each in self.held:
                 self.ack(each)
@@ -194,16 +191,16 @@ class ProgrammedBolt(Bolt):
         getattr(self, deed if TARGETS[self.context.component_id] or deed not in ("branch", "join") else "ack")(tup)
 
     def emit(self, anchors: list[Tuple]) -> None:
-        """Emit one tuple, anchored to these."""
+        """Emit one tuple with these anchors."""
         label = self.program.branch(self.context.component_id, [self.sides[anchor["label"]] for anchor in anchors])
         self.collector.emit((label,), anchors)
 
     def settle(self, tup: Tuple, reason: str | None = None) -> None:
-        """Model: an input is settled."""
+        """Model: settle an input."""
         side = self.sides.pop(tup["label"])
         self.program.tell(self.program.forest.ack(side) if reason is None else self.program.forest.fail(side, reason))
 
-    # Deeds
+    # Actions
 
     def ack(self, tup: Tuple) -> None:
         self.settle(tup)
@@ -215,7 +212,7 @@ class ProgrammedBolt(Bolt):
         self.ack(tup)
 
     def join(self, tup: Tuple) -> None:
-        """Anchor to the input and to what is held; to the input twice where nothing is."""
+        """Emit with the input and the held tuples as anchors; with the input twice if none is held."""
         self.emit([tup, *(self.held[:2] or [tup])])
         self.ack(tup)
 
@@ -236,22 +233,22 @@ class ProgrammedBolt(Bolt):
         self.settle(tup, "forgotten")
 
     def keep(self, tup: Tuple) -> None:
-        """Never settle it."""
+        """Never settle the input."""
         self.program.kept.append(tup)
 
     def explode(self, tup: Tuple) -> None:
-        """Raise, maybe after an emit; where that costs the instance, what it holds fails with it."""
+        """Raise, maybe after an emit. If the instance dies, the tuples that it holds fail with it."""
         if TARGETS[self.context.component_id] and tup["label"] % 2:
             self.emit([tup])
         self.settle(tup, "error")
         if self.program.restarts(self.context.component_id):
             for side in self.sides.values():
                 self.program.tell(self.program.forest.fail(side, "task_died"))
-        raise Poison(f"label {tup['label']}")
+        raise InjectedError(f"label {tup['label']}")
 
 
 class AwaitingBolt(ProgrammedBolt):
-    """Takes its time, several inputs at once."""
+    """Takes some time, and several inputs at once."""
 
     async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
         await asyncio.sleep(self.program.byte(int(self.context.clock.now() * 1000)) / 1000)

@@ -1,6 +1,6 @@
-"""The stable hash in plain Python: the oracle of tests/native/test_stable_hash.py, and the definition of the stored format.
+"""Model of the stable hash in plain Python, for tests/native/test_stable_hash.py. It defines the stored format.
 
-Built another way: numbers as fractions, their residues by modular inverses, bytes by slices, nothing of a fixed width.
+Numbers are fractions, their residues come from modular inverses, bytes are slices, and nothing has a fixed width.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ PRIME = 2**61 - 1
 
 
 def root_fraction(prime: int) -> int:
-    """The first 64 bits behind the point of its square root."""
+    """First 64 bits of the fraction of its square root."""
     return isqrt(prime << 128) % WORD
 
 
@@ -68,7 +68,7 @@ def of_datetime(time: datetime) -> int:
 
 def of_bytes(octets: bytes, state: int) -> int:
     size = len(octets)
-    last = max(size - 1, 0) // 16 * 16  # where the last step begins, of 16 bytes or fewer
+    last = max(size - 1, 0) // 16 * 16  # where the last block of 16 bytes or fewer begins
     for at in range(0, last, 16):
         state = folded(little(octets[at : at + 8]) ^ KEY_1, little(octets[at + 8 : at + 16]) ^ state)
     if size > 16:
@@ -102,6 +102,6 @@ def folded(a: int, b: int) -> int:
 
 
 def model_group(hashed: int, key_groups: int) -> int:
-    """A multiplicative hash, and its place on a scale of key_groups."""
+    """Multiplicative hash, scaled to `key_groups`."""
     high = hashed * 0x9E3779B97F4A7C15 % WORD >> 32
     return high * key_groups // 2**32

@@ -1,6 +1,6 @@
-"""One Kafka partition in strict order (KS-11) as a list of what was emitted: the oracle of tests/kafka/test_strict_order.py.
+"""Model of a Kafka partition in strict order (KS-11): a list of emitted offsets, for tests/kafka/test_strict_order.py.
 
-No states and no marks: `run` is what was emitted since the last time that something came again, in the order of the partition.
+It has no states and no marks. `run` holds the offsets that were emitted since the last retry, in the order of the partition.
 """
 
 from collections.abc import Iterable
@@ -9,33 +9,33 @@ FREE = 2**31 - 1
 
 
 class StrictOrderModel:
-    """What the owner of a partition knows."""
+    """State of the owner of a partition."""
 
     def __init__(self, start: int) -> None:
         self.position = start
         self.fetched: list[int] = []
         self.run: list[int] = []
         self.acked: set[int] = set()
-        """Of the run."""
+        """Acked offsets of `run`."""
         self.ghosts: set[int] = set()
-        """Emitted, cut off the run, and without a verdict yet."""
+        """Offsets that were emitted, then cut off from `run`, and have no verdict yet."""
         self.held: set[int] = set()
         self.gone: set[int] = set()
-        """Given up."""
+        """Offsets that were given up."""
         self.room = FREE
 
     def feed(self, offsets: Iterable[int]) -> None:
-        """Take in what is not known yet."""
+        """Add offsets that are new."""
         self.fetched += [offset for offset in offsets if offset >= self.position]
         self.position = max([self.position, *(offset + 1 for offset in self.fetched)])
 
     @property
     def in_flight(self) -> set[int]:
-        """Emitted, without a verdict."""
+        """Offsets that were emitted and have no verdict."""
         return (set(self.run) - self.acked - self.held) | self.ghosts
 
     def take(self) -> int | None:
-        """What is emitted next."""
+        """Return the next offset to emit."""
         left = [offset for offset in self.fetched if offset not in self.run and offset not in self.gone]
         if self.held or self.ghosts or len(self.in_flight) >= self.room or not left:
             return None
@@ -43,7 +43,7 @@ class StrictOrderModel:
         return left[0]
 
     def ack(self, offset: int) -> None:
-        """It counts only where nothing before it comes again."""
+        """Ack an offset. It counts only if no offset before it is emitted again."""
         if offset in self.ghosts:
             self.ghosts.remove(offset)
         elif offset in self.in_flight:
@@ -51,7 +51,7 @@ class StrictOrderModel:
             self.room += not self.held and self.room < FREE
 
     def fail(self, offset: int) -> bool:
-        """False where it is not in flight."""
+        """Fail an offset in flight; return False for any other."""
         if offset not in self.in_flight:
             return False
         self.ghosts.discard(offset)
@@ -60,7 +60,7 @@ class StrictOrderModel:
         return True
 
     def again(self, offset: int) -> None:
-        """Its time has come: it is emitted again, and all that the run has behind it."""
+        """The backoff is over: the offset is emitted again, and so are all later ones of `run`."""
         self.held.remove(offset)
         if offset in self.run:
             self.ghosts |= {one for one in self.run if one > offset} & self.in_flight
@@ -68,12 +68,12 @@ class StrictOrderModel:
             self.acked.intersection_update(self.run)
 
     def give_up(self, offset: int) -> None:
-        """Its letter has arrived."""
+        """The dead letter of an offset was written."""
         self.held.remove(offset)
         self.gone.add(offset)
         self.run = [one for one in self.run if one != offset]
 
     @property
     def end(self) -> int:
-        """What may be committed."""
+        """Offset that may be committed."""
         return min((one for one in self.fetched if one not in self.acked and one not in self.gone), default=self.position)

@@ -1,6 +1,7 @@
-"""Random lives of one Kafka partition in strict order, beside the model: acks and fails in any order, retries, records that are given up.
+"""Random histories of one Kafka partition in strict order, compared with the model.
 
-What is emitted is also judged without the model: see `judge`. A program is bytes: each three are one step, as in `ledger_program`.
+Acks and fails come in any order; records are retried or given up. `judge` checks the emitted offsets without the model. A program is
+bytes; three of them are one step, as in `ledger_program`.
 """
 
 from random import Random
@@ -26,17 +27,17 @@ class StrictOrderProgram:
         self.entries: dict[int, Entry] = {}
         self.emitted: list[int] = []
         self.unretried: set[int] = set()
-        """Failed, and neither emitted again nor given up."""
+        """Offsets that failed, and were neither emitted again nor given up."""
 
     def run(self, program: bytes) -> None:
-        """Run all steps; then everything is acked, what waits for a retry gets it, and all is emitted."""
+        """Run all steps, then drain everything: all records are emitted and acked."""
         for step in range(0, len(program) - 2, 3):
             getattr(self, pick(self.STEPS, program[step]))(program[step + 1], program[step + 2])
             self.compare()
         self.finish()
 
     def finish(self) -> None:
-        """All is done, in a bounded number of rounds."""
+        """Emit and ack everything in a bounded number of rounds."""
         for _ in range(2 * len(self.model.fetched) + 2):
             for offset in sorted(self.model.held):
                 self.again_of(offset)
@@ -49,12 +50,12 @@ class StrictOrderProgram:
         last = {offset: at for at, offset in enumerate(self.emitted)}
         kept = [offset for offset in self.model.fetched if offset not in self.model.gone]
         assert sorted(last, key=last.__getitem__) == sorted(last) or self.model.gone
-        assert sorted(kept, key=last.__getitem__) == kept, "the last emissions are in the order of the partition"
+        assert sorted(kept, key=last.__getitem__) == kept, "the last emits must be in the order of the partition"
 
     # Steps
 
     def fetch(self, first: int, second: int) -> None:
-        """A poll, with holes."""
+        """Poll records, with holes between them."""
         at, found = self.model.position, []
         for _ in range(1 + first % 16):
             at += self.random.choice([0, 0, 0, 1, 5])
@@ -75,7 +76,7 @@ class StrictOrderProgram:
             self.entries[offset] = entry
 
     def judge(self, offset: int) -> None:
-        """No record is emitted past one that waits for its retry, nor before one of those below it was emitted."""
+        """No record is emitted before an earlier record that waits for its retry or was never emitted."""
         self.unretried.discard(offset)
         assert not [one for one in self.unretried if one < offset]
         below = {one for one in self.model.fetched if one < offset}
@@ -83,7 +84,7 @@ class StrictOrderProgram:
         self.emitted.append(offset)
 
     def ack(self, first: int, second: int) -> None:
-        """Trees are acked, in whatever order."""
+        """Trees are acked in any order."""
         for offset in self.some(self.model.in_flight, 1 + first % 8):
             self.ack_of(offset)
 
@@ -99,16 +100,16 @@ class StrictOrderProgram:
             self.unretried.add(offset)
 
     def again(self, first: int, second: int) -> None:
-        """Backoffs are over."""
+        """Backoffs end."""
         for offset in self.some(self.model.held, 1 + first % 3):
             self.again_of(offset)
 
     def again_of(self, offset: int) -> None:
-        assert not self.manager.take_again(self.entries[offset]), "it is emitted when its turn comes"
+        assert not self.manager.take_again(self.entries[offset]), "a retry must wait for its turn"
         self.model.again(offset)
 
     def give_up(self, first: int, second: int) -> None:
-        """Letters have arrived."""
+        """Dead letters were written."""
         if first % 3 == 0:
             for offset in self.some(self.model.held, 1):
                 settle(self.entries[offset])
@@ -116,7 +117,7 @@ class StrictOrderProgram:
                 self.unretried.discard(offset)
 
     def twice(self, first: int, second: int) -> None:
-        """Verdicts that say nothing: of what is not in flight and not held."""
+        """Verdicts without effect: for entries that are neither in flight nor held."""
         done = set(self.entries) - self.model.in_flight - self.model.held
         for offset in self.some(done, 1 + first % 4):
             entry = self.entries[offset]
@@ -125,13 +126,13 @@ class StrictOrderProgram:
             assert not self.manager.take_again(entry)
 
     def some(self, offsets: set[int], count: int) -> list[int]:
-        """Some of them."""
+        """Choose some of the offsets."""
         return self.random.sample(sorted(offsets), min(count, len(offsets)))
 
-    # Both sides
+    # Manager and model together
 
     def compare(self) -> None:
-        """They agree about all that can be asked."""
+        """Compare all public state."""
         manager, model = self.manager, self.model
         assert (manager.position, manager.end) == (model.position, model.end)
         assert (manager.in_flight, manager.held) == (len(model.in_flight), len(model.held))

@@ -1,7 +1,7 @@
-"""The XOR ledger against explicit trees: one verdict per root, the model's, whatever happens to the tuples.
+"""Compares the XOR ledger with explicit trees: one verdict per root, and the model's one.
 
-Random programs of emits (several anchors, several roots), acks, fails, timeouts, double and forgotten acks, deaths of tasks, spouts and
-ackers, for 1, 2 and 5 ackers. `python -m tests.soak --full` runs more than 10,000 of them.
+Random programs have emits with several anchors and roots, acks, fails, timeouts, and double and forgotten acks. Tasks, spouts and ackers
+die. There are 1, 2 or 5 ackers. `python -m tests.soak --full` runs more than 10,000 of them.
 """
 
 import logging
@@ -17,7 +17,7 @@ ALL = ("ACK-3", "ACK-4", "ACK-7", "ACK-8", "ACK-13")
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Injected errors fill no log."""
+    """Disable the log, which injected errors would fill."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -1,7 +1,7 @@
-"""An explicit model of tuple trees: deliveries, links and what is open, as sets. No XOR, no hash table, no generations in a byte.
+"""An explicit model of tuple trees: deliveries, links and open links, as sets. No XOR, no hash table, no generations.
 
-A link is what the engine draws an edge id for: one delivery below one of its anchors (or below its root). The emit of a spout
-opens the links of its first deliveries; the ack of a delivery closes its own links and opens those of its children.
+A link is one delivery below one of its anchors, or below its root; the engine draws an edge id for it. The emit of a spout opens the links
+of its first deliveries. The ack of a delivery closes its own links and opens those of its children.
 A tree is done when its init has come and every link that was opened is closed.
 """
 
@@ -14,12 +14,12 @@ Link: TypeAlias = int
 Root: TypeAlias = int
 
 LIFETIME = 12
-"""A tree dies on this rotation after its last progress."""
+"""Number of rotations without progress after which a tree times out."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What a task tells the acker of a root."""
+    """Message of a task to the acker of a root."""
 
     kind: Literal["init", "ack", "fail", "reset"]
     root: Root
@@ -31,14 +31,14 @@ class Message:
 
 @dataclass(eq=False)
 class Delivery:
-    """One tuple on its way to, or at, one task."""
+    """One tuple that is on its way to a task, or there."""
 
     label: int
     task: int
     links: dict[Root, set[Link]]
-    """Its own links, by root: one per anchor that holds the root."""
+    """Own links by root: one per anchor that has the root."""
     children: set[Link] = field(default_factory=set)
-    """Links of what was anchored to it."""
+    """Links of the deliveries that are anchored to this one."""
     state: Literal["waiting", "taken", "settled"] = "waiting"
 
 
@@ -50,15 +50,15 @@ class Forest:
         self.labels = 0
 
     def plant(self, root: Root | None, tasks: Iterable[int]) -> list[Delivery]:
-        """A spout emits: one delivery per task; root None is not tracked."""
+        """A spout emits: one delivery per task. A root of None is not tracked."""
         return [self._delivery(task, {} if root is None else {root: {self._link()}}) for task in tasks]
 
     def init_of(self, root: Root, deliveries: Iterable[Delivery], spout: int) -> Message:
-        """What the spout's task then tells the acker."""
+        """Message of the spout's task to the acker after such an emit."""
         return Message("init", root, opens=frozenset(link for each in deliveries for link in each.links[root]), task=spout)
 
     def branch(self, anchors: Iterable[Delivery], tasks: Iterable[int]) -> list[Delivery]:
-        """A bolt emits, anchored to what it took: one delivery per task, one link per anchor that has a root (ACK-2)."""
+        """A bolt emits with anchors: one delivery per task, one link per anchor that has a root (ACK-2)."""
         anchors = list(anchors)
         made = []
         for task in tasks:
@@ -73,7 +73,7 @@ class Forest:
         return made
 
     def ack(self, delivery: Delivery) -> list[Message]:
-        """Settle as done; nothing the second time (ACK-5)."""
+        """Ack a delivery; a second settle does nothing (ACK-5)."""
         if delivery.state == "settled":
             return []
         delivery.state = "settled"
@@ -81,14 +81,14 @@ class Forest:
         return [Message("ack", root, opens=opens, closes=frozenset(links)) for root, links in delivery.links.items()]
 
     def fail(self, delivery: Delivery, reason: str) -> list[Message]:
-        """Settle as failed; nothing the second time."""
+        """Fail a delivery; a second settle does nothing."""
         if delivery.state == "settled":
             return []
         delivery.state = "settled"
         return [Message("fail", root, reason=reason) for root in delivery.links]
 
     def reset(self, delivery: Delivery) -> list[Message]:
-        """Restart the clocks of its trees, while it is not settled."""
+        """Restart the timeouts of its trees, unless it is settled."""
         return [] if delivery.state == "settled" else [Message("reset", root) for root in delivery.links]
 
     def _link(self) -> Link:
@@ -104,17 +104,17 @@ class Forest:
 class _Tree:
     open: set[Link] = field(default_factory=set)
     closed_early: set[Link] = field(default_factory=set)
-    """Closed by an ack that came before what opens them."""
+    """Links whose closing ack came before the message that opens them."""
     task: int | None = None
-    """The spout task; None before the init."""
+    """Spout task; None before the init."""
     failure: str | None = None
-    """A fail that came before the init."""
+    """Reason of a fail that came before the init."""
     progress: int = 0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a tree ended, and whom to tell."""
+    """Result of a tree, with the spout task to tell."""
 
     root: Root
     task: int
@@ -123,7 +123,7 @@ class Verdict:
 
 
 class AckerModel:
-    """What one acker knows, message by message."""
+    """State of one acker, which applies one message at a time."""
 
     def __init__(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None:
         self.from_progress = timeout_from == "progress"
@@ -132,7 +132,7 @@ class AckerModel:
         self.trees: dict[Root, _Tree] = {}
 
     def take(self, message: Message) -> Verdict | None:
-        """Apply a message; return the verdict that it brings about."""
+        """Apply a message; return the verdict that follows from it."""
         if message.kind == "reset":
             if message.root in self.trees:
                 self.trees[message.root].progress = self.rotations
@@ -174,11 +174,11 @@ class AckerModel:
         return None
 
     def drop(self, task: int) -> None:
-        """The instance of a spout task died: forget its trees."""
+        """Forget the trees of a spout task whose instance died."""
         self.trees = {root: tree for root, tree in self.trees.items() if tree.task != task}
 
     def rotate(self) -> set[tuple[Root, int]]:
-        """A rotation: forget what had no progress for LIFETIME of them; return those with a spout to tell, each with its task."""
+        """Forget trees without progress for LIFETIME rotations. Return those whose spout is known, with its task."""
         self.rotations += 1
         over = {
             root: tree

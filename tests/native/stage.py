@@ -101,14 +101,14 @@ def to(*cores: BoltCore, choice: Choice = Choice.SHUFFLE, **options: Any) -> Out
     return Outlet(choice, [(core.task_id, core.mailbox) for core in cores], **options)
 
 
-def taken(core: BoltCore) -> Tuple:
+def take_next(core: BoltCore) -> Tuple:
     """Return the next tuple of a bolt, which the bolt has taken."""
     tup = core.take_next()
     assert tup is not None
     return tup
 
 
-def fed(*words: str, tracked: bool = True, **options: Any) -> tuple[Stage, SpoutLog, BoltCore]:
+def bolt_with_words(*words: str, tracked: bool = True, **options: Any) -> tuple[Stage, SpoutLog, BoltCore]:
     """Return a spout that has sent these words to a bolt."""
     stage = Stage()
     spout, bolt = stage.spout(), stage.bolt(**options)
@@ -118,6 +118,6 @@ def fed(*words: str, tracked: bool = True, **options: Any) -> tuple[Stage, Spout
     return stage, spout, bolt
 
 
-def told(stage: Stage) -> list[tuple[Signal, int]]:
+def signals_to_acker(stage: Stage) -> list[tuple[Signal, int]]:
     """Return kind and root of the signals to the acker, without inits."""
     return [(Signal(kind), root) for kind, root, _, _ in stage.rings[0].waiting() if kind != Signal.INIT]

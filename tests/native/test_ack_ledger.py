@@ -147,7 +147,7 @@ def test_a_fail_that_waits_for_its_init_wins_over_a_zero(acked_first: bool) -> N
 
 
 @pytest.mark.guarantee("ACK-4", "ACK-8")
-def test_what_comes_late_is_forgotten_in_time() -> None:
+def test_late_signals_are_forgotten_in_time() -> None:
     ledger = AckLedger(timeouts=False)
     ledger.on_init(7, 5, 1)
     assert ledger.on_fail(7) == "failed"
@@ -194,7 +194,7 @@ def test_an_ack_is_progress_unless_the_time_counts_from_the_emit() -> None:
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_without_timeouts_and_with_a_clock_of_its_own_a_tree_stays() -> None:
+def test_a_tree_does_not_expire_without_timeouts_or_with_its_own_clock() -> None:
     ledger, own = AckLedger(timeouts=False), AckLedger()
     ledger.on_init(7, 5, 1)
     own.set_own_clock(7)
@@ -264,7 +264,7 @@ def test_a_tree_costs_at_most_64_bytes_at_any_size_growing_and_after_each_rotati
 
 
 @pytest.mark.guarantee("ACK-14")
-def test_an_empty_ledger_gives_its_memory_back_at_the_next_rotation() -> None:
+def test_an_empty_ledger_frees_its_memory_at_the_next_rotation() -> None:
     ledger = AckLedger()
     least = ledger.nbytes
     for root in range(1, 100_001):

@@ -44,7 +44,7 @@ class Acker:
 
 @pytest.mark.guarantee("ACK-3")
 @pytest.mark.parametrize("order", list(itertools.permutations([("init", 6), ("ack", 2), ("ack", 4)])))
-def test_a_tree_whose_edges_are_all_acked_is_acked_at_its_spout_and_no_other(order: tuple[tuple[str, int], ...]) -> None:
+def test_a_tree_with_all_edges_acked_gets_a_verdict_at_its_spout_only(order: tuple[tuple[str, int], ...]) -> None:
     acker = Acker()
     for kind, value in order:
         assert acker.verdicts() == []
@@ -56,7 +56,7 @@ def test_a_tree_whose_edges_are_all_acked_is_acked_at_its_spout_and_no_other(ord
 
 @pytest.mark.guarantee("ACK-4")
 @pytest.mark.parametrize("order", list(itertools.permutations(["init", "ack", "fail", "fail again"])))
-def test_a_fail_wins_whatever_the_order_and_the_first_one_says_why(order: tuple[str, ...]) -> None:
+def test_a_fail_wins_in_any_order_with_the_reason_of_the_first_one(order: tuple[str, ...]) -> None:
     acker = Acker()
     for what in order:
         if what == "init":
@@ -82,7 +82,7 @@ def test_a_fail_that_waits_wins_over_a_zero() -> None:
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_a_tree_that_is_over_is_told_to_the_executor_and_fails_once() -> None:
+def test_an_expired_tree_is_reported_to_the_executor_and_fails_once() -> None:
     acker = Acker()
     acker.tell(Signal.INIT, 7, 2)
     acker.tell(Signal.ACK, 8, 2)  # what no init ever came for has nobody to tell
@@ -108,7 +108,7 @@ def test_a_reset_restarts_the_clock_of_an_open_tree_and_opens_none() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_the_trees_of_a_dead_spout_get_no_verdict_any_more() -> None:
+def test_the_trees_of_a_dead_spout_get_no_verdict() -> None:
     acker = Acker()
     acker.tell(Signal.INIT, 7, 2)
     acker.tell(Signal.INIT, 8, 2, task=5)
@@ -120,7 +120,7 @@ def test_the_trees_of_a_dead_spout_get_no_verdict_any_more() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_an_acker_that_begins_anew_knows_nothing() -> None:
+def test_a_restarted_acker_has_no_trees() -> None:
     acker = Acker(timeout_from="emit")
     acker.tell(Signal.INIT, 7, 2)
     acker.verdicts()
@@ -168,7 +168,7 @@ def test_a_tree_with_its_own_clock_is_acked_and_failed_like_others() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_the_own_clock_of_a_dropped_tree_goes_with_it() -> None:
+def test_the_own_clock_of_a_dropped_tree_is_removed() -> None:
     acker = Acker()
     for task in (3, 5):
         acker.tell(Signal.OWN_CLOCK, task, task=task, carried=10.0)
@@ -185,7 +185,7 @@ class Reason:
     """Reason of a failed tree, an object with weak references."""
 
 
-def test_a_failure_whose_init_never_comes_is_let_go_of_in_time() -> None:
+def test_a_failure_without_an_init_is_forgotten_in_time() -> None:
     acker, reason = Acker(), Reason()
     watch = weakref.ref(reason)
     acker.tell(Signal.FAIL, 7, carried=reason)
@@ -203,7 +203,7 @@ def test_a_failure_whose_init_never_comes_is_let_go_of_in_time() -> None:
 
 
 @pytest.mark.guarantee("BP-4")
-def test_a_turn_takes_all_that_waits_unless_it_lasts_5_ms() -> None:
+def test_a_turn_takes_all_waiting_signals_unless_it_lasts_5_ms() -> None:
     acker = Acker()
     for root in range(1, 100_001):
         acker.tell(Signal.INIT, root, 2)

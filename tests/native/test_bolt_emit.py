@@ -10,7 +10,7 @@ from _native.bolt import BoltEmitter
 from _native.task import OutStream
 from _native.tuples import Tuple
 from engine.kernel.codes import Choice
-from tests.native.stage import Misused, fed, source, taken, to, told, wire
+from tests.native.stage import Misused, bolt_with_words, signals_to_acker, source, take_next, to, wire
 
 WRONG_EMITS: list[tuple[str, Callable[[Any, Tuple], None]]] = [
     ("unknown_stream", lambda bolt, tup: bolt.emit(("x",), tup, "late")),
@@ -32,7 +32,7 @@ WRONG_EMITS: list[tuple[str, Callable[[Any, Tuple], None]]] = [
 
 @pytest.mark.parametrize(("kind", "emit"), WRONG_EMITS)
 def test_a_wrong_emit_sends_nothing(kind: str, emit: Callable[[Any, Tuple], None]) -> None:
-    stage, _, bolt = fed("a")
+    stage, _, bolt = bolt_with_words("a")
     last = stage.bolt()
     direct = stage.bolt()
     to_direct = to(direct, choice=Choice.DIRECT)
@@ -42,7 +42,7 @@ def test_a_wrong_emit_sends_nothing(kind: str, emit: Callable[[Any, Tuple], None
             "direct": OutStream(source(stream="direct"), [to_direct], direct=True),
         }
     )
-    tup = taken(bolt)
+    tup = take_next(bolt)
     with pytest.raises(Misused) as caught:
         emit(bolt, tup)
     assert caught.value.kind == kind
@@ -52,18 +52,18 @@ def test_a_wrong_emit_sends_nothing(kind: str, emit: Callable[[Any, Tuple], None
     assert stage.ackers[0].acked == 1
 
 
-def test_a_bolt_without_streams_says_so() -> None:
-    _, _, bolt = fed("a")
+def test_an_emit_of_a_bolt_without_streams_is_a_clear_error() -> None:
+    _, _, bolt = bolt_with_words("a")
     bolt.wire({})
     with pytest.raises(Misused, match="unknown_stream"):
         bolt.emit(("x",), None, "default")
 
 
 def test_an_anchor_is_an_unsettled_input_of_this_task() -> None:
-    stage, _, bolt = fed("a", "b")
+    stage, _, bolt = bolt_with_words("a", "b")
     other = stage.bolt()
     wire(bolt, to(other))
-    settled, held = taken(bolt), taken(bolt)
+    settled, held = take_next(bolt), take_next(bolt)
     bolt.ack(settled)
     with pytest.raises(Misused, match="anchor"):
         bolt.emit(("x",), settled, "default")
@@ -75,8 +75,8 @@ def test_an_anchor_is_an_unsettled_input_of_this_task() -> None:
 
 
 @pytest.mark.guarantee("GRP-2")
-def test_a_key_without_a_hash_is_named() -> None:
-    stage, _, bolt = fed("a")
+def test_the_error_for_a_key_without_a_hash_names_it() -> None:
+    stage, _, bolt = bolt_with_words("a")
     last = stage.bolt()
     wire(bolt, to(last, choice=Choice.BY_FIELDS, positions=[1, 0], names=["count", "word"]), fields=("word", "count"))
     with pytest.raises(Misused, match="key") as caught:
@@ -86,8 +86,8 @@ def test_a_key_without_a_hash_is_named() -> None:
 
 
 @pytest.mark.guarantee("GRP-1")
-def test_a_choosers_own_error_is_not_taken_for_a_wrong_target() -> None:
-    stage, _, bolt = fed("a")
+def test_an_exception_of_a_chooser_is_raised_unchanged() -> None:
+    stage, _, bolt = bolt_with_words("a")
     last = stage.bolt()
     routes = {"known": [last.task_id], "wrong": [99], "none": None, "nested": [[last.task_id]]}
     wire(bolt, to(last, choice=Choice.CUSTOM, chooser=lambda values: routes[values[0]]))
@@ -103,9 +103,9 @@ def test_a_choosers_own_error_is_not_taken_for_a_wrong_target() -> None:
 
 @pytest.mark.guarantee("ACK-10")
 def test_another_thread_is_refused() -> None:
-    stage, _, bolt = fed("a")
+    stage, _, bolt = bolt_with_words("a")
     wire(bolt, to(stage.bolt()))
-    tup = taken(bolt)
+    tup = take_next(bolt)
     emitter = BoltEmitter(bolt)
     caught: list[Any] = []
 
@@ -130,10 +130,10 @@ def test_another_thread_is_refused() -> None:
     assert not tup.is_settled
 
 
-def test_a_retired_emitter_settles_nothing_and_its_emits_are_errors() -> None:
-    stage, _, bolt = fed("a")
+def test_a_retired_emitter_cannot_settle_or_emit() -> None:
+    stage, _, bolt = bolt_with_words("a")
     wire(bolt, to(stage.bolt()))
-    tup = taken(bolt)
+    tup = take_next(bolt)
     emitter = BoltEmitter(bolt)
     emitter.retire()
     assert emitter.retired
@@ -141,7 +141,7 @@ def test_a_retired_emitter_settles_nothing_and_its_emits_are_errors() -> None:
     emitter.fail(tup)
     emitter.reset_timeout(tup)
     assert not tup.is_settled
-    assert told(stage) == []
+    assert signals_to_acker(stage) == []
     for call in (emitter.check_alive, lambda: emitter.emit(("x",))):
         with pytest.raises(Misused, match="retired"):
             call()

@@ -6,55 +6,55 @@ from _native.queues import SignalRing
 from _native.tuples import Source, make_tuple
 from engine import Fields
 from engine.kernel.codes import BoltOutcome, Signal
-from tests.native.stage import Stage, fed, taken, to, told, wire
+from tests.native.stage import Stage, bolt_with_words, signals_to_acker, take_next, to, wire
 
 # Tuples that only wait
 
 
 @pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-def test_what_waits_is_refreshed_in_slices(limit: int) -> None:
-    stage, _, bolt = fed(*"abcde")
+def test_waiting_tuples_are_refreshed_in_slices(limit: int) -> None:
+    stage, _, bolt = bolt_with_words(*"abcde")
     roots = [root for _, root, _, _ in stage.rings[0].waiting()]
     position, slices = 0, 0
     while position >= 0:
         position = bolt.refresh_waiting(position, limit)
         slices += 1
-    assert told(stage) == [(Signal.RESET, root) for root in roots]
+    assert signals_to_acker(stage) == [(Signal.RESET, root) for root in roots]
     assert slices == -(-5 // limit)
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_a_walk_goes_on_where_the_mailbox_stands_when_it_was_drained_meanwhile() -> None:
-    stage, spout, bolt = fed(*"abcde")
+def test_a_refresh_continues_correctly_after_the_mailbox_was_drained() -> None:
+    stage, spout, bolt = bolt_with_words(*"abcde")
     position = bolt.refresh_waiting(0, 2)
     for _ in range(3):
-        bolt.ack(taken(bolt))
-    before = len(told(stage))
+        bolt.ack(take_next(bolt))
+    before = len(signals_to_acker(stage))
     spout.emit(("f",), "f")
     while position >= 0:
         position = bolt.refresh_waiting(position, 2)
-    assert len(told(stage)) - before == 3
+    assert len(signals_to_acker(stage)) - before == 3
     for _ in range(3):
-        taken(bolt)
+        take_next(bolt)
     assert bolt.refresh_waiting(4, 2) == -1
 
 
 def test_at_most_one_tick_waits_and_settling_it_does_nothing() -> None:
-    stage, _, bolt = fed("a")
+    stage, _, bolt = bolt_with_words("a")
     ticks = Source("__system", "$tick", 0, Fields())
     for _ in range(3):
         bolt.post_tick(make_tuple((), ticks))
     assert bolt.waiting == 2
-    bolt.ack(taken(bolt))
-    before = told(stage)
-    tick = taken(bolt)
+    bolt.ack(take_next(bolt))
+    before = signals_to_acker(stage)
+    tick = take_next(bolt)
     wire(bolt, to(stage.bolt()))
     assert tick.is_tick
     bolt.emit(("x",), tick, "default")
     bolt.ack(tick)
     bolt.fail(tick)
-    assert (told(stage), bolt.settled_twice, bolt.taken, bolt.acked) == (before, 0, 0, 1)
+    assert (signals_to_acker(stage), bolt.settled_twice, bolt.taken, bolt.acked) == (before, 0, 0, 1)
     bolt.post_tick(make_tuple((), ticks))
     assert bolt.waiting == 1
 
@@ -63,10 +63,10 @@ def test_at_most_one_tick_waits_and_settling_it_does_nothing() -> None:
 
 
 def test_a_control_tuple_goes_to_every_task_even_a_full_one_and_is_not_executed() -> None:
-    stage, _, bolt = fed(*"abc")
+    stage, _, bolt = bolt_with_words(*"abc")
     first, second = stage.bolt(capacity=2), stage.bolt(capacity=2)
     wire(bolt, to(first, second))
-    anchor = taken(bolt)
+    anchor = take_next(bolt)
     for _ in range(4):
         bolt.emit(("x",), None, "default")
     assert bolt.backpressure.stopped_by == 2
@@ -86,7 +86,7 @@ def test_a_control_tuple_goes_to_every_task_even_a_full_one_and_is_not_executed(
 
 
 def test_a_control_tuple_may_fail() -> None:
-    stage, spout, bolt = fed()
+    stage, spout, bolt = bolt_with_words()
     spout.core.emit_control(("barrier",), "default", "txid")
     tup = bolt.take_next()
     assert tup is not None
@@ -97,7 +97,7 @@ def test_a_control_tuple_may_fail() -> None:
 
 
 def test_tuples_sent_are_counted_per_target_since_the_mark() -> None:
-    stage, _, bolt = fed("a")
+    stage, _, bolt = bolt_with_words("a")
     first, second = stage.bolt(), stage.bolt()
     wire(bolt, to(first, second, start=0))
     bolt.emit(("x",), None, "default")
@@ -112,8 +112,8 @@ def test_tuples_sent_are_counted_per_target_since_the_mark() -> None:
     assert bolt.count_sent(False) == {}
 
 
-def test_a_trace_hears_of_every_delivery_and_settle_of_a_tracked_tuple() -> None:
-    stage, spout, bolt = fed()
+def test_a_trace_records_every_delivery_and_settle_of_a_tracked_tuple() -> None:
+    stage, spout, bolt = bolt_with_words()
     last = stage.bolt()
     wire(bolt, to(last))
     heard: list[tuple[str, int]] = []
@@ -121,25 +121,25 @@ def test_a_trace_hears_of_every_delivery_and_settle_of_a_tracked_tuple() -> None
         core.set_trace(lambda event, roots, task: heard.append((event, task)))
     spout.emit(("tracked",), 1)
     spout.emit(("not",))
-    tup, untracked = taken(bolt), taken(bolt)
+    tup, untracked = take_next(bolt), take_next(bolt)
     bolt.emit(("x",), tup, "default")
     bolt.ack(tup)
     bolt.ack(untracked)
-    last.fail(taken(last))
+    last.fail(take_next(last))
     assert heard == [("opened", 1), ("sent", bolt.task_id), ("sent", last.task_id), ("acked", bolt.task_id), ("failed", last.task_id)]
     spout.core.set_trace(None)
     spout.emit(("tracked",), 2)
     assert len(heard) == 5
 
 
-def test_an_ack_is_reported_to_the_spout_that_asked_and_a_fail_is_the_verdicts() -> None:
-    stage, spout, bolt = fed()
+def test_an_ack_is_reported_to_a_spout_that_asked_and_a_fail_is_not() -> None:
+    stage, spout, bolt = bolt_with_words()
     settled: list[tuple[object, int, float]] = []
     spout.core.listen(lambda message_id, task, secs: settled.append((message_id, task, round(secs, 6))))
     bolt.connect({1: spout.core}, {1: spout.core.verdicts})
     spout.emit(("a",), "a")
     spout.emit(("b",), "b")
-    first, second = taken(bolt), taken(bolt)
+    first, second = take_next(bolt), take_next(bolt)
     stage.secs += 0.25
     bolt.fail(second)
     stage.secs += 0.5
@@ -157,7 +157,7 @@ def test_an_acker_is_reached_through_a_ring() -> None:
 
 @pytest.mark.guarantee("ACK-7")
 @pytest.mark.parametrize("ackers", [2, 5])
-def test_a_root_is_kept_by_the_acker_of_its_remainder(ackers: int) -> None:
+def test_the_remainder_of_a_root_selects_its_acker(ackers: int) -> None:
     stage = Stage(ackers=ackers)
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))

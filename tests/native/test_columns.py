@@ -1,4 +1,4 @@
-"""Fields of rows as buffers of Arrow's layout: what they hold, and what they leave to the slow way."""
+"""Fields of rows as buffers in Arrow's layout: their contents, and the values that are left to the slow way."""
 
 import struct
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def rows_of(*values: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(("byte_width", "letter"), [(1, "b"), (2, "h"), (4, "i"), (8, "q")])
-def test_integers_of_each_width_up_to_their_limits(byte_width: int, letter: str) -> None:
+def test_integers_of_each_width_are_stored_up_to_their_limits(byte_width: int, letter: str) -> None:
     most = 2 ** (8 * byte_width - 1) - 1
     assert integer_buffers(rows_of(0, most, -most - 1), 1, byte_width) == (0, [None, struct.pack(f"=3{letter}", 0, most, -most - 1)])
     assert integer_buffers(rows_of(most + 1), 1, byte_width) is None
@@ -27,7 +27,7 @@ def test_integers_of_each_width_up_to_their_limits(byte_width: int, letter: str)
     assert integer_buffers(rows_of(2**70), 1, byte_width) is None
 
 
-def test_nulls_are_bits_that_are_not_set() -> None:
+def test_nulls_are_unset_bits() -> None:
     values = [None if number % 3 == 0 else float(number) for number in range(11)]
     made = double_buffers(rows_of(*values), 1)
     assert made is not None
@@ -37,7 +37,7 @@ def test_nulls_are_bits_that_are_not_set() -> None:
     assert [bits[number // 8] >> (number % 8) & 1 for number in range(11)] == [value is not None for value in values]
 
 
-def test_texts_stand_one_behind_the_other() -> None:
+def test_texts_are_concatenated() -> None:
     assert string_buffers(rows_of("a", "", "é", None), 1) == (1, [bytes([0b11110111]), struct.pack("=5i", 0, 1, 1, 3, 3), "aé".encode()])
 
 
@@ -71,16 +71,16 @@ def test_a_datetime_is_its_microseconds_since_1970(at: datetime) -> None:
         (timestamp_buffers, datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1)))),
     ],
 )
-def test_a_value_of_another_type_is_left_to_others(read: Callable[[list[Any], int], object], value: object) -> None:
+def test_a_value_of_another_type_is_left_to_the_slow_way(read: Callable[[list[Any], int], object], value: object) -> None:
     assert read(rows_of(value), 1) is None
 
 
 @pytest.mark.parametrize("rows", [[("too", "short")], [["no", "tuple", "at all"]]])
-def test_what_is_no_row_is_an_error(rows: list[Any]) -> None:
+def test_a_value_that_is_not_a_row_is_an_error(rows: list[Any]) -> None:
     with pytest.raises((IndexError, TypeError)):
         string_buffers(rows, 2)
 
 
-def test_no_rows_are_no_values() -> None:
+def test_without_rows_the_column_is_empty() -> None:
     assert integer_buffers([], 0, 4) == (0, [None, b""])
     assert string_buffers([], 0) == (0, [None, bytes(4), b""])

@@ -67,13 +67,13 @@ class Customer:
 
 @pytest.mark.guarantee("GRP-2")
 @given(VALUES)
-def test_it_is_what_the_model_says(value: object) -> None:
+def test_the_hash_equals_the_models(value: object) -> None:
     assert stable_hash(value) == model_hash(value)
 
 
 @pytest.mark.guarantee("GRP-2")
 @pytest.mark.parametrize("size", [*range(36), 47, 48, 49, 64, 1000])
-def test_every_length_of_text_and_bytes_is_what_the_model_says(size: int) -> None:
+def test_the_hash_of_every_length_of_text_and_bytes_equals_the_models(size: int) -> None:
     text = "".join(chr(33 + at * 7 % 90) for at in range(size))
     for value in (text, text.encode(), "ü" + text, text + "\N{GRINNING FACE}", "\ud800" + text):
         assert stable_hash(value) == model_hash(value)
@@ -137,7 +137,7 @@ def test_golden_groups_never_change() -> None:
 
 @pytest.mark.guarantee("GRP-2")
 @pytest.mark.parametrize("seed", ["0", "1", "4294967295"])
-def test_another_process_gives_the_same(seed: str) -> None:
+def test_another_process_gives_the_same_hash(seed: str) -> None:
     values = [value for value, _ in GOLDEN if type(value).__module__ != __name__]
     program = (
         "import sys; from datetime import *; from decimal import *; from uuid import *; nan = float('nan'); inf = float('inf')\n"
@@ -246,14 +246,14 @@ def test_a_float_hashes_like_the_decimal_and_the_integer_that_it_equals(number: 
 
 @pytest.mark.guarantee("GRP-2")
 @given(st.text())
-def test_text_hashes_alike_whatever_its_width_in_memory(text: str) -> None:
+def test_text_has_the_same_hash_with_any_width_in_memory(text: str) -> None:
     once_wide = ("\N{GRINNING FACE}" + text)[1:]
     assert stable_hash(text) == stable_hash(once_wide) == stable_hash(Text(text))
 
 
 @pytest.mark.guarantee("GRP-2")
 @given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=OFFSETS), OFFSETS)
-def test_one_instant_hashes_alike_in_every_zone(time: datetime, zone: timezone) -> None:
+def test_the_same_instant_has_the_same_hash_in_every_time_zone(time: datetime, zone: timezone) -> None:
     assert stable_hash(time) == stable_hash(time.astimezone(zone))
 
 
@@ -297,18 +297,18 @@ def test_different_values_hash_differently() -> None:
 
 @pytest.mark.guarantee("CP-9")
 @given(VALUES)
-def test_a_tuple_or_list_of_one_hashes_like_its_item(value: object) -> None:
+def test_a_tuple_or_list_with_one_item_has_the_hash_of_the_item(value: object) -> None:
     assert stable_hash((value,)) == stable_hash([value]) == stable_hash(((value,),)) == stable_hash(value)
 
 
 @given(st.lists(VALUES, max_size=4))
-def test_a_list_hashes_like_a_tuple(items: list[object]) -> None:
+def test_a_list_has_the_hash_of_a_tuple(items: list[object]) -> None:
     assert stable_hash(items) == stable_hash(tuple(items))
 
 
 @pytest.mark.guarantee("GRP-2")
 @given(st.data())
-def test_the_hash_of_fields_is_that_of_the_tuple_of_them(data: st.DataObject) -> None:
+def test_the_hash_of_several_fields_is_that_of_their_tuple(data: st.DataObject) -> None:
     values = tuple(data.draw(st.lists(VALUES, min_size=1, max_size=5)))
     positions = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=4))
     assert stable_hash_fields(values, positions) == stable_hash(tuple(values[position] for position in positions))
@@ -324,7 +324,7 @@ def test_a_position_behind_the_last_value_raises() -> None:
 
 @pytest.mark.guarantee("GRP-2")
 @given(VALUES, st.integers(1, 2**32 - 1))
-def test_a_group_is_what_the_model_says(value: object, key_groups: int) -> None:
+def test_the_key_group_equals_the_models(value: object, key_groups: int) -> None:
     group = key_group(value, key_groups)
     assert 0 <= group < key_groups
     assert group == model_group(model_hash(value), key_groups)
@@ -359,7 +359,7 @@ KEY_SETS: dict[str, Iterable[object]] = {
 
 
 @pytest.mark.parametrize("keys", KEY_SETS.values(), ids=KEY_SETS)
-def test_keys_spread_over_the_groups_as_if_at_random(keys: Iterable[object]) -> None:
+def test_keys_spread_evenly_over_the_groups(keys: Iterable[object]) -> None:
     filled = Counter(key_group(key, 128) for key in keys)
     expected = filled.total() / 128
     chi_square = sum((filled[group] - expected) ** 2 / expected for group in range(128))

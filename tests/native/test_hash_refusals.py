@@ -22,7 +22,7 @@ class Customer:
     "value", [{}, set(), pytest.param(object(), id="object()"), 1j, bytearray(b"a"), date(2024, 1, 1), timedelta(1), int, len], ids=repr
 )
 @pytest.mark.parametrize("wrapped", [lambda value: value, lambda value: ("a", [value])], ids=["bare", "inside"])
-def test_other_types_raise_an_error_that_names_the_type_and_the_way_out(value: object, wrapped: Callable[[object], object]) -> None:
+def test_other_types_raise_an_error_with_the_type_and_a_hint(value: object, wrapped: Callable[[object], object]) -> None:
     with pytest.raises(TypeError, match=rf"{type(value).__name__} has no stable hash: use None.*__stable_hash__\(self\) -> int"):
         stable_hash(wrapped(value))
 
@@ -34,23 +34,23 @@ def test_a_type_that_defines_its_hash_is_routable() -> None:
 
 
 @pytest.mark.parametrize("hashed", [0, -1, 2**64 - 1, 2**200 + 5, True])
-def test_a_hash_of_its_own_counts_modulo_the_word(hashed: int) -> None:
+def test_a_custom_hash_is_reduced_to_64_bits(hashed: int) -> None:
     own = type("Own", (), {"__stable_hash__": lambda self: hashed})
     assert stable_hash(own()) == hashed % 2**64
 
 
-def test_a_hash_of_its_own_comes_before_that_of_the_base() -> None:
+def test_a_custom_hash_overrides_that_of_the_base() -> None:
     own = type("Own", (str,), {"__stable_hash__": lambda self: stable_hash(self.casefold())})
     assert stable_hash(own("ABC")) == stable_hash("abc")
 
 
-def test_a_hash_of_its_own_must_be_an_int() -> None:
+def test_a_custom_hash_must_be_an_int() -> None:
     own = type("Own", (), {"__stable_hash__": lambda self: 1.5, "__module__": "shop"})
     with pytest.raises(TypeError, match=r"shop\.Own\.__stable_hash__\(\) must return an int, not float"):
         stable_hash(own())
 
 
-def test_an_error_of_its_own_hash_reaches_the_caller() -> None:
+def test_an_exception_of_a_custom_hash_is_raised() -> None:
     own = type("Own", (), {"__stable_hash__": lambda self: 1 // 0})
     with pytest.raises(ZeroDivisionError):
         stable_hash((1, own()))

@@ -11,7 +11,7 @@ from _native.bolt import BoltCore
 from _native.queues import DeferredAcks
 from _native.tuples import Tuple
 from engine.kernel.codes import Signal
-from tests.native.stage import SpoutLog, Stage, fed, taken, to, told, wire
+from tests.native.stage import SpoutLog, Stage, bolt_with_words, signals_to_acker, take_next, to, wire
 from tests.tiers import cases
 
 
@@ -82,21 +82,21 @@ TestHoldsAgainstAModel = pytest.mark.guarantee("GRP-4")(HoldsAgainstAModel.TestC
 
 
 @pytest.mark.guarantee("ACK-8")
-def test_what_is_put_aside_is_refreshed() -> None:
+def test_held_tuples_are_refreshed() -> None:
     stage, first, second, bolt = two_sources()
     bolt.hold(1)
     first.emit(("held",), 1)
     second.emit(("flows",), 2)
     [held, flows] = [root for _, root, _, _ in stage.rings[0].waiting()]
-    tup = taken(bolt)
+    tup = take_next(bolt)
     assert (tup[0], tup.roots) == ("flows", (flows,))
     bolt.refresh_held()
     bolt.release(1)
     bolt.refresh_held()
-    assert told(stage) == [(Signal.RESET, held)] * 2
+    assert signals_to_acker(stage) == [(Signal.RESET, held)] * 2
 
 
-def test_what_is_put_aside_stands_outside_the_bound() -> None:
+def test_held_tuples_do_not_count_for_the_bound_of_the_mailbox() -> None:
     stage = Stage()
     spout, bolt = stage.spout(), stage.bolt(capacity=4)
     wire(spout.core, to(bolt))
@@ -108,7 +108,7 @@ def test_what_is_put_aside_stands_outside_the_bound() -> None:
     assert (len(bolt.mailbox), len(bolt.held_tuples), spout.core.backpressure.stopped_by) == (0, 20, 1)
     bolt.release(1)
     assert spout.core.backpressure.stopped_by == 0
-    assert [taken(bolt)[0] for _ in range(20)] == list(range(20))
+    assert [take_next(bolt)[0] for _ in range(20)] == list(range(20))
 
 
 # Acks until a commit
@@ -116,10 +116,10 @@ def test_what_is_put_aside_stands_outside_the_bound() -> None:
 
 def deferring(*words: str) -> tuple[Stage, SpoutLog, BoltCore]:
     """Return a bolt that has taken these words, with deferred acks."""
-    stage, spout, bolt = fed(*words)
+    stage, spout, bolt = bolt_with_words(*words)
     bolt.defer_settles(True)
     for _ in words:
-        bolt.ack(taken(bolt))
+        bolt.ack(take_next(bolt))
     return stage, spout, bolt
 
 
@@ -129,12 +129,12 @@ def hear(stage: Stage, spout: SpoutLog) -> tuple[list[object], list[tuple[object
     return sorted(spout.acked), spout.failed
 
 
-def test_deferred_acks_go_out_when_they_are_prepared_and_released() -> None:
+def test_deferred_acks_are_sent_after_prepare_and_release() -> None:
     stage, spout, bolt = deferring("a", "b")
     assert hear(stage, spout) == ([], [])
     assert (bolt.acked, len(bolt.deferred_acks), bolt.deferred_acks.prepare()) == (2, 2, 2)
     spout.emit(("c",), "c")
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     assert len(bolt.deferred_acks) == 3
     assert bolt.deferred_acks.release_prepared(1) == 1
     assert bolt.deferred_acks.release_prepared(99) == 0
@@ -147,7 +147,7 @@ def test_acks_that_are_prepared_twice_add_up_in_order() -> None:
     assert bolt.deferred_acks.prepare() == 1
     for word in ("b", "c"):
         spout.emit((word,), word)
-        bolt.ack(taken(bolt))
+        bolt.ack(take_next(bolt))
     assert bolt.deferred_acks.prepare() == 3
     assert bolt.deferred_acks.release_prepared(1) == 2
     assert hear(stage, spout) == (["a"], [])
@@ -155,11 +155,11 @@ def test_acks_that_are_prepared_twice_add_up_in_order() -> None:
     assert hear(stage, spout) == (["a"], [("b", "rolled back"), ("c", "rolled back")])
 
 
-def test_deferred_acks_may_fail_and_the_prepared_ones_wait() -> None:
+def test_deferred_acks_may_be_failed_while_prepared_ones_wait() -> None:
     stage, spout, bolt = deferring("a")
     bolt.deferred_acks.prepare()
     spout.emit(("b",), "b")
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     assert bolt.deferred_acks.fail_deferred(99, "rolled back") == 0
     assert hear(stage, spout) == ([], [("b", "rolled back")])
     bolt.deferred_acks.release_prepared(99)
@@ -167,14 +167,14 @@ def test_deferred_acks_may_fail_and_the_prepared_ones_wait() -> None:
     assert len(bolt.deferred_acks) == 0
 
 
-def test_a_deferred_ack_of_a_tuple_in_several_trees_keeps_each() -> None:
-    stage, spout, bolt = fed("a", "b")
+def test_a_deferred_ack_keeps_all_trees_of_its_tuple() -> None:
+    stage, spout, bolt = bolt_with_words("a", "b")
     last = stage.bolt()
     wire(bolt, to(last))
-    anchors: list[Tuple] = [taken(bolt), taken(bolt)]
+    anchors: list[Tuple] = [take_next(bolt), take_next(bolt)]
     bolt.emit(("x",), anchors, "default")
     last.defer_settles(True)
-    last.ack(taken(last))
+    last.ack(take_next(last))
     for anchor in anchors:
         bolt.ack(anchor)
     assert hear(stage, spout) == ([], [])
@@ -183,31 +183,31 @@ def test_a_deferred_ack_of_a_tuple_in_several_trees_keeps_each() -> None:
     assert hear(stage, spout)[0] == ["a", "b"]
 
 
-def test_a_fail_is_not_deferred_and_acks_are_plain_again_when_it_ends() -> None:
-    stage, spout, bolt = fed("a", "b")
+def test_fails_are_not_deferred_and_later_acks_are_sent_at_once() -> None:
+    stage, spout, bolt = bolt_with_words("a", "b")
     bolt.defer_settles(True)
-    bolt.fail(taken(bolt))
+    bolt.fail(take_next(bolt))
     bolt.defer_settles(False)
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     assert hear(stage, spout) == (["b"], [("a", "failed")])
 
 
 @pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_kept_acks_are_refreshed_in_slices(limit: int) -> None:
+def test_deferred_acks_are_refreshed_in_slices(limit: int) -> None:
     stage, spout, bolt = deferring("a", "b", "c")
     bolt.deferred_acks.prepare()
     for word in ("d", "e"):
         spout.emit((word,), word)
-        bolt.ack(taken(bolt))
+        bolt.ack(take_next(bolt))
     roots = [root for kind, root, _, _ in stage.rings[0].waiting() if kind == Signal.INIT]
     position = 0
     while position >= 0:
         position = bolt.deferred_acks.refresh(position, limit)
-    assert told(stage) == [(Signal.RESET, root) for root in roots]
+    assert signals_to_acker(stage) == [(Signal.RESET, root) for root in roots]
 
 
-def test_kept_acks_belong_to_a_task() -> None:
+def test_deferred_acks_belong_to_one_task() -> None:
     kept = DeferredAcks([], 1)
     assert (len(kept), kept.prepare(), kept.release_prepared(5), kept.refresh(0, 5)) == (0, 0, 0, -1)
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""The latency histogram against a sorted list of what went in."""
+"""The latency histogram, compared with a sorted list of the recorded values."""
 
 import math
 
@@ -27,7 +27,7 @@ def exact_percentile(values: list[float], percent: float) -> float:
 
 
 @given(values=st.lists(SECONDS, min_size=1, max_size=60), percent=PERCENTS)
-def test_a_percentile_is_the_exact_one_or_up_to_a_sixteenth_more(values: list[float], percent: float) -> None:
+def test_a_percentile_is_exact_or_up_to_a_sixteenth_too_large(values: list[float], percent: float) -> None:
     exact, found = exact_percentile(values, percent), histogram_of(values).percentile(percent)
     assert found is not None
     assert exact * (1 - 1e-12) <= found <= max(exact * (1 + 1 / 16), exact + 1e-6) * (1 + 1e-9)
@@ -46,7 +46,7 @@ def test_nothing_is_lost_and_the_mean_is_exact(values: list[float]) -> None:
 
 
 @given(values=st.lists(SECONDS, max_size=60), microseconds=st.integers(0, 10**9))
-def test_each_bucket_holds_what_lies_below_its_bound(values: list[float], microseconds: int) -> None:
+def test_each_bucket_counts_values_below_its_bound(values: list[float], microseconds: int) -> None:
     secs = microseconds * 1e-6 + 5e-7
     [(bound, _)] = histogram_of([secs]).counts()
     assert secs < bound * (1 + 1e-12)
@@ -55,7 +55,7 @@ def test_each_bucket_holds_what_lies_below_its_bound(values: list[float], micros
 
 
 @given(first=st.lists(SECONDS, max_size=30), second=st.lists(SECONDS, max_size=30))
-def test_merged_histograms_are_that_of_all_values(first: list[float], second: list[float]) -> None:
+def test_merged_histograms_equal_the_histogram_of_all_values(first: list[float], second: list[float]) -> None:
     merged, both = histogram_of(first), histogram_of(first + second)
     merged.merge(histogram_of(second))
     assert merged.counts() == both.counts()
@@ -63,7 +63,7 @@ def test_merged_histograms_are_that_of_all_values(first: list[float], second: li
     assert merged.total == pytest.approx(both.total)
 
 
-def test_an_empty_one_knows_nothing_and_a_cleared_one_is_empty() -> None:
+def test_an_empty_histogram_has_no_percentiles_and_a_cleared_one_is_empty() -> None:
     histogram = LatencyHistogram()
     assert (histogram.percentile(50), histogram.mean(), histogram.counts(), histogram.count) == (None, None, [], 0)
     histogram.add(2.0)
@@ -73,7 +73,7 @@ def test_an_empty_one_knows_nothing_and_a_cleared_one_is_empty() -> None:
 
 
 @pytest.mark.parametrize("secs", [LONGEST * 10, 1e12])
-def test_what_is_longer_than_all_buckets_counts_in_the_last(secs: float) -> None:
+def test_values_beyond_all_buckets_count_in_the_last(secs: float) -> None:
     histogram = histogram_of([1e-3, secs])
     assert histogram.count == 2
     assert [count for _, count in histogram.counts()] == [1, 1]
@@ -81,7 +81,7 @@ def test_what_is_longer_than_all_buckets_counts_in_the_last(secs: float) -> None
 
 
 @pytest.mark.parametrize("secs", [-1.0, -1e-9, math.nan])
-def test_what_a_clock_that_went_back_gives_counts_as_nothing(secs: float) -> None:
+def test_a_negative_duration_counts_as_zero(secs: float) -> None:
     histogram = histogram_of([secs, 1e-3])
     assert histogram.count == 2
     assert histogram.largest == 1e-3

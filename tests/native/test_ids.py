@@ -65,7 +65,7 @@ def test_generators_without_a_seed_differ() -> None:
     assert drawn(EdgeIds(), 2) != drawn(EdgeIds(), 2)
 
 
-def test_reseed_begins_the_sequence_again() -> None:
+def test_reseed_restarts_the_sequence() -> None:
     ids = EdgeIds(7)
     first = drawn(ids, 3)
     ids.reseed(7)
@@ -85,7 +85,7 @@ def test_a_generator_cannot_be_copied() -> None:
         copy.copy(EdgeIds(1))
 
 
-def test_nothing_keeps_a_generator_alive() -> None:
+def test_a_generator_is_freed() -> None:
     ids = EdgeIds()
     gone = weakref.ref(ids)
     del ids
@@ -114,7 +114,7 @@ else:
 
 @pytest.mark.guarantee("ACK-1")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_draws_ids_of_its_own_where_no_seed_was_given() -> None:
+def test_a_forked_child_without_a_seed_draws_other_ids() -> None:
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True)
     one, other = (line.split() for line in done.stdout.splitlines())
     assert one[0] != other[0]  # seeded by the system

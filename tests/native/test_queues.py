@@ -92,7 +92,7 @@ def test_a_mailbox_for_fewer_than_two_tuples_is_refused(capacity: int) -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_a_sender_of_two_full_mailboxes_goes_on_when_both_have_drained_to_half() -> None:
+def test_a_sender_of_two_full_mailboxes_continues_when_both_have_drained_to_half() -> None:
     resumed: list[int] = []
     emitter = Backpressure(lambda: resumed.append(1))
     boxes = [Mailbox(4), Mailbox(4)]
@@ -107,7 +107,7 @@ def test_a_sender_of_two_full_mailboxes_goes_on_when_both_have_drained_to_half()
     assert (resumed, emitter.stopped_by) == ([1], 0)
 
 
-def test_a_mailbox_lets_go_of_what_it_holds() -> None:
+def test_a_freed_mailbox_releases_its_tuples() -> None:
     class Payload:
         pass
 
@@ -122,7 +122,7 @@ def test_a_mailbox_lets_go_of_what_it_holds() -> None:
     assert watched() is None
 
 
-def test_a_mailbox_takes_memory_for_what_waits_and_not_for_its_bound() -> None:
+def test_the_memory_of_a_mailbox_depends_on_its_tuples_and_not_on_its_bound() -> None:
     box = Mailbox(2**20)
     assert box.nbytes <= 1024
     for number in range(1000):
@@ -189,7 +189,7 @@ TestRingAgainstADeque = pytest.mark.guarantee("BP-5")(RingAgainstADeque.TestCase
 
 
 @pytest.mark.guarantee("BP-5")
-def test_a_ring_of_signals_never_refuses_and_gives_its_memory_back() -> None:
+def test_a_ring_of_signals_never_refuses_and_frees_its_memory() -> None:
     ring = SignalRing()
     least = ring.nbytes
     for root in range(200_000):

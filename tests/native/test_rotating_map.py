@@ -90,7 +90,7 @@ def test_put_refreshes_and_get_and_contains_do_not() -> None:
 
 
 @pytest.mark.guarantee("RM-1")
-def test_remove_returns_the_value_or_none_and_does_not_expire() -> None:
+def test_remove_returns_the_value_or_none_without_calling_expire() -> None:
     expired: list[object] = []
     ages: RotatingMap[str, int] = RotatingMap(2, lambda key, value: expired.append(key))
     ages.put("a", 1)
@@ -101,7 +101,7 @@ def test_remove_returns_the_value_or_none_and_does_not_expire() -> None:
     assert expired == []
 
 
-def test_get_tells_a_stored_none_from_a_missing_key() -> None:
+def test_get_distinguishes_a_stored_none_from_a_missing_key() -> None:
     ages: RotatingMap[str, None] = RotatingMap()
     ages.put("a", None)
     assert ages.get("a", "missing") is None
@@ -111,14 +111,14 @@ def test_get_tells_a_stored_none_from_a_missing_key() -> None:
 
 @pytest.mark.guarantee("RM-2")
 @pytest.mark.parametrize("buckets", [2, 3, 7])
-def test_an_entry_dies_on_exactly_the_nth_rotation(buckets: int) -> None:
+def test_an_entry_expires_at_exactly_the_nth_rotation(buckets: int) -> None:
     ages: RotatingMap[str, int] = RotatingMap(buckets)
     ages.put("a", 1)
     assert [ages.rotate() for _ in range(buckets + 1)] == [{}] * (buckets - 1) + [{"a": 1}, {}]
 
 
 @pytest.mark.guarantee("RM-2")
-def test_an_error_of_the_callback_leaves_the_rotation_done_and_reaches_every_entry() -> None:
+def test_after_an_exception_of_the_callback_the_rotation_is_complete() -> None:
     called: list[str] = []
 
     def refuse(key: str, value: int) -> None:
@@ -168,7 +168,7 @@ def test_an_unhashable_key_changes_nothing() -> None:
     assert list(ages.items()) == [("a", 1)]
 
 
-def test_it_is_generic_at_run_time_too() -> None:
+def test_a_rotating_map_is_generic_at_run_time() -> None:
     ages = RotatingMap[str, int](buckets=4)
     assert isinstance(ages, RotatingMap)
     assert ages.buckets == 4
@@ -195,7 +195,7 @@ def ages_at_death(buckets: int, expiry: Fraction, puts: list[tuple[Fraction, boo
     expiry=st.fractions(Fraction(1, 10), 30),
     puts=st.lists(st.tuples(st.integers(0, 120).map(lambda n: Fraction(n, 40)), st.booleans()), min_size=1, max_size=8),
 )
-def test_the_age_at_death_lies_in_the_window(buckets: int, expiry: Fraction, puts: list[tuple[Fraction, bool]]) -> None:
+def test_the_age_of_an_expired_entry_is_within_bounds(buckets: int, expiry: Fraction, puts: list[tuple[Fraction, bool]]) -> None:
     in_periods = [(time * expiry / (buckets - 1), after) for time, after in puts]  # so that many meet a rotation exactly
     died = list(ages_at_death(buckets, expiry, in_periods))
     assert len(died) == len(puts)
@@ -203,6 +203,6 @@ def test_the_age_at_death_lies_in_the_window(buckets: int, expiry: Fraction, put
 
 
 @pytest.mark.guarantee("RM-3")
-def test_both_ends_of_the_window_are_reached() -> None:
+def test_both_bounds_of_the_age_are_reached() -> None:
     just_before, just_after = (Fraction(10), False), (Fraction(10), True)
     assert list(ages_at_death(3, Fraction(20), [just_before, just_after])) == [20, 30]

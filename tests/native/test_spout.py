@@ -10,7 +10,7 @@ from _native.bolt import BoltCore
 from _native.queues import Mailbox
 from _native.task import Outlet, OutStream
 from engine.kernel.codes import Choice, Signal, SpoutOutcome
-from tests.native.stage import Misused, SpoutLog, Stage, source, taken, to, wire
+from tests.native.stage import Misused, SpoutLog, Stage, source, take_next, to, wire
 
 
 class Source:
@@ -39,7 +39,7 @@ def polling(count: int, **options: int) -> tuple[Stage, SpoutLog, BoltCore, Sour
 # How a burst ends
 
 
-def test_it_polls_until_nothing_is_new_or_the_turn_is_over() -> None:
+def test_a_turn_polls_until_nothing_is_new_or_the_turn_is_over() -> None:
     _, spout, bolt, emits = polling(5)
     assert spout.core.run_burst(3) == SpoutOutcome.POLL_AGAIN
     assert (emits.polls, spout.core.emitted, bolt.waiting) == (3, 3, 3)
@@ -55,24 +55,24 @@ def test_the_number_of_open_trees_is_tested_before_each_poll() -> None:
     stage, spout, bolt, emits = polling(5, max_pending=2)
     assert spout.core.run_burst(256) == SpoutOutcome.QUIET
     assert (emits.polls, spout.core.pending) == (2, 2)
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     assert spout.core.run_burst(256) == SpoutOutcome.QUIET
     assert (spout.acked, emits.polls, spout.core.pending) == ([1], 3, 2)
 
 
 @pytest.mark.guarantee("BP-2")
-def test_a_full_mailbox_holds_the_spout_up_and_verdicts_still_come() -> None:
+def test_a_full_mailbox_stops_polls_but_not_verdicts() -> None:
     stage, spout, _, emits = polling(9)
     bolt = stage.bolt(capacity=3)
     wire(spout.core, to(bolt))
     assert spout.core.run_burst(256) == SpoutOutcome.HELD_UP
     assert (emits.polls, bolt.waiting) == (3, 3)
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     assert spout.core.run_burst(256) == SpoutOutcome.HELD_UP
     assert (emits.polls, spout.acked) == (3, [1])
-    taken(bolt)
+    take_next(bolt)
     assert spout.core.run_burst(256) == SpoutOutcome.HELD_UP
     assert emits.polls == 5
 
@@ -90,7 +90,7 @@ def test_a_turn_lasts_5_ms() -> None:
     assert 3 <= spout.core.executed <= 5
 
 
-def test_it_gives_way_to_bolts_that_are_behind_but_not_for_ever() -> None:
+def test_a_spout_yields_to_bolts_that_are_behind_but_not_for_ever() -> None:
     stage, spout, _, emits = polling(99)
     busy = stage.bolt()
     wire(spout.core, to(busy))
@@ -105,7 +105,7 @@ def test_it_gives_way_to_bolts_that_are_behind_but_not_for_ever() -> None:
 
 
 @pytest.mark.guarantee("ACK-10")
-def test_what_a_method_returns_is_handed_over_and_nothing_else_is_called_meanwhile() -> None:
+def test_an_awaitable_of_a_method_is_returned_and_no_other_method_is_called_meanwhile() -> None:
     stage, spout, bolt, _ = polling(0)
     calls: list[str] = []
 
@@ -121,8 +121,8 @@ def test_what_a_method_returns_is_handed_over_and_nothing_else_is_called_meanwhi
     spout.core.forget_returned()
     spout.core.end_await(0.5)
     assert spout.core.busy_secs >= 0.5
-    bolt.ack(taken(bolt))
-    bolt.fail(taken(bolt))
+    bolt.ack(take_next(bolt))
+    bolt.fail(take_next(bolt))
     stage.settle()
     for returned in ("ack 1", "fail 2"):
         assert spout.core.run_burst(256) == SpoutOutcome.AWAITABLE
@@ -130,7 +130,7 @@ def test_what_a_method_returns_is_handed_over_and_nothing_else_is_called_meanwhi
     assert calls == ["next_tuple"] * 2
 
 
-def test_a_poll_that_was_awaited_and_emitted_nothing_was_in_vain() -> None:
+def test_an_awaited_poll_without_an_emit_counts_as_idle() -> None:
     _, spout, _, _ = polling(0)
     spout.core.bind(lambda: "awaitable", None, lambda message_id, failure: None)
     assert spout.core.run_burst(256) == SpoutOutcome.AWAITABLE
@@ -151,7 +151,7 @@ def test_init_carries_the_xor_of_the_edges_to_every_subscriber() -> None:
     assert (kind, task) == (Signal.INIT, 1)
     edges = 0
     for bolt in bolts:
-        tup = taken(bolt)
+        tup = take_next(bolt)
         assert tup.roots == (root,)
         bolt.ack(tup)
         edges ^= stage.rings[0].waiting()[-1][2]
@@ -162,7 +162,7 @@ def test_init_carries_the_xor_of_the_edges_to_every_subscriber() -> None:
 
 
 @pytest.mark.guarantee("ACK-4")
-def test_one_verdict_per_tree_however_often_it_comes() -> None:
+def test_a_repeated_verdict_is_ignored() -> None:
     _, spout, _, _ = polling(2)
     spout.core.run_burst(256)
     roots = spout.core.open_trees.roots()
@@ -177,14 +177,14 @@ def test_one_verdict_per_tree_however_often_it_comes() -> None:
     assert (spout.core.acked, spout.core.failed, spout.core.pending) == (0, 2, 0)
 
 
-def test_complete_latency_is_from_the_emit_to_the_ack_and_leaves_failures_out() -> None:
+def test_complete_latency_is_from_emit_to_ack_and_excludes_failures() -> None:
     stage, spout, bolt, _ = polling(0)
     spout.emit(("x",), "id")
     stage.secs += 1.5
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     spout.emit(("x",), "fails")
     stage.secs += 30
-    bolt.fail(taken(bolt))
+    bolt.fail(take_next(bolt))
     stage.settle()
     spout.hear()
     assert spout.core.complete_latency.count == 1
@@ -192,7 +192,7 @@ def test_complete_latency_is_from_the_emit_to_the_ack_and_leaves_failures_out() 
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_the_death_of_an_acker_fails_its_trees_alone() -> None:
+def test_the_death_of_an_acker_fails_only_its_trees() -> None:
     stage = Stage(ackers=3)
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))
@@ -207,24 +207,24 @@ def test_the_death_of_an_acker_fails_its_trees_alone() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_a_dead_instances_trees_are_forgotten_here_and_at_the_ackers() -> None:
+def test_trees_of_a_dead_instance_are_forgotten_here_and_at_the_ackers() -> None:
     stage, spout, bolt, _ = polling(3)
     spout.core.run_burst(256)
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     assert len(spout.core.verdicts) == 1
     assert spout.core.drop_instance() == 3
     assert (spout.core.pending, len(spout.core.verdicts)) == (0, 0)
     heard: list[object] = []
     spout.core.bind(lambda: None, heard.append, lambda message_id, failure: heard.append(failure))
-    bolt.ack(taken(bolt))
-    bolt.fail(taken(bolt))
+    bolt.ack(take_next(bolt))
+    bolt.fail(take_next(bolt))
     stage.settle()
     spout.hear()
     assert (heard, spout.acked, spout.failed) == ([], [], [])
 
 
-def test_a_spout_lets_go_of_message_ids_by_a_verdict_or_at_its_end() -> None:
+def test_message_ids_are_released_by_a_verdict_or_at_the_end() -> None:
     class Id:
         pass
 
@@ -235,7 +235,7 @@ def test_a_spout_lets_go_of_message_ids_by_a_verdict_or_at_its_end() -> None:
     watched = [weakref.ref(message_id) for message_id in ids]
     while ids:
         spout.emit(("x",), ids.pop(0))
-    bolt.ack(taken(bolt))
+    bolt.ack(take_next(bolt))
     stage.settle()
     spout.hear()
     spout.acked.clear()
@@ -250,7 +250,7 @@ def test_a_spout_lets_go_of_message_ids_by_a_verdict_or_at_its_end() -> None:
     assert watched[0]() is None
 
 
-def test_a_spout_gives_the_memory_of_its_closed_trees_back() -> None:
+def test_the_memory_of_closed_trees_is_freed() -> None:
     _, spout, _, _ = polling(0)
     least = spout.core.open_trees.nbytes
     for number in range(100_000):
@@ -268,7 +268,7 @@ def test_a_spout_gives_the_memory_of_its_closed_trees_back() -> None:
 
 
 @pytest.mark.guarantee("ACK-6")
-def test_without_ackers_an_ack_follows_the_poll_and_never_comes_inside_emit() -> None:
+def test_without_ackers_ack_is_called_after_the_poll_and_not_inside_emit() -> None:
     stage = Stage(ackers=0)
     events: list[str] = []
 
@@ -284,7 +284,7 @@ def test_without_ackers_an_ack_follows_the_poll_and_never_comes_inside_emit() ->
     spout.core.run_burst(2)
     assert events == ["emitted a", "emitted b", "acked a", "acked b"] * 2
     assert (spout.core.pending, spout.core.acked, bolt.waiting) == (0, 4, 4)
-    assert taken(bolt).roots == ()
+    assert take_next(bolt).roots == ()
 
 
 @pytest.mark.guarantee("ACK-6")
@@ -311,7 +311,7 @@ def test_an_emit_that_raises_opens_no_tree_and_is_not_acked(ackers: int) -> None
     assert (spout.acked, spout.core.pending, spout.core.has_acks_to_flush, bolt.waiting) == ([], 0, False, 0)
 
 
-def test_acks_behind_one_that_raises_or_is_awaited_still_come() -> None:
+def test_acks_after_one_that_raises_or_is_awaited_are_still_called() -> None:
     stage = Stage(ackers=0)
     spout = stage.spout()
     wire(spout.core, to(stage.bolt()))
@@ -336,14 +336,14 @@ def test_acks_behind_one_that_raises_or_is_awaited_still_come() -> None:
 # Emit
 
 
-def test_direct_and_control_tuples_are_trees_too() -> None:
+def test_direct_and_control_tuples_are_tracked_too() -> None:
     stage = Stage()
     spout, first, second = stage.spout(), stage.bolt(), stage.bolt()
     wire(spout.core, to(first, second, choice=Choice.DIRECT), direct=True)
     spout.core.emit_direct(second.task_id, ("x",), "direct", "default")
     spout.core.emit_control(("barrier",), "default", "control", 60.0)
     assert [(Signal(kind).name, task) for kind, _, _, task in stage.rings[0].waiting()] == [("INIT", 1), ("OWN_CLOCK", 1), ("INIT", 1)]
-    second.ack(taken(second))
+    second.ack(take_next(second))
     for bolt in (first, second):
         tup = bolt.take_next()
         assert tup is not None

@@ -33,7 +33,7 @@ def public(module: ModuleType) -> set[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_each_module_has_a_stub_that_names_what_it_has(module: str) -> None:
+def test_each_stub_has_exactly_the_names_of_its_module(module: str) -> None:
     stub = declared(ast.parse((NATIVE / f"{module}.pyi").read_text(encoding="utf-8")).body)
     compiled = importlib.import_module(f"_native.{module}")
     assert public(compiled) == set(stub)

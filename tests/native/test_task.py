@@ -23,7 +23,7 @@ def targets(tasks: int, first: int = 21) -> list[tuple[int, Mailbox]]:
 
 @pytest.mark.guarantee("GRP-1")
 @given(tasks=TASKS, start=st.integers(0, 8), emits=st.integers(0, 40))
-def test_shuffle_goes_round_from_its_start(tasks: int, start: int, emits: int) -> None:
+def test_shuffle_is_round_robin_from_its_start(tasks: int, start: int, emits: int) -> None:
     start %= tasks
     outlet = Outlet(Choice.SHUFFLE, targets(tasks), start=start)
     assert [outlet.choose(("x",)) for _ in range(emits)] == [[21 + (start + turn) % tasks] for turn in range(emits)]
@@ -58,7 +58,7 @@ def test_keys_spread_over_tasks_and_their_groups_stay_together_when_tasks_are_ad
 
 @pytest.mark.guarantee("GRP-1")
 @given(tasks=TASKS, keys=st.lists(st.sampled_from("abcdefgh"), max_size=200))
-def test_partial_key_takes_the_candidate_that_it_has_used_less(tasks: int, keys: list[str]) -> None:
+def test_partial_key_chooses_the_less_used_candidate(tasks: int, keys: list[str]) -> None:
     outlet, model = Outlet(Choice.PARTIAL_KEY, targets(tasks, 0), positions=[0]), PartialKeyModel(tasks)
     for key in keys:
         [task] = outlet.choose((key,))
@@ -67,7 +67,7 @@ def test_partial_key_takes_the_candidate_that_it_has_used_less(tasks: int, keys:
 
 
 @pytest.mark.guarantee("GRP-1")
-def test_partial_key_halves_a_key_that_is_hot() -> None:
+def test_partial_key_splits_a_hot_key_in_halves() -> None:
     key = next(key for key in "abcdefgh" if len(set(candidates(key, 4))) == 2)
     outlet = Outlet(Choice.PARTIAL_KEY, targets(4, 0), positions=[0])
     used = Counter(outlet.choose((key,))[0] for _ in range(1001))
@@ -77,7 +77,7 @@ def test_partial_key_halves_a_key_that_is_hot() -> None:
 
 @pytest.mark.guarantee("GRP-1")
 @given(waiting=st.lists(st.integers(0, 4), min_size=1, max_size=6), emits=st.integers(0, 30))
-def test_load_aware_takes_one_with_the_least_queued(waiting: list[int], emits: int) -> None:
+def test_load_aware_chooses_a_task_with_the_shortest_queue(waiting: list[int], emits: int) -> None:
     where = targets(len(waiting), 0)
     for (_, box), count in zip(where, waiting, strict=True):
         for _ in range(count):
@@ -94,7 +94,7 @@ def test_load_aware_takes_one_with_the_least_queued(waiting: list[int], emits: i
 
 @pytest.mark.guarantee("GRP-1")
 @given(waiting=st.lists(st.integers(0, 1), min_size=1, max_size=6), start=st.integers(0, 5))
-def test_load_aware_goes_round_among_equals(waiting: list[int], start: int) -> None:
+def test_load_aware_is_round_robin_among_equals(waiting: list[int], start: int) -> None:
     where = targets(len(waiting), 0)
     for (_, box), count in zip(where, waiting, strict=True):
         for _ in range(count):
@@ -107,14 +107,14 @@ def test_load_aware_goes_round_among_equals(waiting: list[int], start: int) -> N
 
 
 @pytest.mark.guarantee("GRP-1")
-def test_all_takes_every_task_global_the_lowest_and_direct_none() -> None:
+def test_all_chooses_every_task_global_the_lowest_and_direct_none() -> None:
     assert Outlet(Choice.TO_ALL, targets(3)).choose(("x",)) == [21, 22, 23]
     assert Outlet(Choice.TO_FIRST, targets(3)).choose(("x",)) == [21]
     assert Outlet(Choice.DIRECT, targets(3)).choose(("x",)) == []
 
 
 @pytest.mark.guarantee("GRP-1")
-def test_custom_takes_what_the_chooser_says_in_its_order() -> None:
+def test_custom_uses_the_tasks_of_the_chooser_in_their_order() -> None:
     outlet = Outlet(Choice.CUSTOM, targets(3), chooser=lambda values: values[0])
     assert outlet.choose(([23, 21],)) == [23, 21]
     assert outlet.choose(((),)) == []
@@ -124,7 +124,7 @@ def test_custom_takes_what_the_chooser_says_in_its_order() -> None:
 
 @pytest.mark.guarantee("GRP-2")
 @pytest.mark.parametrize("choice", [Choice.BY_FIELDS, Choice.PARTIAL_KEY])
-def test_a_value_without_a_stable_hash_is_no_key(choice: Choice) -> None:
+def test_a_value_without_a_stable_hash_cannot_be_a_key(choice: Choice) -> None:
     outlet = Outlet(choice, targets(2), positions=[1], names=["word"])
     assert outlet.names == ("word",)
     with pytest.raises(TypeError):

@@ -55,7 +55,7 @@ async def outcome(work: Awaitable[Any]) -> Any:
 
 
 @pytest.mark.parametrize("work", [returns, waits, waits_for_a_future, raises, survives_an_error_of_what_it_awaits])
-def test_it_ends_as_the_coroutine_itself_does(work: Callable[[Time], Any]) -> None:
+def test_a_timed_coroutine_ends_like_the_coroutine_itself(work: Callable[[Time], Any]) -> None:
     async def main() -> None:
         time = Time()
         assert await outcome(time.timer(work(time))) == await outcome(work(time))
@@ -64,7 +64,7 @@ def test_it_ends_as_the_coroutine_itself_does(work: Callable[[Time], Any]) -> No
     asyncio.run(main())
 
 
-def test_each_step_that_is_long_enough_is_noted() -> None:
+def test_each_long_step_is_recorded() -> None:
     async def slow(time: Time) -> str:
         time.at += 0.4
         await asyncio.sleep(0)
@@ -86,7 +86,7 @@ def test_each_step_that_is_long_enough_is_noted() -> None:
     asyncio.run(main())
 
 
-def test_what_passes_while_it_waits_is_not_its_own() -> None:
+def test_the_time_of_waits_is_not_counted() -> None:
     async def main() -> None:
         time = Time()
 
@@ -102,7 +102,7 @@ def test_what_passes_while_it_waits_is_not_its_own() -> None:
     asyncio.run(main())
 
 
-def test_a_step_that_raises_is_noted_too() -> None:
+def test_a_step_that_raises_is_recorded_too() -> None:
     async def slow(time: Time) -> None:
         time.at += 1
         raise ValueError
@@ -142,7 +142,7 @@ def test_a_cancellation_goes_through_and_may_be_caught() -> None:
     asyncio.run(main())
 
 
-def test_one_that_is_dropped_is_closed() -> None:
+def test_a_dropped_coroutine_is_closed() -> None:
     seen: list[str] = []
 
     async def main() -> None:
@@ -168,7 +168,7 @@ def test_none_is_refused() -> None:
         Time().timer(None)  # type: ignore[arg-type]
 
 
-def test_it_says_when_the_loop_last_went_on_with_one_that_had_suspended() -> None:
+def test_the_last_resumption_of_a_suspended_coroutine_is_recorded() -> None:
     time = Time()
 
     async def twice() -> None:
@@ -178,7 +178,7 @@ def test_it_says_when_the_loop_last_went_on_with_one_that_had_suspended() -> Non
     steps = time.timer(twice())
     time.at = 1.0
     steps.send(None)
-    assert time.timer.resumed_at == 0.0, "its first step is its caller's"
+    assert time.timer.resumed_at == 0.0, "the first step belongs to the caller"
     time.at = 2.0
     steps.send(None)
     assert time.timer.resumed_at == 2.0

@@ -1,4 +1,4 @@
-"""Tuples as a bolt sees them, and the list of those that a task took up."""
+"""Tuples as a bolt sees them, and the list of a task's taken tuples."""
 
 import gc
 import sys
@@ -14,7 +14,7 @@ from _native.bolt import BoltCore
 from _native.tuples import Source, Tuple, make_tuple
 from engine import Fields, UsageError
 from engine.kernel.codes import Signal
-from tests.native.stage import Stage, source, taken, to, wire
+from tests.native.stage import Stage, source, take_next, to, wire
 from tests.tiers import cases
 
 
@@ -28,14 +28,14 @@ def test_values_are_found_by_position_and_by_name() -> None:
     assert (tup.is_tick, tup.is_control, tup.is_settled, tup.roots) == (False, False, False, ())
 
 
-def test_a_field_that_is_not_there_is_named_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_field_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"Fields\('word', 'count'\) has no field 'wrod'\nFix: Did you mean 'word'\?"):
         make_tuple(("to", 2), source("word", "count"))["wrod"]
     with pytest.raises(IndexError):
         make_tuple(("to",), source())[1]
 
 
-def test_a_tuple_is_equal_to_itself_alone_and_cannot_be_changed() -> None:
+def test_a_tuple_equals_only_itself_and_is_immutable() -> None:
     origin = source()
     one, other = make_tuple(("to",), origin), make_tuple(("to",), origin)
     assert one == one
@@ -47,7 +47,7 @@ def test_a_tuple_is_equal_to_itself_alone_and_cannot_be_changed() -> None:
         one[0] = "be"  # type: ignore[index]
 
 
-def test_its_text_says_where_it_comes_from_and_is_cut() -> None:
+def test_the_text_of_a_tuple_names_its_source_and_is_shortened() -> None:
     assert repr(make_tuple(("to",), source())) == "<Tuple ('to',) from words[1] on default>"
     long = repr(make_tuple(("x" * 1000,), source()))
     assert len(long) < 250
@@ -55,7 +55,7 @@ def test_its_text_says_where_it_comes_from_and_is_cut() -> None:
     assert repr(source()) == "Source('words', 'default', task 1)"
 
 
-def test_a_tuple_is_small_and_not_walked_by_the_garbage_collector() -> None:
+def test_a_tuple_is_small_and_untracked_by_the_garbage_collector() -> None:
     tup = make_tuple(("to",), source())
     assert not gc.is_tracked(tup)
     assert sys.getsizeof(tup) <= 96
@@ -75,9 +75,9 @@ def test_a_tuple_belongs_to_every_tree_of_its_anchors(count: int) -> None:
     wire(middle, to(last))
     for number in range(count):
         spout.emit(("to",), number)
-    anchors = [taken(middle) for _ in range(count)]
+    anchors = [take_next(middle) for _ in range(count)]
     middle.emit(("be",), anchors, "default")
-    child = taken(last)
+    child = take_next(last)
     assert set(child.roots) == {anchor.roots[0] for anchor in anchors}
     assert len(child.roots) == count
     for anchor in anchors:
@@ -112,7 +112,7 @@ class Taker(RuleBasedStateMachine):
     def take(self, tracked: bool) -> None:
         self.sent += 1
         self.spout.emit((self.sent,), self.sent if tracked else None)
-        self.kept.append(taken(self.bolt))
+        self.kept.append(take_next(self.bolt))
 
     @precondition(lambda self: self.kept)
     @rule(data=st.data(), settle=st.sampled_from(["ack", "fail"]))
@@ -162,12 +162,12 @@ TestTaker = pytest.mark.guarantee("ACK-15")(Taker.TestCase)
 
 
 @pytest.mark.guarantee("ACK-15")
-def test_a_tuple_may_outlive_its_task_in_a_users_hand() -> None:
+def test_a_tuple_may_outlive_its_task() -> None:
     stage = Stage()
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))
     spout.emit(("to",), 1)
-    tup = taken(bolt)
+    tup = take_next(bolt)
     wire(spout.core)
     del bolt
     gc.collect()
@@ -175,23 +175,23 @@ def test_a_tuple_may_outlive_its_task_in_a_users_hand() -> None:
     assert tup["word"] == "to"
 
 
-def test_the_age_of_a_taken_tuple_is_by_the_clock_that_is_given() -> None:
+def test_the_age_of_a_taken_tuple_uses_the_given_clock() -> None:
     stage = Stage()
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))
     spout.emit(("to",))
     stage.secs = 4_294_967.0  # 0.3 s before the milliseconds no longer fit 32 bits
-    tup = taken(bolt)
+    tup = take_next(bolt)
     assert bolt.taken_age_ms(tup, stage.secs + 2.5) == 2500
 
 
-def test_nobody_but_the_engine_makes_a_tuple() -> None:
+def test_only_the_engine_can_create_a_tuple() -> None:
     with pytest.raises(TypeError, match="only the engine makes tuples"):
         type(make_tuple((1,), source()))()
     assert make_tuple((2,), source()).values == (2,)
 
 
-def test_memory_of_ended_tuples_is_used_again_and_carries_nothing_over() -> None:
+def test_reused_memory_of_tuples_carries_nothing_over() -> None:
     class Value:
         pass
 

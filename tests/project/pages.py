@@ -98,7 +98,7 @@ def definitions(symbol: str, text: str) -> list[int]:
 
 
 def fault(page: Path, link: Link) -> str | None:
-    """What is wrong with a link, if anything."""
+    """Return the fault of a link, or None."""
     path, _, anchor = link.target.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists():

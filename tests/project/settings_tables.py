@@ -20,7 +20,7 @@ NEEDED = "needed"
 
 
 def table(settings_class: type[Any]) -> str:
-    """Return one row for each setting: its name, its default and what else it may be, its help, or what stands below it in the code."""
+    """Return one row for each setting: name, default with other choices, and help or the text below the field."""
     declared = settings_of(settings_class)
     notes = _notes(settings_class)
     lines = ["| setting | default | is |", "|---|---|---|"]

@@ -1,9 +1,9 @@
-"""The pages tell the truth: links lead somewhere, code runs, commands succeed and print what stands below them.
+"""Checks the pages: links have targets, code runs, and commands print the text below them.
 
-In a page, ```python blocks run in order in one namespace (in README each in its own); ```python no-run is only compiled. A
-block whose first line is `# name.py` (or .toml) is also written to a file of that name, beside which the page's commands run: lines
-of ```console blocks that begin with `$ python -m engine`, `$ python -m spark_bridge` or `$ stormcell`. ```console no-run is not run.
-`transcripts` says what is compared.
+In a page, ```python blocks run in order in one namespace (in README each in its own); ```python no-run is only compiled. A block whose
+first line is `# name.py` (or .toml) is also written to a file of this name. The page's commands run beside it. Commands are lines of
+```console blocks that begin with `$ python -m engine`, `$ python -m spark_bridge` or `$ stormcell`. ```console no-run is not run.
+`transcripts` says how the output is compared.
 """
 
 import json

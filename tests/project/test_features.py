@@ -1,4 +1,4 @@
-"""A feature plugs in without a change of the engine: a rule, a system component, an entry of the snapshot, a part of each run."""
+"""A feature plugs in without a change of the engine: a rule, a system component, snapshot entries, a run part."""
 
 import json
 from collections.abc import Iterable, Iterator

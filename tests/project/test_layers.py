@@ -152,7 +152,7 @@ def test_circles_are_found() -> None:
 
 
 def undecided(deciding: tuple[str, ...], known: Mapping[str, Source]) -> list[str]:
-    """What keeps modules from being such that decide: they are not there, or know a loop, the time or the chance themselves."""
+    """Return faults of deciding modules: those that are missing, or use a loop, the time or randomness."""
     faults = [f"{module}: there is no such module" for module in deciding if module not in known]
     for module in deciding:
         for found in known[module].imports if module in known else ():

@@ -11,7 +11,7 @@ CLASSES = [settings_class for classes in TABLES.values() for settings_class in c
 
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
 def test_the_tables_are_those_of_the_code(page: Path) -> None:
-    """Where this fails: python -m tests.project.settings_tables."""
+    """If this fails, run python -m tests.project.settings_tables."""
     text = page.read_text(encoding="utf-8")
     assert all(table(settings_class) in text for settings_class in TABLES[page])
     assert with_tables(page) == text

@@ -119,7 +119,7 @@ _SEE = re.compile(r"[Ss]ee `([A-Za-z_.]+)`")
 
 
 def unknown_names(found: Iterable[Source]) -> list[str]:
-    """Where a text sends its reader to a name that nothing in the project has."""
+    """Return the texts that refer with "see" to a name that does not exist."""
     every = list(found)
     known = {one.path.stem for one in every} | {name for one in every for pattern in _DEFINED for name in pattern.findall(one.text)}
     return [

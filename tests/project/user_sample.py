@@ -1,7 +1,4 @@
-"""A user's own code, as typed as a user may want: it must pass mypy --strict against the installed package, and run.
-
-Run by `python -m engine run user_sample.py:sample`; the topology is finite. Everything of the face that a plain topology has is used.
-"""
+"""A user's own code with type hints: it must pass mypy --strict against the installed package."""
 
 import asyncio
 import sys

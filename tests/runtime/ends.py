@@ -4,20 +4,14 @@ import asyncio
 from typing import Any
 
 import engine
-from engine import Bolt, Config, Fields, Topology, Tuple
-from tests.runtime.stage import SEED, Numbers, Sink, chain
+from engine import Bolt, Config, Topology, Tuple
+from tests.runtime.stage import SEED, Numbers, PassOn, chain
 
 CLOSING_SECS = 7.0
 
 
-class SlowToClose(Sink):
+class SlowToClose(PassOn):
     """Takes seven seconds to close."""
-
-    output_fields = Fields("number")
-
-    def execute(self, tup: Tuple) -> None:
-        self.collector.emit((tup[0],), tup)
-        self.collector.ack(tup)
 
     async def cleanup(self) -> None:
         await asyncio.sleep(CLOSING_SECS)

@@ -4,7 +4,7 @@ from typing import Any
 
 from engine import Bolt, Failure, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.topology.task_port import BoltPortUser, SpoutPortUser
-from tests.runtime.stage import loop
+from tests.runtime.stage import PassOn, loop
 
 BARRIER = "barrier"
 
@@ -77,14 +77,8 @@ def marked(spout: Marks, **bolts: Any) -> Any:
     return builder.build(), diary
 
 
-class Defers(BoltPortUser, Bolt):
+class Defers(BoltPortUser, PassOn):
     """Acks at once, and defers the acks until a control tuple releases them."""
-
-    output_fields = Fields("number")
 
     def prepare(self) -> None:
         self.port.defer_settles()
-
-    def execute(self, tup: Tuple) -> None:
-        self.collector.emit((tup[0],), tup)
-        self.collector.ack(tup)

@@ -12,6 +12,7 @@ from typing import Any
 import engine
 from engine import Bolt, ComponentError, Config, Fields, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from engine.errors import Failure
+from engine.testing import Feeder
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
@@ -90,6 +91,14 @@ async def failing(entered: AbstractAsyncContextManager[Run]) -> AsyncIterator[Ru
     assert raised is run.error
 
 
+def number_feeder(count: int, *, max_retries: int = 0) -> Feeder:
+    """Return a closed feeder with the numbers below `count`."""
+    feeder = Feeder("number", max_retries=max_retries)
+    feeder.feed_all((number,) for number in range(count))
+    feeder.close()
+    return feeder
+
+
 class Numbers(Spout):
     """Emits 0 to count - 1, each as its own tree. With `replays`, failed numbers are emitted again."""
 
@@ -124,6 +133,23 @@ class Numbers(Spout):
             self.waiting.append(message_id)
 
 
+class EverySecond(Numbers):
+    """Emits a number every second."""
+
+    async def next_tuple(self) -> None:  # type: ignore[override]
+        await asyncio.sleep(1)
+        super().next_tuple()
+
+
+class Untracked(Numbers):
+    """Emits its numbers without message ids."""
+
+    def next_tuple(self) -> None:
+        if not self.waiting:
+            raise SpoutExhausted
+        self.collector.emit((self.waiting.popleft(),))
+
+
 class Endless(Spout):
     """Emits nothing, and is never exhausted."""
 
@@ -131,6 +157,19 @@ class Endless(Spout):
 
     def next_tuple(self) -> None:
         return None
+
+
+class Counting(Spout):
+    """Emits 1, 2, 3, … as fast as it is polled."""
+
+    output_fields = Fields("number")
+
+    def open(self) -> None:
+        self.number = 0
+
+    def next_tuple(self) -> None:
+        self.number += 1
+        self.collector.emit((self.number,), self.number)
 
 
 class AtOnce(Numbers):
@@ -160,6 +199,37 @@ class Sink(Bolt):
 
     def execute(self, tup: Tuple) -> None:
         self.collector.ack(tup)
+
+
+class PassOn(Bolt):
+    """Emits each number again, anchored to its input, and acks the input."""
+
+    output_fields = Fields("number")
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit((tup[0],), tup)
+        self.collector.ack(tup)
+
+
+class Fails(Bolt):
+    """Fails its inputs."""
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.fail(tup)
+
+
+class FailsTwo(Bolt):
+    """Fails the number 2, and acks the others."""
+
+    def execute(self, tup: Tuple) -> None:
+        (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
+
+
+class Forgets(Bolt):
+    """Neither acks nor fails its inputs."""
+
+    def execute(self, tup: Tuple) -> None:
+        return None
 
 
 class LogLines(logging.Handler):

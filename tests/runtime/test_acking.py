@@ -44,8 +44,8 @@ class Unhashable(list[int]):
     """A message id without a hash, which is equal to others."""
 
 
-@pytest.mark.guarantee("ACK-3")
-def test_a_message_id_may_be_any_object_but_none_and_comes_back_itself() -> None:
+@pytest.mark.guarantee("ACK-3", "ACK-6")
+def test_a_message_id_may_be_any_object_but_none_and_is_passed_back() -> None:
     ids = [0, "", False, (), Unhashable(), Unhashable(), float("nan"), object()]
     acked: list[object] = []
 
@@ -72,7 +72,7 @@ def test_a_message_id_may_be_any_object_but_none_and_comes_back_itself() -> None
 
 @pytest.mark.guarantee("ACK-3", "ACK-4")
 @pytest.mark.parametrize("ackers", [1, 2, 5])
-def test_a_fail_fails_the_tree_now_and_what_comes_later_has_no_effect(ackers: int) -> None:
+def test_a_fail_fails_the_tree_at_once_and_later_acks_have_no_effect(ackers: int) -> None:
     feeder, leaves = fed(1), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -157,7 +157,7 @@ def test_the_first_settle_counts_and_the_second_is_counted(first: str, second: s
 
 
 @pytest.mark.guarantee("ACK-5")
-def test_a_double_ack_does_not_stand_for_the_ack_of_a_sibling() -> None:
+def test_a_double_ack_does_not_replace_the_ack_of_a_sibling() -> None:
     feeder, leaves = fed(1), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -176,7 +176,7 @@ def test_a_double_ack_does_not_stand_for_the_ack_of_a_sibling() -> None:
 
 
 @pytest.mark.guarantee("ACK-5")
-def test_a_double_settle_is_warned_of_once_for_each_task(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_double_settle_logs_one_warning_per_task(caplog: pytest.LogCaptureFixture) -> None:
     feeder = fed(40)
     feeder.close()
     with caplog.at_level(logging.WARNING):

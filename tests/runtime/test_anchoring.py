@@ -67,7 +67,7 @@ def numbers(count: int) -> tuple[Feeder, list[object]]:
 @pytest.mark.guarantee("ACK-1", "ACK-7")
 @ACKERS
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_tree_is_done_when_its_last_leaf_is_whatever_the_order(ackers: int, order: tuple[int, ...]) -> None:
+def test_a_tree_is_acked_after_its_last_leaf_in_any_order(ackers: int, order: tuple[int, ...]) -> None:
     (feeder, _), leaves = numbers(1), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -84,7 +84,7 @@ def test_a_tree_is_done_when_its_last_leaf_is_whatever_the_order(ackers: int, or
 
 
 @pytest.mark.guarantee("ACK-1")
-def test_every_tree_and_every_delivery_has_ids_of_its_own() -> None:
+def test_every_tree_and_every_delivery_has_its_own_id() -> None:
     (feeder, _), sink = numbers(200), Capture()
     feeder.close()
     builder = TopologyBuilder("ids")
@@ -100,7 +100,7 @@ def test_every_tree_and_every_delivery_has_ids_of_its_own() -> None:
 @pytest.mark.guarantee("ACK-2", "ACK-7")
 @ACKERS
 @pytest.mark.parametrize("in_a", [list, tuple, set, frozenset])
-def test_a_tuple_with_several_anchors_holds_all_their_trees(ackers: int, in_a: type) -> None:
+def test_a_tuple_with_several_anchors_keeps_all_their_trees_open(ackers: int, in_a: type) -> None:
     (feeder, ids), sink = numbers(5), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -117,7 +117,7 @@ def test_a_tuple_with_several_anchors_holds_all_their_trees(ackers: int, in_a: t
 
 @pytest.mark.guarantee("ACK-2", "ACK-4", "ACK-7")
 @ACKERS
-def test_one_failure_fails_every_tree_of_a_joined_tuple_and_no_other(ackers: int) -> None:
+def test_a_failed_joined_tuple_fails_exactly_its_trees(ackers: int) -> None:
     (feeder, ids), sink = numbers(6), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -146,7 +146,7 @@ def test_the_same_anchor_listed_several_times_still_balances(ackers: int, times:
 
 @pytest.mark.guarantee("ACK-2")
 @ACKERS
-def test_anchors_that_have_several_roots_make_a_dag_of_them(ackers: int) -> None:
+def test_anchors_with_several_roots_make_a_dag(ackers: int) -> None:
     # 8 trees → 4 tuples of two trees → 2 of four, each twice → split in three → 1 of all
     (feeder, ids), sink = numbers(8), Capture(settles=False)
 
@@ -167,7 +167,7 @@ def test_anchors_that_have_several_roots_make_a_dag_of_them(ackers: int) -> None
 @pytest.mark.guarantee("ACK-2")
 @ACKERS
 @pytest.mark.parametrize("failing", [None, 0, 1, 2])
-def test_a_diamond_is_done_when_both_ways_are(ackers: int, failing: int | None) -> None:
+def test_a_diamond_is_acked_when_both_ways_are(ackers: int, failing: int | None) -> None:
     (feeder, _), sink = numbers(1), Capture(settles=False)
 
     builder = TopologyBuilder("diamond")
@@ -193,7 +193,7 @@ def test_a_diamond_is_done_when_both_ways_are(ackers: int, failing: int | None) 
 
 
 @pytest.mark.guarantee("ACK-2", "ACK-6")
-def test_what_is_emitted_without_anchors_belongs_to_no_tree() -> None:
+def test_a_tuple_without_anchors_belongs_to_no_tree() -> None:
     class Detaches(Splits):
         def execute(self, tup: Tuple) -> None:
             nothing: list[Any] = [None, [], ()]
@@ -229,7 +229,7 @@ def test_an_untracked_input_is_an_anchor_without_a_tree() -> None:
 
 
 @pytest.mark.guarantee("ACK-3", "ACK-4")
-def test_the_task_that_emitted_a_tree_hears_of_it_and_no_other() -> None:
+def test_only_the_task_that_emitted_a_tree_gets_its_verdict() -> None:
     class Own(Spout):
         output_fields = Fields("number")
         heard: list[tuple[str, int, Any]] = []

@@ -12,7 +12,7 @@ from tests.runtime.stage import Numbers, chain, play_run
 pytestmark = pytest.mark.guarantee("SV-3")
 
 
-def test_a_spout_that_waits_for_its_dead_reader_is_replaced_at_once() -> None:
+def test_a_spout_that_waits_for_its_failed_reader_is_replaced_at_once() -> None:
     made: list[Any] = []
 
     class Reads(Spout):
@@ -42,7 +42,7 @@ def test_a_spout_that_waits_for_its_dead_reader_is_replaced_at_once() -> None:
     assert sink.field(0) == [0, 1, 2]
 
 
-def test_a_call_that_waits_for_dead_background_work_is_cut_short_after_the_time_of_a_tree() -> None:
+def test_a_call_that_waits_for_failed_background_work_is_cancelled_after_the_message_timeout() -> None:
     made: list[Any] = []
 
     class Flushes(Bolt):

@@ -10,7 +10,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, Run, Spout, TopologyBuilder, Tuple
 from engine.testing import Capture
-from tests.runtime.stage import AtOnce, Endless, Keeper, Numbers, chain, loop, play, play_run, running
+from tests.runtime.stage import AtOnce, Endless, Keeper, Numbers, PassOn, chain, loop, play, play_run, running
 
 
 class Flood(Spout):
@@ -61,7 +61,7 @@ def waiting(run: Run, component: str) -> int:
 
 @pytest.mark.guarantee("BP-1")
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
-def test_a_mailbox_is_passed_by_at_most_what_one_call_emits(at_once: int) -> None:
+def test_a_mailbox_exceeds_its_bound_by_the_emits_of_one_call_at_most(at_once: int) -> None:
     flood, gate = Flood(at_once), Gate()
 
     async def main() -> None:
@@ -74,7 +74,7 @@ def test_a_mailbox_is_passed_by_at_most_what_one_call_emits(at_once: int) -> Non
 
 
 @pytest.mark.guarantee("BP-1")
-def test_each_of_several_senders_may_pass_it_by_one_call() -> None:
+def test_each_of_several_senders_may_exceed_the_bound_by_one_call() -> None:
     gate = Gate()
     builder = TopologyBuilder("many")
     builder.set_spout("flood", lambda: Flood(50), parallelism=6)
@@ -89,7 +89,7 @@ def test_each_of_several_senders_may_pass_it_by_one_call() -> None:
 
 
 @pytest.mark.guarantee("BP-1", "BP-2")
-def test_pressure_goes_up_the_chain() -> None:
+def test_backpressure_propagates_up_the_chain() -> None:
     """Given bolts in a row, when the last one stops, then the others and the spout stop with full mailboxes."""
     flood, gate = Flood(), Gate()
 
@@ -118,7 +118,7 @@ def test_pressure_goes_up_the_chain() -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_a_stopped_sender_goes_on_when_half_is_left_and_not_before() -> None:
+def test_a_stopped_sender_continues_only_when_half_of_the_mailbox_is_left() -> None:
     flood, gate = Flood(), Gate()
 
     async def main() -> None:
@@ -138,25 +138,18 @@ def test_a_stopped_sender_goes_on_when_half_is_left_and_not_before() -> None:
 
 @pytest.mark.guarantee("BP-2")
 @pytest.mark.parametrize("kind", ["spout", "bolt", "async bolt", "concurrent bolt"])
-def test_a_stopped_task_burns_no_cpu(kind: str) -> None:
+def test_a_stopped_task_uses_no_cpu(kind: str) -> None:
     """While everything is stopped, only the clock of trees wakes the loop."""
     gate = Gate()
 
-    class Pass(Bolt):
-        output_fields = Fields("number")
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.emit((tup[0],), tup)
-            self.collector.ack(tup)
-
-    class AsyncPass(Pass):
+    class AsyncPass(PassOn):
         async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
-            Pass.execute(self, tup)
+            PassOn.execute(self, tup)
 
     class ConcurrentPass(AsyncPass):
         concurrency = 10
 
-    between: list[Any] = {"spout": [], "bolt": [Pass], "async bolt": [AsyncPass], "concurrent bolt": [ConcurrentPass]}[kind]
+    between: list[Any] = {"spout": [], "bolt": [PassOn], "async bolt": [AsyncPass], "concurrent bolt": [ConcurrentPass]}[kind]
 
     async def main() -> int:
         async with running(chain(Flood, *between, lambda: gate), executor_receive_buffer_size=100):
@@ -179,7 +172,7 @@ def test_a_stopped_task_burns_no_cpu(kind: str) -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_verdicts_still_come_to_a_stopped_spout() -> None:
+def test_a_stopped_spout_still_gets_verdicts() -> None:
     """Given a spout that a full mailbox stops, when trees on another path are settled, then it gets their verdicts."""
     gate, sink = Gate(), Capture()
 
@@ -239,7 +232,7 @@ def test_ready_waits_while_the_task_is_stopped() -> None:
 
 @pytest.mark.guarantee("BP-3")
 @pytest.mark.parametrize("kind", ["spout is fast", "pending is bounded"])
-def test_a_bolt_a_thousand_times_slower_than_its_spout(kind: str) -> None:
+def test_a_bolt_a_thousand_times_slower_than_its_spout_gets_every_tuple(kind: str) -> None:
     """The test runs a minute of virtual time, twice T. Mailbox and memory stay bounded, and no tuple is lost or times out."""
     flood = Flood()
     sizes: list[tuple[int, int]] = []
@@ -279,7 +272,7 @@ def test_a_tree_that_waits_for_an_hour_in_a_mailbox_does_not_time_out() -> None:
             await asyncio.sleep(1)
             gate.let(1)
             await asyncio.sleep(3600)
-            assert sorted(spout.failed + spout.acked) == [0, 1], "the one in the call did time out, the others wait"
+            assert sorted(spout.failed + spout.acked) == [0, 1], "only the tuple in the call may time out"
             gate.let(100)
             await run.completed()
 
@@ -288,7 +281,7 @@ def test_a_tree_that_waits_for_an_hour_in_a_mailbox_does_not_time_out() -> None:
 
 
 @pytest.mark.guarantee("BP-3")
-def test_in_storms_way_of_counting_they_do_time_out() -> None:
+def test_with_timeout_from_emit_waiting_trees_time_out() -> None:
     spout, gate = AtOnce(40), Gate()
 
     async def main() -> None:
@@ -301,7 +294,7 @@ def test_in_storms_way_of_counting_they_do_time_out() -> None:
 
 @pytest.mark.guarantee("BP-1", "BP-2")
 @pytest.mark.parametrize("seed", range(4))
-def test_a_diamond_of_tiny_mailboxes_loses_nothing(seed: int) -> None:
+def test_a_diamond_with_tiny_mailboxes_loses_no_tuple(seed: int) -> None:
     class Slow(Bolt):
         output_fields = Fields("number")
 
@@ -310,18 +303,11 @@ def test_a_diamond_of_tiny_mailboxes_loses_nothing(seed: int) -> None:
             self.collector.emit((tup[0],), tup)
             self.collector.ack(tup)
 
-    class Quick(Bolt):
-        output_fields = Fields("number")
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.emit((tup[0],), tup)
-            self.collector.ack(tup)
-
     spout, sink = Numbers(400), Capture()
     builder = TopologyBuilder("diamond", config=Config(executor_receive_buffer_size=2, seed=seed))
     builder.set_spout("source", lambda: spout)
     builder.set_bolt("slow", Slow, 2).shuffle_grouping("source")
-    builder.set_bolt("quick", Quick, 2).shuffle_grouping("source")
+    builder.set_bolt("quick", PassOn, 2).shuffle_grouping("source")
     builder.set_bolt("sink", sink).shuffle_grouping("slow").shuffle_grouping("quick")
     play_run(builder.build(), shuffle=Random(seed))
     assert sorted(spout.acked) == list(range(400))
@@ -329,7 +315,7 @@ def test_a_diamond_of_tiny_mailboxes_loses_nothing(seed: int) -> None:
 
 
 @pytest.mark.guarantee("BP-2")
-def test_the_death_of_a_full_task_lets_its_senders_go_on_with_the_next_instance() -> None:
+def test_after_the_death_of_a_full_task_its_senders_continue_with_the_next_instance() -> None:
     made: list[Keeper] = []
 
     class DiesLater(Keeper):

@@ -12,7 +12,7 @@ from tests.runtime.stage import loop, play, running
 
 @pytest.mark.guarantee("SV-3", "CP-2")
 @pytest.mark.parametrize("dies_at", [5.69, 5.92, 6.15, 7.30, 7.53, 7.76])
-def test_a_pause_that_ends_between_the_barriers_of_two_sources_costs_one_step(dies_at: float) -> None:
+def test_after_a_pause_that_ends_between_two_barriers_acks_continue_within_seconds(dies_at: float) -> None:
     """Given a fast spout and two bolts, when the last one dies three times, then acks continue within seconds."""
     acked: list[float] = []
     made: list[Any] = []

@@ -68,7 +68,7 @@ def test_a_base_exception_ends_the_run_and_is_named(make: Callable[[], Any], err
     assert f"raised {type(error).__name__}" in str(told)
 
 
-def test_a_cleanup_that_raises_one_is_reported_and_the_others_are_closed() -> None:
+def test_a_base_exception_in_a_cleanup_is_reported_and_the_others_are_closed() -> None:
     closed: list[str] = []
 
     class Raises(Bolt):
@@ -110,7 +110,7 @@ class Shy:
 
 
 @pytest.mark.parametrize("error", [Odd(), GeneratorExit(), asyncio.CancelledError()], ids=["own", "GeneratorExit", "CancelledError"])
-def test_a_timeout_is_explained_though_a_repr_raises_one(error: BaseException) -> None:
+def test_a_timeout_is_reported_even_if_a_repr_raises(error: BaseException) -> None:
     class EmitsShy(Numbers):
         def next_tuple(self) -> None:
             if not self.acked + self.failed and self.waiting:
@@ -128,7 +128,7 @@ def test_a_timeout_is_explained_though_a_repr_raises_one(error: BaseException) -
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_an_acker_that_raises_one_ends_the_run() -> None:
+def test_a_base_exception_in_an_acker_ends_the_run() -> None:
     class OddTrace:
         def path(self, root: int) -> str:
             raise Odd("in the acker")

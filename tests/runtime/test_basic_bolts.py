@@ -137,7 +137,7 @@ def test_each_emit_is_anchored_to_its_input_which_is_acked_after_it(form: Any, c
     assert sorted(seen) == list(range(10))
 
 
-def test_the_input_is_acked_only_when_execute_is_through() -> None:
+def test_the_input_is_acked_only_after_execute_has_ended() -> None:
     acked_at: list[float] = []
 
     class Late(ByAsyncYield):
@@ -194,7 +194,7 @@ class ThreadPicky(PlainPicky):
 
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 @pytest.mark.parametrize("form", [PlainPicky, YieldingPicky, AsyncPicky, WidePicky, ThreadPicky])
-def test_fail_tuple_fails_the_input_and_reports_only_when_asked(form: type[Picky], on_error: Any) -> None:
+def test_fail_tuple_fails_the_input_and_is_reported_only_on_request(form: type[Picky], on_error: Any) -> None:
     spout, form.made = Numbers(4), 0
     with LogLines() as log:
         run = play_run(chain(lambda: spout, form, Sink), Config(on_error=on_error))
@@ -210,7 +210,7 @@ def test_fail_tuple_fails_the_input_and_reports_only_when_asked(form: type[Picky
 
 @pytest.mark.parametrize("result", ["text", 5, {"a": 1}, b"bytes", object()])
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_anything_else_that_is_returned_is_an_error(result: Any, kind: str) -> None:
+def test_any_other_result_of_execute_is_an_error(result: Any, kind: str) -> None:
     class Plain(BasicBolt):
         output_fields = Fields("number")
         on_error = "fail"
@@ -243,7 +243,7 @@ def test_a_bolt_that_returns_something_is_an_error() -> None:
     assert log.having("execute() returned (1,)")
 
 
-def test_an_async_generator_is_closed_when_one_of_its_yields_cannot_be_emitted() -> None:
+def test_an_async_generator_is_closed_if_a_yield_cannot_be_emitted() -> None:
     closed: list[int] = []
 
     class Wrong(BasicBolt):
@@ -264,7 +264,7 @@ def test_an_async_generator_is_closed_when_one_of_its_yields_cannot_be_emitted()
     assert spout.failed == closed == [0, 1, 2]
 
 
-def test_a_yield_that_cannot_be_emitted_fails_the_input_and_what_came_before_it() -> None:
+def test_a_yield_that_cannot_be_emitted_fails_the_input_and_earlier_yields() -> None:
     class Wrong(BasicBolt):
         output_fields = Fields("number")
         on_error = "fail"

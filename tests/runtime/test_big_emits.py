@@ -50,7 +50,7 @@ async def begun(sink: Capture) -> None:
         await asyncio.sleep(0)
 
 
-def test_every_row_comes_in_order_and_is_acked_once() -> None:
+def test_every_row_arrives_in_order_and_is_acked_once() -> None:
     spout, sink = AtOnce(MANY), Capture()
     run = play_run(chain(lambda: spout, sink))
     assert sink.field(0) == list(range(MANY))
@@ -58,7 +58,7 @@ def test_every_row_comes_in_order_and_is_acked_once() -> None:
     assert run.snapshot().components["source"].tasks[0].emitted == MANY
 
 
-def test_others_have_their_turn_in_between() -> None:
+def test_other_tasks_run_between_slices() -> None:
     """Rows are executed while others are pending."""
     seen: list[int] = []
 
@@ -80,7 +80,7 @@ def test_others_have_their_turn_in_between() -> None:
     assert len(set(seen)) > 10
 
 
-def test_what_is_emitted_afterwards_comes_afterwards() -> None:
+def test_later_emits_arrive_later() -> None:
     sink = Capture()
 
     def emits(spout: Once) -> None:
@@ -96,7 +96,7 @@ def test_what_is_emitted_afterwards_comes_afterwards() -> None:
     assert len(spout.acked) == MANY + 3
 
 
-def test_the_spout_is_not_polled_before_all_is_emitted() -> None:
+def test_the_spout_is_not_polled_before_all_rows_are_emitted() -> None:
     polls: list[int] = []
 
     class Polled(Numbers):
@@ -127,7 +127,7 @@ def test_the_rows_may_change_after_the_call() -> None:
     assert sink.field(0) == sorted(spout.acked) == list(range(MANY))
 
 
-def test_a_generator_of_rows_is_pulled_by_the_call() -> None:
+def test_a_generator_of_rows_is_read_by_the_call() -> None:
     sink = Capture()
     pulled: list[int] = []
 
@@ -145,7 +145,7 @@ def test_a_generator_of_rows_is_pulled_by_the_call() -> None:
 
 
 @pytest.mark.guarantee("BP-1")
-def test_the_bound_of_a_mailbox_is_passed_by_a_turns_worth_at_most() -> None:
+def test_the_bound_of_a_mailbox_is_exceeded_by_one_slice_at_most() -> None:
     waiting: list[int] = []
 
     class Slow(Bolt):
@@ -169,7 +169,7 @@ def test_the_bound_of_a_mailbox_is_passed_by_a_turns_worth_at_most() -> None:
 
 @pytest.mark.guarantee("RUN-2")
 @pytest.mark.guarantee("RUN-3")
-def test_a_drain_emits_what_was_given() -> None:
+def test_a_drain_emits_the_remaining_rows() -> None:
     sink = Capture()
 
     async def main() -> str:
@@ -183,7 +183,7 @@ def test_a_drain_emits_what_was_given() -> None:
     assert len(sink.arrivals) == MANY
 
 
-def test_a_stop_drops_what_is_left() -> None:
+def test_a_stop_drops_the_remaining_rows() -> None:
     sink = Capture()
 
     async def main() -> None:
@@ -197,7 +197,7 @@ def test_a_stop_drops_what_is_left() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_an_instance_that_dies_takes_its_rows_with_it() -> None:
+def test_the_remaining_rows_of_an_instance_that_dies_are_dropped() -> None:
     sink = Capture()
     made: list[AtOnce] = []
 
@@ -219,7 +219,7 @@ def test_an_instance_that_dies_takes_its_rows_with_it() -> None:
     assert sorted(made[1].acked) == list(range(MANY, 2 * MANY))
 
 
-def test_background_work_waits_by_ready() -> None:
+def test_background_work_can_await_ready() -> None:
     sink = Capture()
     at_ready: list[int] = []
 
@@ -255,7 +255,7 @@ def test_background_work_waits_by_ready() -> None:
     assert sink.field(0) == list(range(3 * MANY))
 
 
-def test_an_async_next_tuple_that_waits_does_not_hold_its_rows() -> None:
+def test_rows_are_emitted_while_an_async_next_tuple_waits() -> None:
     sink = Capture()
 
     async def emits(spout: Once) -> None:
@@ -283,7 +283,7 @@ def test_without_ackers_each_row_is_acked_when_it_is_emitted() -> None:
 
 
 @pytest.mark.guarantee("ACK-9")
-def test_open_trees_may_pass_their_bound_by_one_call() -> None:
+def test_open_trees_may_exceed_their_bound_by_one_call() -> None:
     spout, sink = AtOnce(MANY), Capture()
 
     async def main() -> None:
@@ -294,7 +294,7 @@ def test_open_trees_may_pass_their_bound_by_one_call() -> None:
     assert sorted(spout.acked) == list(range(MANY))
 
 
-def test_a_direct_emit_keeps_its_place() -> None:
+def test_a_direct_emit_keeps_its_order() -> None:
     class Directs(Once):
         output_fields = {"default": Fields("number"), "direct": Fields("number", direct=True)}
 
@@ -314,7 +314,7 @@ def test_a_direct_emit_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_any_mix_of_emits_and_kills_loses_and_doubles_nothing_that_it_should_not(seed: int) -> None:
+def test_for_random_emits_and_kills_rows_arrive_in_order_with_one_verdict_each(seed: int) -> None:
     """All rows arrive once and in order, for any sequence of emits. Each tracked row has one verdict."""
     draws = random.Random(seed)
     sizes = [draws.choice([1, 5, ROWS_PER_CHECK, ROWS_PER_TURN - 1, ROWS_PER_TURN, ROWS_PER_TURN + 1, 5000]) for _ in range(12)]
@@ -346,7 +346,7 @@ def test_any_mix_of_emits_and_kills_loses_and_doubles_nothing_that_it_should_not
     assert not log.having("EngineBug")
 
 
-def test_a_small_emit_many_is_out_when_it_returns() -> None:
+def test_a_small_emit_many_is_complete_when_it_returns() -> None:
     def emits(spout: Once) -> None:
         spout.collector.emit_many(rows(0, ROWS_PER_TURN), list(range(ROWS_PER_TURN)))
         counts.append(spout.collector._core.emitted)  # type: ignore[attr-defined]

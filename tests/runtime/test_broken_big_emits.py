@@ -16,7 +16,7 @@ pytestmark = pytest.mark.guarantee("BP-4")
 
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
-def test_a_wrong_row_is_reported_and_those_behind_it_are_dropped(on_error: str) -> None:
+def test_a_wrong_row_is_reported_and_later_rows_are_dropped(on_error: str) -> None:
     bad = 3 * ROWS_PER_TURN
     made: list[Once] = []
 
@@ -40,7 +40,7 @@ def test_a_wrong_row_is_reported_and_those_behind_it_are_dropped(on_error: str) 
         assert len(made) == 2
 
 
-def test_a_row_that_raises_what_is_no_exception_ends_the_run() -> None:
+def test_a_row_that_raises_a_base_exception_ends_the_run() -> None:
     class Odd(BaseException):
         pass
 
@@ -60,7 +60,7 @@ def test_a_row_that_raises_what_is_no_exception_ends_the_run() -> None:
         play_run(builder.build())
 
 
-def test_another_thread_is_refused_while_rows_are_kept() -> None:
+def test_an_emit_of_another_thread_is_refused_while_rows_wait() -> None:
     refused: list[str] = []
 
     def from_thread(spout: Once) -> None:

@@ -126,7 +126,7 @@ def same(state: Any, model: dict[Any, Any]) -> None:
 
 @settings(max_examples=cases(200))
 @given(calls=st.lists(calls_drawn(), max_size=12), store_kind=st.sampled_from([SlowLookupStore, SlowResidentStore]))
-def test_a_state_is_what_the_calls_that_returned_made_it(calls: list[Call], store_kind: type[AnySlowStore]) -> None:
+def test_the_state_has_exactly_the_changes_of_calls_that_returned(calls: list[Call], store_kind: type[AnySlowStore]) -> None:
     """Run any calls with checkpoint steps in between, on both kinds of store. A small cache makes them read rows again."""
 
     async def main() -> None:
@@ -303,7 +303,7 @@ def expected(calls: list[Call]) -> tuple[dict[Any, Any], set[int], set[int]]:
 
 @settings(max_examples=cases(100))
 @given(calls=st.lists(calls_of_run(), max_size=15), kind=st.sampled_from([Programmed, AsyncProgrammed]), burst=st.sampled_from([1, 3, 256]))
-def test_a_run_keeps_what_the_calls_that_returned_changed_and_acked(calls: list[Call], kind: type[Programmed], burst: int) -> None:
+def test_a_run_keeps_the_changes_and_acks_of_calls_that_returned(calls: list[Call], kind: type[Programmed], burst: int) -> None:
     end: dict[Any, Any] = {}
     spout = Paced(calls)
     config = Config(state_checkpoint_interval_ms=100, burst=burst, seed=1)

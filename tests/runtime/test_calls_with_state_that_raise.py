@@ -23,7 +23,7 @@ def final_state(bolt: Callable[[], Any], source: Numbers, **config: Any) -> tupl
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_value_that_is_changed_in_place_without_a_put_is_as_it_was_before_where_the_call_raises(raises: bool) -> None:
+def test_a_call_that_raises_also_rolls_back_changes_in_place(raises: bool) -> None:
     class InPlace(StatefulBasicBolt):
         def execute(self, tup: Tuple) -> None:
             if tup[0] == 0:
@@ -41,7 +41,7 @@ def test_a_value_that_is_changed_in_place_without_a_put_is_as_it_was_before_wher
 
 @pytest.mark.parametrize("raising", [{1, 3}, {0, 2, 4}, {0, 1, 2, 3, 4}])
 @pytest.mark.parametrize("form", ["generator", "coroutine", "async generator"])
-def test_a_call_that_raises_after_its_emits_takes_its_changes_back(form: str, raising: set[int]) -> None:
+def test_a_call_that_raises_after_its_emits_rolls_back_its_changes(form: str, raising: set[int]) -> None:
     class Counts(StatefulBasicBolt):
         output_fields = Fields("count")
 
@@ -85,7 +85,7 @@ def test_a_call_that_raises_after_its_emits_takes_its_changes_back(form: str, ra
 @pytest.mark.parametrize(
     "base", [ValueError("raised"), FailTuple("refused"), asyncio.CancelledError("own")], ids=["error", "FailTuple", "cancelled"]
 )
-def test_whatever_a_call_raises_takes_its_changes_back(base: BaseException) -> None:
+def test_any_exception_of_a_call_rolls_back_its_changes(base: BaseException) -> None:
     class Raises(StatefulBasicBolt):
         def execute(self, tup: Tuple) -> None:
             self.state.put(tup[0], "changed")
@@ -99,7 +99,7 @@ def test_whatever_a_call_raises_takes_its_changes_back(base: BaseException) -> N
     assert end == {0: "changed", "kept": 1}
 
 
-def test_a_tick_that_raises_takes_its_changes_and_its_acks_back() -> None:
+def test_a_tick_that_raises_rolls_back_its_changes_and_its_acks() -> None:
     class Flushes(StatefulBolt):
         tick_tuple_freq_secs = 1.0
 
@@ -162,7 +162,7 @@ def test_an_input_with_several_roots_that_was_acked_before_the_raise_fails_them_
     assert end == {1: 1, 5: 1}
 
 
-def test_an_ack_that_is_taken_back_is_no_success() -> None:
+def test_an_ack_that_was_rolled_back_does_not_count_as_a_success() -> None:
     """Given a stateful bolt whose calls all ack and then raise, then it is renewed after a hundred calls (SV-1)."""
 
     class AcksThenRaises(StatefulBolt):
@@ -181,7 +181,7 @@ def test_an_ack_that_is_taken_back_is_no_success() -> None:
     assert (found.acked, found.failed) == (0, 150)
 
 
-def test_what_a_call_emits_for_other_inputs_before_it_raises_is_sent() -> None:
+def test_emits_of_a_raising_call_for_other_inputs_are_sent() -> None:
     """Only state and acks are undone. An emit has left, and its tree belongs to an input that goes on."""
 
     class EmitsForOthers(StatefulBolt):
@@ -207,7 +207,7 @@ def test_what_a_call_emits_for_other_inputs_before_it_raises_is_sent() -> None:
     assert sorted(spout.acked) == [0, 2]
 
 
-def test_changes_of_background_work_are_not_those_of_the_call_that_runs_beside_it() -> None:
+def test_changes_of_background_work_are_not_rolled_back_with_a_call() -> None:
     """Given a call that waits and raises, when background work changes the state, then only the call's change is undone."""
 
     class Beside(StatefulBolt):
@@ -229,7 +229,7 @@ def test_changes_of_background_work_are_not_those_of_the_call_that_runs_beside_i
 
 
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
-def test_hooks_of_a_checkpoint_see_no_change_of_a_call_that_raised(on_error: str) -> None:
+def test_hooks_of_a_checkpoint_do_not_see_changes_of_a_call_that_raised(on_error: str) -> None:
     seen: list[dict[Any, Any]] = []
 
     class Watches(StatefulBasicBolt):
@@ -252,7 +252,7 @@ def test_hooks_of_a_checkpoint_see_no_change_of_a_call_that_raised(on_error: str
     assert seen[-1] == dict.fromkeys((0, 2, 4, 6, 8), 1)
 
 
-def test_the_store_holds_what_the_calls_that_returned_changed(tmp_path: Any) -> None:
+def test_the_store_has_the_changes_of_calls_that_returned(tmp_path: Any) -> None:
     """A second run on the same store begins with this state."""
 
     class Counts(StatefulBasicBolt):
@@ -302,7 +302,7 @@ def test_a_cancelled_call_at_the_end_of_a_run_is_not_committed() -> None:
     assert len(states) == 2
 
 
-def test_an_ack_of_background_work_beside_an_awaited_call_that_raises_stands() -> None:
+def test_an_ack_of_background_work_is_not_rolled_back_with_a_call() -> None:
     """Given a waiting call that raises, when background work acks another input meanwhile, then that input counts once."""
     counts: list[dict[Any, Any]] = []
 

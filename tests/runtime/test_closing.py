@@ -11,7 +11,7 @@ from engine.testing import ACKER, Feeder, LeftoverTaskWarning, run_topology
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_while_a_spout_takes_its_time_to_close_no_bolt_takes_another_tuple() -> None:
+def test_while_a_spout_is_slow_to_close_no_bolt_takes_another_tuple() -> None:
     executed: list[float] = []
 
     class Endless(Spout):
@@ -40,19 +40,19 @@ def test_while_a_spout_takes_its_time_to_close_no_bolt_takes_another_tuple() -> 
     builder.set_spout("endless", Endless, max_spout_pending=100)
     builder.set_bolt("slow", Slow).shuffle_grouping("endless")
     run_topology(builder.build(), during=stop)
-    assert len([at for at in executed if at > stopped[0]]) <= 1, "more than the call that was in flight"
+    assert len([at for at in executed if at > stopped[0]]) <= 1, "only the call in flight may end"
 
 
 @pytest.mark.guarantee("RUN-5")
 @pytest.mark.parametrize("at_secs", [0.55 + 0.5 * step for step in range(12)])
-def test_a_run_that_closes_before_its_last_checkpoint_begins_no_other(at_secs: float) -> None:
+def test_a_run_that_closes_before_its_last_checkpoint_begins_no_other_one(at_secs: float) -> None:
     class Keep(StatefulBasicBolt):
         def execute(self, tup: Tuple) -> None:
             self.state.put(tup["word"], 1)
 
     async def stop(run: Any) -> None:
         await asyncio.sleep(at_secs)
-        run.kill_task(run.task_ids(ACKER)[0])  # it comes to rest once more, while the run closes
+        run.kill_task(run.task_ids(ACKER)[0])  # the death of the acker makes the run idle again while it closes
         await run.stop()
 
     feeder, builder = Feeder("word"), TopologyBuilder("closing")

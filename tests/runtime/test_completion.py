@@ -8,7 +8,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture
-from tests.runtime.stage import Endless, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, Numbers, Sink, Untracked, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("RUN-2")
 
@@ -29,7 +29,7 @@ class FailsFirst(Bolt):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_fails_after_the_exhaustion_is_replayed_before_the_end(seed: int) -> None:
+def test_a_tuple_that_fails_after_the_exhaustion_is_replayed_before_the_end(seed: int) -> None:
     spout = Numbers(10, replays=True)
     run = play_run(chain(lambda: spout, FailsFirst), shuffle=Random(seed))
     assert run.state == "complete"
@@ -60,7 +60,7 @@ def test_an_exhausted_spout_is_polled_again_only_after_a_fail() -> None:
     assert spout.polls == 5
 
 
-def test_a_fail_without_a_replay_still_asks_once_more() -> None:
+def test_after_a_fail_without_a_replay_the_spout_is_polled_once_more() -> None:
     spout, keeper = Numbers(1), Capture(settles=False)
 
     async def main() -> None:
@@ -74,7 +74,7 @@ def test_a_fail_without_a_replay_still_asks_once_more() -> None:
     assert spout.polls == 3
 
 
-def test_a_source_that_comes_to_life_again_after_a_fail_may_go_on() -> None:
+def test_a_source_may_emit_new_tuples_after_a_fail() -> None:
     class Revives(Numbers):
         def fail(self, message_id: Any) -> None:
             super().fail(message_id)
@@ -93,12 +93,6 @@ def test_a_source_that_comes_to_life_again_after_a_fail_may_go_on() -> None:
 @pytest.mark.parametrize("form", ["async", "concurrent", "threads", "plain"])
 def test_untracked_tuples_are_finished_too(form: str) -> None:
     got: list[int] = []
-
-    class Untracked(Numbers):
-        def next_tuple(self) -> None:
-            if not self.waiting:
-                raise SpoutExhausted
-            self.collector.emit((self.waiting.popleft(),))
 
     class Plain(BasicBolt):
         output_fields = Fields("number")
@@ -177,7 +171,7 @@ def test_an_async_ack_is_awaited_before_the_end(ackers: int) -> None:
     assert run.snapshot().uptime_secs == 5
 
 
-def test_a_tuple_that_is_kept_keeps_the_run() -> None:
+def test_an_unsettled_tuple_keeps_the_run_open() -> None:
     spout, keeper = Numbers(1), Capture(settles=False)
 
     async def main() -> None:
@@ -191,7 +185,7 @@ def test_a_tuple_that_is_kept_keeps_the_run() -> None:
     play(main)
 
 
-def test_several_may_wait_for_the_end_and_one_that_gives_up_disturbs_nobody() -> None:
+def test_several_tasks_may_wait_for_the_end_and_one_may_be_cancelled() -> None:
     spout, keeper = Numbers(1), Capture(settles=False)
 
     async def main() -> None:
@@ -207,7 +201,7 @@ def test_several_may_wait_for_the_end_and_one_that_gives_up_disturbs_nobody() ->
     play(main)
 
 
-def test_background_emits_of_an_exhausted_spout_are_waited_for_once_they_are_made() -> None:
+def test_background_emits_of_an_exhausted_spout_are_waited_for() -> None:
     class Background(Numbers):
         def open(self) -> None:
             super().open()
@@ -232,7 +226,7 @@ def test_background_emits_of_an_exhausted_spout_are_waited_for_once_they_are_mad
     assert spout.acked == [0, 99]
 
 
-def test_a_run_beside_an_endless_source_goes_on() -> None:
+def test_a_run_with_an_endless_source_does_not_complete() -> None:
     builder = TopologyBuilder("endless")
     builder.set_spout("source", lambda: Numbers(3))
     builder.set_spout("endless", Endless)

@@ -32,7 +32,7 @@ class Slow(Bolt):
 
 
 @pytest.mark.parametrize(("width", "secs"), [(1, 12), (4, 3), (12, 1), (50, 1)])
-def test_so_many_inputs_are_in_flight_and_no_more(width: int, secs: int) -> None:
+def test_at_most_n_inputs_are_in_flight(width: int, secs: int) -> None:
     spout, bolt = Numbers(12), Slow()
     bolt.concurrency = width
     run = play_run(chain(lambda: spout, lambda: bolt))
@@ -42,7 +42,7 @@ def test_so_many_inputs_are_in_flight_and_no_more(width: int, secs: int) -> None
     assert run.state == "complete"
 
 
-def test_one_at_a_time_keeps_the_order() -> None:
+def test_a_concurrency_of_one_keeps_the_order() -> None:
     class Uneven(Slow):
         async def execute(self, tup: Tuple) -> None:
             await asyncio.sleep(1 / (1 + tup[0]))
@@ -66,7 +66,7 @@ class Picky(Slow):
         await super().execute(tup)
 
 
-def test_under_fail_the_others_go_on() -> None:
+def test_with_fail_the_other_calls_continue() -> None:
     class Kept(Picky):
         on_error = "fail"
 
@@ -77,7 +77,7 @@ def test_under_fail_the_others_go_on() -> None:
     assert sorted(spout.acked) == [0, 1, 2, 4, 5, 6, 7]
 
 
-def test_under_restart_the_others_are_cancelled_and_fail_with_it() -> None:
+def test_with_restart_the_other_calls_are_cancelled_and_fail() -> None:
     cancelled: list[int] = []
     made: list[Bolt] = []
 
@@ -105,7 +105,7 @@ def test_under_restart_the_others_are_cancelled_and_fail_with_it() -> None:
     assert len(made) == 2
 
 
-def test_several_calls_that_raise_at_once_under_restart_count_as_one_death() -> None:
+def test_with_restart_several_simultaneous_exceptions_count_as_one_death() -> None:
     class AllDie(Bolt):
         concurrency = 4
         on_error = "restart"
@@ -218,7 +218,7 @@ def test_an_emit_outside_of_a_call_raises() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_many_calls_in_flight_lose_nothing(seed: int) -> None:
+def test_many_calls_in_flight_lose_no_tuple(seed: int) -> None:
     class Jittery(BasicBolt):
         output_fields = Fields("number")
         concurrency = 16

@@ -53,7 +53,7 @@ def curious_topology() -> engine.Topology:
     return builder.build()
 
 
-def test_places_sources_and_targets_are_the_same_through_restarts() -> None:
+def test_positions_sources_and_targets_are_the_same_after_restarts() -> None:
     Curious.seen = []
 
     async def main() -> None:
@@ -70,7 +70,7 @@ def test_places_sources_and_targets_are_the_same_through_restarts() -> None:
     assert again == first
 
 
-def test_wrong_questions_are_usage_errors_that_name_the_nearest() -> None:
+def test_unknown_names_are_usage_errors_that_name_the_nearest() -> None:
     errors: list[UsageError] = []
 
     class Asks(Sink):
@@ -88,7 +88,7 @@ def test_wrong_questions_are_usage_errors_that_name_the_nearest() -> None:
     assert "'default'" in str(errors[1])
 
 
-def test_user_metrics_are_in_the_snapshot_and_in_the_text_through_restarts() -> None:
+def test_user_metrics_are_in_the_snapshot_and_the_text_and_survive_restarts() -> None:
     class Measures(Bolt):
         def prepare(self) -> None:
             self.words = self.context.counter("words")
@@ -115,7 +115,7 @@ def test_user_metrics_are_in_the_snapshot_and_in_the_text_through_restarts() -> 
     assert any("words_total" in line and 'component="bolt1"' in line and line.endswith(" 30") for line in text.splitlines()), text
 
 
-def test_counters_of_different_tasks_stay_apart() -> None:
+def test_counters_of_different_tasks_are_separate() -> None:
     class Counts(Bolt):
         def execute(self, tup: Tuple) -> None:
             self.context.counter("seen").add()
@@ -128,7 +128,7 @@ def test_counters_of_different_tasks_stay_apart() -> None:
     assert sorted(metric.value for metric in run.snapshot().user_metrics if metric.name == "seen") == [5, 5]
 
 
-def test_metrics_with_labels_are_kept_and_dropped_by_each_task_for_itself() -> None:
+def test_each_task_keeps_and_drops_its_own_metrics_with_labels() -> None:
     class Counts(Bolt):
         def prepare(self) -> None:
             self.seen = {parity: self.context.counter("seen", parity=parity) for parity in ("even", "odd")}
@@ -181,7 +181,7 @@ def trail(seed: int | None) -> tuple[list[Any], int | None]:
     return [Draws.drawn, taken], run.seed
 
 
-def test_the_same_seed_is_the_same_run_and_another_is_not() -> None:
+def test_a_seed_determines_the_run() -> None:
     first, seed = trail(7)
     assert seed == 7
     assert trail(7) == (first, 7)
@@ -194,13 +194,13 @@ def test_a_drawn_seed_is_shown_and_replays_the_run() -> None:
     assert trail(seed) == (first, seed)
 
 
-def test_each_task_has_a_stream_of_its_own() -> None:
+def test_each_task_has_its_own_random_stream() -> None:
     drawn, _ = trail(7)[0]
     by_task = {task: [value for each, value in drawn if each == task] for task in {task for task, _ in drawn}}
     assert len({tuple(values[:5]) for values in by_task.values()}) == 2
 
 
-def test_create_task_gives_the_task_and_wake_has_its_spout_polled() -> None:
+def test_create_task_returns_the_task_and_wake_causes_a_poll() -> None:
     class Fetches(Spout):
         output_fields = Fields("number")
 
@@ -287,7 +287,7 @@ def test_the_context_of_a_replaced_instance_starts_no_background_work() -> None:
     assert len(contexts) == 2
 
 
-def test_background_work_that_is_begun_while_its_instance_closes_is_refused() -> None:
+def test_background_work_cannot_start_while_its_instance_closes() -> None:
     class Late(Sink):
         def cleanup(self) -> None:
             self.context.create_task(interferes())
@@ -296,7 +296,7 @@ def test_background_work_that_is_begun_while_its_instance_closes_is_refused() ->
     assert [report.text[:50] for report in run.snapshot().errors] == ["UsageError: bolt 'bolt1': an instance that closes,"]
 
 
-def test_an_error_of_background_work_while_it_is_cancelled_is_reported() -> None:
+def test_an_exception_of_background_work_during_its_cancellation_is_reported() -> None:
     class Works(Sink):
         def prepare(self) -> None:
             self.context.create_task(self.work())
@@ -315,7 +315,7 @@ def test_an_error_of_background_work_while_it_is_cancelled_is_reported() -> None
     play(main)
 
 
-def test_background_emits_of_a_bolt_may_be_anchored_to_what_it_keeps() -> None:
+def test_background_emits_of_a_bolt_may_be_anchored_to_unsettled_inputs() -> None:
     class Batches(Keeper):
         output_fields = Fields("number")
 
@@ -338,7 +338,7 @@ def test_background_emits_of_a_bolt_may_be_anchored_to_what_it_keeps() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 3.5, "x"])
-def test_a_task_that_is_not_there_cannot_be_killed(wrong: Any) -> None:
+def test_an_unknown_task_cannot_be_killed(wrong: Any) -> None:
     async def main() -> None:
         async with running(chain(Endless, Sink)) as run:
             with pytest.raises(UsageError):

@@ -32,7 +32,7 @@ class Opens(Numbers):
 
 
 @pytest.mark.parametrize(("grouping", "cause"), [(Unprepared, OSError), (InTheBackground, UsageError)])
-def test_one_that_cannot_be_prepared_is_an_error_of_its_emitter_and_nothing_is_opened(grouping: Any, cause: type[Exception]) -> None:
+def test_a_grouping_that_cannot_be_prepared_is_an_error_of_its_emitter_before_any_open(grouping: Any, cause: type[Exception]) -> None:
     builder = TopologyBuilder("custom")
     builder.set_spout("source", lambda: Opens(3))
     builder.set_bolt("sink", Sink).custom_grouping("source", grouping)

@@ -10,13 +10,13 @@ from engine import BasicBolt, Bolt, Config, FailTuple, SpoutExhausted, Tuple
 from engine.api import Fields
 from engine.testing import Capture
 from tests.runtime.dying import ends_with_component_error, poisoned
-from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, play_run
+from tests.runtime.stage import Endless, LogLines, Numbers, PassOn, Sink, chain, loop, play_run
 
 pytestmark = pytest.mark.guarantee("ACK-12")
 
 
 @pytest.mark.parametrize("by_config", [True, False])
-def test_under_restart_the_task_gets_a_fresh_instance(by_config: bool) -> None:
+def test_with_restart_the_task_gets_a_new_instance(by_config: bool) -> None:
     spout, bolt = Numbers(6), poisoned(None if by_config else "restart")
     run = play_run(chain(lambda: spout, bolt), Config(on_error="restart") if by_config else None)
     assert [instance.got for instance in bolt.instances] == [[0, 1, 2, 3], [4, 5]]
@@ -28,7 +28,7 @@ def test_under_restart_the_task_gets_a_fresh_instance(by_config: bool) -> None:
 
 
 @pytest.mark.parametrize("said_by", ["nobody", "config", "component"])
-def test_by_default_the_instance_goes_on(said_by: str) -> None:
+def test_by_default_the_instance_continues(said_by: str) -> None:
     spout, bolt = Numbers(6), poisoned("fail" if said_by == "component" else None)
     run = play_run(chain(lambda: spout, bolt), Config(on_error="fail") if said_by == "config" else None)
     assert [instance.got for instance in bolt.instances] == [[0, 1, 2, 3, 4, 5]]
@@ -37,7 +37,7 @@ def test_by_default_the_instance_goes_on(said_by: str) -> None:
     assert run.snapshot().components["bolt1"].errors == 1
 
 
-def test_the_components_setting_wins_over_the_config() -> None:
+def test_the_setting_of_the_component_overrides_the_config() -> None:
     bolt = poisoned("restart")
     play_run(chain(lambda: Numbers(6), bolt), Config(on_error="fail"))
     assert len(bolt.instances) == 2
@@ -59,7 +59,7 @@ def test_a_function_bolt_follows_the_config(mode: Any, restarts: int) -> None:
 
 
 @pytest.mark.parametrize("said_by", ["config", "component"])
-def test_under_stop_the_first_exception_ends_the_run(said_by: str) -> None:
+def test_with_stop_the_first_exception_ends_the_run(said_by: str) -> None:
     spout, bolt = Numbers(6), poisoned("stop" if said_by == "component" else None)
     with LogLines() as log:
         error = ends_with_component_error(chain(lambda: spout, bolt), Config(on_error="stop") if said_by == "config" else None)
@@ -73,7 +73,7 @@ def test_under_stop_the_first_exception_ends_the_run(said_by: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bolt", "spout", "tick"])
-def test_under_stop_a_fail_tuple_is_no_exception_and_anything_else_is(kind: str) -> None:
+def test_with_stop_any_exception_but_fail_tuple_ends_the_run(kind: str) -> None:
     class Refuses(BasicBolt):
         tick_tuple_freq_secs = 1.0 if kind == "tick" else None
 
@@ -110,7 +110,7 @@ def test_the_input_fails_at_once() -> None:
     assert spout.failed_at == 0
 
 
-def test_one_poison_record_that_comes_again_and_again_ends_no_run() -> None:
+def test_one_poison_record_that_is_always_replayed_does_not_end_the_run() -> None:
     """Given a record that kills its bolt at each replay, when others are processed in between, then no death counts."""
     bolt = poisoned()
 
@@ -129,7 +129,7 @@ def test_one_poison_record_that_comes_again_and_again_ends_no_run() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 5])
-def test_more_deaths_without_a_settled_tuple_than_allowed_end_the_run(most: int) -> None:
+def test_too_many_deaths_without_a_settled_tuple_end_the_run(most: int) -> None:
     class Dies(Bolt):
         made = 0
 
@@ -164,7 +164,7 @@ def test_deaths_that_are_far_apart_do_not_end_the_run() -> None:
     assert len(spout.failed) == 30
 
 
-def test_inputs_that_die_with_the_instance_are_no_progress() -> None:
+def test_inputs_that_fail_with_their_instance_are_no_progress() -> None:
     """Given a bolt that settles no input and dies of each second one, then the run ends."""
 
     class Hoards(Bolt):
@@ -181,7 +181,7 @@ def test_inputs_that_die_with_the_instance_are_no_progress() -> None:
     assert "died more than 5 times" in str(error)
 
 
-def test_a_tick_that_kills_counts_like_an_input_that_kills() -> None:
+def test_a_deadly_tick_counts_like_a_deadly_input() -> None:
     class TickKills(Bolt):
         tick_tuple_freq_secs = 1.0
 
@@ -197,13 +197,7 @@ def test_a_tick_that_kills_counts_like_an_input_that_kills() -> None:
 def test_a_component_that_fails_for_good_closes_the_others_in_order() -> None:
     events: list[str] = []
 
-    class Closing(Sink):
-        output_fields = Fields("number")
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.emit((tup[0],), tup)
-            self.collector.ack(tup)
-
+    class Closing(PassOn):
         def cleanup(self) -> None:
             events.append(f"cleanup {self.context.component_id}")
 
@@ -225,7 +219,7 @@ def test_a_component_that_fails_for_good_closes_the_others_in_order() -> None:
 
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
 @pytest.mark.parametrize("kind", ["plain", "async", "concurrent", "spout", "async spout"])
-def test_a_cancelled_error_of_the_components_own_is_an_error_like_others(kind: str, on_error: Any) -> None:
+def test_a_cancelled_error_of_user_code_is_an_error_like_others(kind: str, on_error: Any) -> None:
     """Such an error comes from awaiting a cancelled task. Nobody cancelled this task, so the error must be reported."""
     raised = 0
 
@@ -275,7 +269,7 @@ def test_a_cancelled_error_of_the_components_own_is_an_error_like_others(kind: s
     assert run.snapshot().errors[0].text.startswith("CancelledError")
 
 
-def test_a_collector_of_a_dead_instance_is_an_error_to_emit_with() -> None:
+def test_an_emit_with_the_collector_of_a_dead_instance_is_an_error() -> None:
     collectors: list[Any] = []
     raised: list[Exception] = []
 
@@ -302,7 +296,7 @@ def test_a_collector_of_a_dead_instance_is_an_error_to_emit_with() -> None:
     assert not sink.arrivals
 
 
-def test_a_spout_exhausted_of_a_bolt_is_an_error() -> None:
+def test_spout_exhausted_in_a_bolt_is_an_error() -> None:
     class Odd(BasicBolt):
         def execute(self, tup: Tuple) -> None:
             raise SpoutExhausted

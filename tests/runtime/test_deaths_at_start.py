@@ -14,7 +14,7 @@ pytestmark = pytest.mark.guarantee("ACK-12")
 
 
 @pytest.mark.parametrize("phase", ["prepare", "async prepare", "open", "activate"])
-def test_deaths_on_the_way_to_ready_always_count(phase: str) -> None:
+def test_deaths_before_an_instance_is_ready_always_count(phase: str) -> None:
     tries = 0
 
     def boom() -> None:
@@ -56,7 +56,7 @@ def test_deaths_on_the_way_to_ready_always_count(phase: str) -> None:
     assert not closed
 
 
-def test_a_factory_that_fails_counts() -> None:
+def test_a_factory_that_raises_counts_as_a_death() -> None:
     made = 0
 
     class Dies(Bolt):
@@ -89,7 +89,7 @@ def test_a_prepare_that_fails_at_first_succeeds_with_the_next_instance() -> None
     spout = Numbers(3)
     run = play_run(chain(lambda: spout, Flaky))
     assert spout.acked == [0, 1, 2]
-    assert [hasattr(bolt, "cleaned") for bolt in Flaky.made] == [False, False, True], "cleanup is not called where prepare raised"
+    assert [hasattr(bolt, "cleaned") for bolt in Flaky.made] == [False, False, True], "cleanup must not be called after a failed prepare"
     assert run.snapshot().components["bolt1"].restarts == 2
 
 
@@ -120,7 +120,7 @@ def test_background_work_that_raises_replaces_the_instance(on_error: str) -> Non
 
 @pytest.mark.guarantee("SV-3")
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_under_fail_the_running_calls_return_before_background_work_replaces_the_instance(concurrency: int) -> None:
+def test_with_fail_running_calls_return_before_failed_background_work_replaces_the_instance(concurrency: int) -> None:
     """Given calls that take three seconds and background work that raises after one, then no call is cut short."""
     made: list[Bolt] = []
     cancelled: list[int] = []
@@ -159,7 +159,7 @@ def test_under_fail_the_running_calls_return_before_background_work_replaces_the
 
 
 @pytest.mark.parametrize("on_error", ["restart", "stop"])
-def test_under_other_modes_background_work_that_raises_cancels_the_running_call(on_error: Any) -> None:
+def test_in_other_modes_failed_background_work_cancels_the_running_call(on_error: Any) -> None:
     cancelled: list[float] = []
 
     class Background(Bolt):
@@ -182,7 +182,7 @@ def test_under_other_modes_background_work_that_raises_cancels_the_running_call(
     assert cancelled == [1]
 
 
-def test_background_work_dies_with_its_instance() -> None:
+def test_background_work_is_cancelled_with_its_instance() -> None:
     alive: list[int] = []
 
     class Background(Poisoned):

@@ -26,7 +26,7 @@ class Slow(Bolt):
         self.collector.ack(tup)
 
 
-def test_a_drain_stops_the_sources_and_finishes_what_is_open() -> None:
+def test_a_drain_stops_the_sources_and_finishes_open_trees() -> None:
     spout, sink = Numbers(1000), Capture()
 
     async def main() -> None:
@@ -63,7 +63,7 @@ def test_untracked_tuples_are_drained_too() -> None:
 
 
 @pytest.mark.parametrize("by_config", [True, False])
-def test_open_trees_get_so_long_and_no_longer(by_config: bool) -> None:
+def test_a_drain_waits_for_open_trees_until_its_time_limit(by_config: bool) -> None:
     spout = Numbers(3)
 
     async def main() -> None:
@@ -80,7 +80,7 @@ def test_open_trees_get_so_long_and_no_longer(by_config: bool) -> None:
     assert not spout.failed
 
 
-def test_a_drain_of_no_time_at_all_ends_at_once() -> None:
+def test_a_drain_with_a_time_limit_of_zero_ends_at_once() -> None:
     async def main() -> None:
         async with running(chain(lambda: Numbers(3), Keeper)) as run:
             await asyncio.sleep(1)
@@ -90,7 +90,7 @@ def test_a_drain_of_no_time_at_all_ends_at_once() -> None:
     play(main)
 
 
-def test_what_fails_while_draining_is_told_and_not_replayed() -> None:
+def test_a_tuple_that_fails_during_a_drain_is_reported_and_not_replayed() -> None:
     spout, keeper = Numbers(3, replays=True), Capture(settles=False)
 
     async def main() -> None:
@@ -173,7 +173,7 @@ def test_every_component_is_closed_in_order_after_a_drain() -> None:
     assert events == ["source", "bolt1", "bolt2", "bolt3"]
 
 
-def test_two_drains_at_once_are_one() -> None:
+def test_two_simultaneous_drains_are_one() -> None:
     spout = Numbers(100)
 
     async def main() -> None:
@@ -187,7 +187,7 @@ def test_two_drains_at_once_are_one() -> None:
     assert len(spout.acked) == spout.polls
 
 
-def test_a_stop_cuts_a_drain_short() -> None:
+def test_a_stop_ends_a_drain() -> None:
     async def main() -> None:
         async with running(chain(lambda: Numbers(3), Keeper)) as run:
             await asyncio.sleep(1)
@@ -201,7 +201,7 @@ def test_a_stop_cuts_a_drain_short() -> None:
     play(main)
 
 
-def test_a_component_that_dies_for_good_while_draining_ends_the_drain() -> None:
+def test_a_component_that_fails_for_good_ends_the_drain() -> None:
     class Dies(Bolt):
         async def execute(self, tup: Tuple) -> None:
             await asyncio.sleep(2)
@@ -234,7 +234,7 @@ def test_a_drain_that_is_cancelled_leaves_a_run_that_can_be_stopped() -> None:
     play(main)
 
 
-def test_a_thread_that_works_is_waited_for_by_a_drain() -> None:
+def test_a_drain_waits_for_a_working_thread() -> None:
     release, is_working = threading.Event(), threading.Event()
     done: list[int] = []
 
@@ -262,7 +262,7 @@ def test_a_thread_that_works_is_waited_for_by_a_drain() -> None:
     assert sorted(done) == sorted(spout.acked) == [0, 1]
 
 
-def test_held_back_replays_of_two_sources_are_drained_from_both() -> None:
+def test_held_tuples_of_two_sources_are_drained() -> None:
     spouts = [Numbers(50), Numbers(50, first=100)]
     sink = Capture()
     builder = TopologyBuilder("two sources")

@@ -22,7 +22,7 @@ async def stuck(tup: Tuple) -> None:
         (60.0, "unfinished calls of 'work': 1"),
     ],
 )
-def test_a_drain_that_runs_out_of_time_names_what_is_left(caplog: pytest.LogCaptureFixture, waits_secs: float, left: str) -> None:
+def test_a_drain_that_reaches_its_time_limit_names_the_open_work(caplog: pytest.LogCaptureFixture, waits_secs: float, left: str) -> None:
     words, builder = Feeder("word"), TopologyBuilder("drained")
     builder.set_spout("words", words)
     builder.set_bolt("work", stuck).shuffle_grouping("words")

@@ -28,7 +28,7 @@ class Fetches(BasicBolt):
             group.create_task(fetch("prices"))
 
 
-def test_a_group_is_told_with_what_it_holds() -> None:
+def test_an_exception_group_is_reported_with_its_members() -> None:
     failures: list[Any] = []
 
     class Source(Numbers):
@@ -47,7 +47,7 @@ def test_a_group_is_told_with_what_it_holds() -> None:
     assert report.traceback.count("ConnectionError: prices refused") == 1
 
 
-def test_a_big_group_and_a_deep_one_are_cut() -> None:
+def test_a_large_group_and_a_deep_group_are_shortened() -> None:
     many = ExceptionGroup("many", [ValueError(number) for number in range(1000)])
     assert error_text(many) == "ExceptionGroup: many (1000 sub-exceptions): ValueError: 0; ValueError: 1; ValueError: 2; and 997 more"
     deep: BaseException = ValueError("bottom")
@@ -58,7 +58,7 @@ def test_a_big_group_and_a_deep_one_are_cut() -> None:
     assert user_traceback(many).count("sub-exception") == 4
 
 
-def test_groups_that_hold_other_errors_are_no_burst_of_equal_ones() -> None:
+def test_groups_with_different_members_are_different_errors() -> None:
     told: list[str] = []
     loop = asyncio.new_event_loop()
     reporter = ErrorReporter("a", 1, loop, lambda report: told.append(report.text))
@@ -89,7 +89,7 @@ def caught(act: Any) -> BaseException:
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_was_being_handled_is_told_unless_the_user_said_from_none(full: bool) -> None:
+def test_the_handled_exception_is_reported_unless_from_none_is_used(full: bool) -> None:
     def replaces() -> None:
         try:
             {}["usd"]
@@ -108,7 +108,7 @@ def test_what_was_being_handled_is_told_unless_the_user_said_from_none(full: boo
     assert '{}["usd"]' not in user_traceback(caught(hides), full=full)
 
 
-def test_an_error_that_the_engine_handles_is_no_context_of_the_next_one() -> None:
+def test_an_error_that_the_engine_handles_is_not_the_context_of_the_next_one() -> None:
     class Fragile(BasicBolt):
         on_error = "restart"
         made = 0
@@ -128,7 +128,7 @@ def test_an_error_that_the_engine_handles_is_no_context_of_the_next_one() -> Non
     assert "first" not in second.traceback
 
 
-def test_notes_are_part_of_the_text() -> None:
+def test_notes_are_reported() -> None:
     error = ValueError("bad row")
     error.add_note("in line 7 of orders.csv")
     assert error_text(error) == "ValueError: bad row\nin line 7 of orders.csv"

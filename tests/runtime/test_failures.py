@@ -7,14 +7,9 @@ import pytest
 
 import engine
 from engine import BasicBolt, Bolt, Config, FailTuple, Failure, Inlet, TopologyBuilder, Tuple, TupleFailed
-from tests.runtime.stage import Keeper, Numbers, Sink, chain, play, play_run, running
+from tests.runtime.stage import Fails, Forgets, Keeper, Numbers, Sink, chain, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-16")
-
-
-class Fails(Bolt):
-    def execute(self, tup: Tuple) -> None:
-        self.collector.fail(tup)
 
 
 class FailsAndSaysWhy(Bolt):
@@ -34,11 +29,6 @@ class Raises(Bolt):
         raise KeyError("word")
 
 
-class Forgets(Bolt):
-    def execute(self, tup: Tuple) -> None:
-        return None
-
-
 class Dies(Keeper):
     def execute(self, tup: Tuple) -> None:
         super().execute(tup)
@@ -56,29 +46,21 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_reason_and_where(case: str) -> None:
+def test_a_failure_has_the_reason_and_the_place(case: str) -> None:
     bolt, failure = CASES[case]
     spout = Numbers(2)
     play_run(chain(lambda: spout, bolt))
     assert spout.failures == [failure, failure]
 
 
-def test_a_timeout_names_who_owes_the_ack() -> None:
-    spout = Numbers(1)
-    play_run(chain(lambda: spout, Keeper))
-    (failure,) = spout.failures
-    assert (failure.reason, failure.component_id, failure.task_id) == ("timeout", "bolt1", 2)
-    assert "it took <Tuple (0,) from source[1] on default> up" in (failure.error or "")
-
-
-def test_task_died_names_the_task_and_what_it_died_of() -> None:
+def test_task_died_names_the_task_and_its_error() -> None:
     spout = Numbers(2)
     play_run(chain(lambda: spout, Dies), Config(on_error="restart"))
     assert spout.failures[spout.failed.index(0)] == Failure("task_died", "bolt1", 2, "ValueError: second")
     assert spout.failures[spout.failed.index(1)] == Failure("error", "bolt1", 2, "ValueError: second")
 
 
-def test_the_acker_died() -> None:
+def test_the_death_of_an_acker_is_a_reason() -> None:
     spout = Numbers(1)
 
     async def main() -> None:
@@ -92,7 +74,7 @@ def test_the_acker_died() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_outside_of_fail_there_is_none(is_async: bool) -> None:
+def test_outside_of_fail_the_failure_is_none(is_async: bool) -> None:
     seen: list[tuple[str, Failure | None]] = []
 
     class Watches(Numbers):
@@ -139,7 +121,7 @@ def test_the_first_fail_gives_the_reason() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_tuple_failed_carries_it_too(case: str) -> None:
+def test_tuple_failed_has_the_failure_too(case: str) -> None:
     bolt, failure = CASES[case]
 
     async def main() -> None:
@@ -152,7 +134,7 @@ def test_tuple_failed_carries_it_too(case: str) -> None:
     play(main)
 
 
-def test_a_spout_without_fail_still_works() -> None:
+def test_a_spout_without_fail_works() -> None:
     class Deaf(engine.Spout):
         output_fields = engine.Fields("number")
 
@@ -170,7 +152,7 @@ def test_a_spout_without_fail_still_works() -> None:
     assert Sink
 
 
-def test_only_a_text_says_why() -> None:
+def test_the_text_of_a_fail_must_be_a_string() -> None:
     """A Failure holds no exception, which would keep the objects of its frames alive (ACK-15)."""
 
     class Wrong(Bolt):

@@ -53,25 +53,25 @@ def topology(spout: type[Spout] = Windowed) -> Topology:
     return builder.build()
 
 
-def shown(snapshot: Snapshot) -> list[tuple[str, int, int, str | None]]:
+def flow_rows(snapshot: Snapshot) -> list[tuple[str, int, int, str | None]]:
     return [(each.component_id, each.task_id, each.done_records, each.position) for each in snapshot.flow]
 
 
-def test_each_spout_task_is_there_to_the_last_though_it_is_closed() -> None:
-    assert shown(run_topology(topology()).snapshot) == [("lines", 1, 3, "3"), ("lines", 2, 3, "3")]
+def test_the_final_snapshot_has_each_closed_spout_task() -> None:
+    assert flow_rows(run_topology(topology()).snapshot) == [("lines", 1, 3, "3"), ("lines", 2, 3, "3")]
 
 
-def test_a_dead_instance_is_shown_until_another_one_has_opened() -> None:
+def test_a_dead_instance_is_shown_until_the_next_one_has_opened() -> None:
     looked: list[Any] = []
 
     async def during(run: Any) -> None:
-        looked.append(shown(run.snapshot()))
+        looked.append(flow_rows(run.snapshot()))
         run.kill_task(1)
         await asyncio.sleep(0.5)
-        looked.append(shown(run.snapshot()))
+        looked.append(flow_rows(run.snapshot()))
         await run.completed()
 
     finished = run_topology(topology(SlowToOpen), during=during)
     emitted = [("lines", 1, 3, None), ("lines", 2, 3, None)]
     assert looked == [emitted, emitted]
-    assert shown(finished.snapshot) == [("lines", 1, 3, "3"), ("lines", 2, 3, "3")]
+    assert flow_rows(finished.snapshot) == [("lines", 1, 3, "3"), ("lines", 2, 3, "3")]

@@ -10,9 +10,9 @@ import pytest
 from engine import Bolt, Config, Fields, TopologyBuilder, Tuple
 from engine.kernel import BoltCore, Signal
 from engine.testing import Capture, Feeder, run_topology
-from tests.native.stage import fed, taken, told
+from tests.native.stage import bolt_with_words, signals_to_acker, take_next
 from tests.patience import PATIENCE_SECS
-from tests.runtime.stage import Keeper, LogLines, Numbers, chain, loop, play, play_run, running
+from tests.runtime.stage import Forgets, Keeper, LogLines, Numbers, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-15")
 
@@ -29,7 +29,7 @@ class Timed(Numbers):
         self.failed_at.append(loop().time())
 
 
-class Forgets(Bolt):
+class ForgetsOdd(Bolt):
     """Acks even numbers only."""
 
     def execute(self, tup: Tuple) -> None:
@@ -48,8 +48,8 @@ class WideForgets(AsyncForgets):
     concurrency = 3
 
 
-@pytest.mark.parametrize("form", [Forgets, AsyncForgets, WideForgets])
-def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_named_once(form: type[Bolt]) -> None:
+@pytest.mark.parametrize("form", [ForgetsOdd, AsyncForgets, WideForgets])
+def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_logged_once(form: type[Bolt]) -> None:
     spout = Timed(10)
     with LogLines() as log:
         run = play_run(chain(lambda: spout, form))
@@ -61,27 +61,27 @@ def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_named_once(form: type[B
     assert run.snapshot().components["bolt1"].forgotten == 5
 
 
-def test_it_is_named_once_for_each_task() -> None:
+def test_each_forgetful_task_is_logged_once() -> None:
     builder = TopologyBuilder("two")
     builder.set_spout("source", lambda: Numbers(20))
-    builder.set_bolt("forgets", Forgets, parallelism=2).all_grouping("source")
+    builder.set_bolt("forgets", ForgetsOdd, parallelism=2).all_grouping("source")
     with LogLines() as log:
         play_run(builder.build())
     warnings = [record for record in log.records if "dropped a tuple" in record.getMessage()]
     assert len(warnings) == 2
 
 
-def test_under_wait_it_fails_by_its_timeout() -> None:
+def test_with_wait_a_forgotten_tuple_fails_by_its_timeout() -> None:
     spout = Timed(4)
     with LogLines() as log:
-        play_run(chain(lambda: spout, Forgets), Config(forgotten_ack="wait"))
+        play_run(chain(lambda: spout, ForgetsOdd), Config(forgotten_ack="wait"))
     assert sorted(spout.failed) == [1, 3]
     assert {failure.reason for failure in spout.failures} == {"timeout"}
     assert all(30 <= at <= 37.5 for at in spout.failed_at)
     assert len(log.having("its trees wait for their timeout")) == 1
 
 
-def test_one_that_is_kept_and_dropped_later_fails_then() -> None:
+def test_a_tuple_that_is_dropped_later_fails_then() -> None:
     spout, keeper = Timed(3), Keeper()
 
     async def main() -> None:
@@ -99,7 +99,7 @@ def test_one_that_is_kept_and_dropped_later_fails_then() -> None:
     play(main)
 
 
-def test_one_that_goes_with_a_reference_cycle_fails_when_the_cycle_does() -> None:
+def test_a_tuple_in_a_reference_cycle_fails_when_the_cycle_is_collected() -> None:
     class Cycles(Bolt):
         def execute(self, tup: Tuple) -> None:
             holder: dict[str, Any] = {"tup": tup}
@@ -122,7 +122,7 @@ def test_one_that_goes_with_a_reference_cycle_fails_when_the_cycle_does() -> Non
 
 
 @pytest.mark.parametrize("real", [False, True])
-def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) -> None:
+def test_a_tuple_that_is_dropped_on_another_thread_fails_on_the_loops_thread(real: bool) -> None:
     """The deallocation only queues the tuple. The verdict comes on the loop's thread."""
     threads: list[int] = []
 
@@ -148,19 +148,19 @@ def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) ->
     assert set(threads) == {threading.get_ident()}
 
 
-def test_what_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
+def test_a_tuple_that_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
     """A wake lets another thread run. The loop must find the tuple then, since no other wake follows."""
     bolts: list[BoltCore] = []
-    stage, _, bolt = fed("a", "b", on_forgotten=lambda: bolts[0].flush_forgotten())
+    stage, _, bolt = bolt_with_words("a", "b", on_forgotten=lambda: bolts[0].flush_forgotten())
     bolts.append(bolt)
     for _ in range(2):
-        tup = taken(bolt)
+        tup = take_next(bolt)
         (root,) = tup.roots
         del tup
-        assert told(stage)[-1] == (Signal.FAIL, root)
+        assert signals_to_acker(stage)[-1] == (Signal.FAIL, root)
 
 
-def test_what_is_dropped_while_the_run_closes_is_not_told_of() -> None:
+def test_a_tuple_that_is_dropped_while_the_run_closes_is_not_logged() -> None:
     class Forgetful(Keeper):
         def cleanup(self) -> None:
             self.kept.clear()
@@ -192,7 +192,7 @@ def test_a_tuple_may_outlive_its_run() -> None:
     gc.collect()
 
 
-def test_a_dead_instances_whole_list_fails_whoever_holds_the_tuples() -> None:
+def test_all_tuples_of_a_dead_instance_fail_even_if_still_referenced() -> None:
     held: list[Tuple] = []
 
     class Dies(Bolt):
@@ -209,7 +209,7 @@ def test_a_dead_instances_whole_list_fails_whoever_holds_the_tuples() -> None:
     assert reasons == {0: "task_died", 1: "task_died", 2: "task_died", 3: "task_died", 4: "error"}
 
 
-def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
+def test_settles_and_anchors_with_tuples_of_a_dead_instance_are_ignored() -> None:
     held: list[Tuple] = []
 
     class Dies(Bolt):
@@ -238,7 +238,7 @@ def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
     assert not log.having("twice")
 
 
-def test_a_report_keeps_no_frame_and_so_no_tuple_alive() -> None:
+def test_a_report_keeps_no_tuple_alive() -> None:
     """Given a bolt that raises, when only a local variable holds a tuple, then the call frees it."""
 
     class Raises(Bolt):
@@ -273,10 +273,6 @@ def test_a_tuple_with_several_roots_that_is_forgotten_fails_them_all() -> None:
                 for each in self.kept:
                     self.collector.ack(each)
 
-    class Forgets(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            return None
-
     spout = Timed(4)
     play_run(chain(lambda: spout, Joins, Forgets))
     assert sorted(spout.failed) == [0, 1, 2, 3]
@@ -292,12 +288,12 @@ def test_an_untracked_tuple_may_be_forgotten() -> None:
                 super().next_tuple()
 
     with LogLines() as log:
-        run = play_run(chain(lambda: Untracked(5), Forgets))
+        run = play_run(chain(lambda: Untracked(5), ForgetsOdd))
     assert run.snapshot().components["bolt1"].forgotten == 0
     assert not log.having("let go")
 
 
-def test_a_forgotten_tuple_of_several_trees_is_one_failed_tuple() -> None:
+def test_a_forgotten_tuple_of_several_trees_counts_as_one_failed_tuple() -> None:
     class Join(Bolt):
         output_fields = Fields("number")
 
@@ -311,16 +307,12 @@ def test_a_forgotten_tuple_of_several_trees_is_one_failed_tuple() -> None:
                 while self.kept:
                     self.collector.ack(self.kept.pop())
 
-    class Forget(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            return None
-
     feeder, builder = Feeder("number"), TopologyBuilder("several")
     feeder.feed_all([(number,) for number in range(3)])
     feeder.close()
     builder.set_spout("feed", feeder)
     builder.set_bolt("join", Join).shuffle_grouping("feed")
-    builder.set_bolt("forget", Forget).shuffle_grouping("join")
+    builder.set_bolt("forget", Forgets).shuffle_grouping("join")
     forget = run_topology(builder.build()).snapshot.components["forget"]
 
     assert (forget.executed, forget.failed, forget.forgotten) == (1, 1, 1)

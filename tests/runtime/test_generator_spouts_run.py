@@ -10,7 +10,7 @@ import uvloop
 from engine import Bolt, Config, Failure, Tuple, spout
 from engine.testing import Capture
 from tests.patience import PATIENCE_SECS
-from tests.runtime.stage import Keeper, LogLines, chain, play, play_run, running, strict
+from tests.runtime.stage import Fails, Keeper, LogLines, chain, play, play_run, running, strict
 
 
 @spout("number")
@@ -61,7 +61,7 @@ def test_each_item_is_emitted_and_the_run_completes(source: Any) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_fails_is_emitted_again_from_memory(source: Any) -> None:
+def test_a_failed_tuple_is_replayed_from_memory(source: Any) -> None:
     bolt = FailsTwice()
     run = play_run(chain(source(20), lambda: bolt))
     assert sorted(bolt.done) == list(range(20))
@@ -69,38 +69,34 @@ def test_what_fails_is_emitted_again_from_memory(source: Any) -> None:
     assert run.state == "complete"
 
 
-def test_what_fails_too_often_is_given_up() -> None:
+def test_a_tuple_that_fails_too_often_is_given_up() -> None:
     given_up: list[tuple[Any, Failure]] = []
 
     @spout("number", max_retries=2, on_give_up=lambda row, failure: given_up.append((row, failure)))
     def numbers() -> Iterator[Any]:
         yield from ((number,) for number in range(3))
 
-    class Fails(Bolt):
+    class FailsOne(Bolt):
         def execute(self, tup: Tuple) -> None:
             (self.collector.fail if tup[0] == 1 else self.collector.ack)(tup)
 
-    run = play_run(chain(numbers, Fails))
+    run = play_run(chain(numbers, FailsOne))
     assert given_up == [((1,), Failure("failed", "bolt1", 2))]
     assert run.snapshot().components["source"].failed == 3
     assert run.state == "complete"
 
 
-def test_without_a_listener_it_is_reported() -> None:
+def test_without_a_listener_a_given_up_tuple_is_reported() -> None:
     @spout("number", max_retries=0)
     def numbers() -> Iterator[Any]:
         yield (1,)
-
-    class Fails(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            self.collector.fail(tup)
 
     with LogLines() as log:
         play_run(chain(numbers, Fails))
     assert log.having("gave up (1,) after 1 emit")
 
 
-def test_nothing_waits_for_an_async_generator() -> None:
+def test_a_slow_async_generator_does_not_block_the_run() -> None:
     """Given a generator that is silent for minutes, when a tree is settled meanwhile, then its verdict comes at once."""
     keeper = Capture(settles=False)
 
@@ -180,7 +176,7 @@ def test_the_finally_of_a_generator_runs_when_its_run_ends(how: str) -> None:
     assert set(ends) == {"plain", "async"}
 
 
-def test_an_async_generator_that_raises_is_told_behind_what_it_yielded() -> None:
+def test_an_async_generator_that_raises_is_reported_after_its_yields_are_emitted() -> None:
     from engine import ComponentError
 
     @spout("number")
@@ -203,7 +199,7 @@ def test_an_async_generator_that_raises_is_told_behind_what_it_yielded() -> None
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("source", [plain, ready])
-def test_on_real_loops(source: Any, loop_factory: Any) -> None:
+def test_generator_spouts_work_on_real_loops(source: Any, loop_factory: Any) -> None:
     bolt = FailsTwice()
 
     async def main() -> None:
@@ -215,7 +211,7 @@ def test_on_real_loops(source: Any, loop_factory: Any) -> None:
     assert sorted(bolt.done) == list(range(2000))
 
 
-def test_without_ackers_nothing_is_kept() -> None:
+def test_without_ackers_no_tuple_is_kept_for_a_replay() -> None:
     sink = Capture()
     run = play_run(chain(plain(100), sink), Config(acker_executors=0))
     assert sink.field(0) == list(range(100))

@@ -84,7 +84,7 @@ def test_shuffled_tuples_spread_exactly_evenly(subscribe: Subscribe, through_bol
 
 @pytest.mark.guarantee("GRP-1")
 @THROUGH
-def test_each_emitting_task_shuffles_evenly_for_itself_from_a_start_of_its_own(through_bolt: bool) -> None:
+def test_each_emitting_task_shuffles_evenly_from_its_own_start(through_bolt: bool) -> None:
     routed = Routed(rows(303), EVEN[0], emitters=3, through_bolt=through_bolt)
     for sent in routed.by_source().values():
         counts = Counter(target for target, _ in sent)
@@ -96,7 +96,7 @@ def test_each_emitting_task_shuffles_evenly_for_itself_from_a_start_of_its_own(t
 @pytest.mark.guarantee("GRP-1", "GRP-2")
 @THROUGH
 @pytest.mark.parametrize("key_groups", [7, 128])
-def test_fields_go_by_their_stable_hash_and_key_group(through_bolt: bool, key_groups: int) -> None:
+def test_fields_grouping_uses_the_stable_hash_and_the_key_group(through_bolt: bool, key_groups: int) -> None:
     routed = Routed(
         rows(200, keys=40),
         lambda bolt, source: bolt.fields_grouping(source, "key"),
@@ -109,7 +109,7 @@ def test_fields_go_by_their_stable_hash_and_key_group(through_bolt: bool, key_gr
 
 
 @pytest.mark.guarantee("GRP-1", "GRP-2")
-def test_several_fields_are_one_key_in_the_order_of_the_grouping() -> None:
+def test_several_fields_form_one_key_in_the_order_of_the_grouping() -> None:
     routed = Routed(rows(100, keys=3), lambda bolt, source: bolt.fields_grouping(source, "number", "key"))
     for _, target, (key, number) in routed.arrivals:
         assert target == key_group((number, key), 128) * 4 // 128
@@ -119,7 +119,7 @@ def test_several_fields_are_one_key_in_the_order_of_the_grouping() -> None:
 @pytest.mark.guarantee("GRP-2")
 @settings(max_examples=10)
 @given(keys=st.lists(st.one_of(st.integers(), st.floats(allow_nan=False), st.text(max_size=3), st.none()), min_size=1, max_size=20))
-def test_equal_keys_meet_in_one_task(keys: list[object]) -> None:
+def test_equal_keys_go_to_the_same_task(keys: list[object]) -> None:
     routed = Routed([(key, 0) for key in keys * 2], lambda bolt, source: bolt.fields_grouping(source, "key"), emitters=2)
     where: dict[object, int] = {}
     for _, target, (key, _) in routed.arrivals:
@@ -144,7 +144,7 @@ def test_global_sends_everything_to_the_lowest_task(through_bolt: bool) -> None:
 
 @pytest.mark.guarantee("GRP-1")
 @THROUGH
-def test_partial_key_takes_for_each_emitter_the_less_used_of_two_candidates(through_bolt: bool) -> None:
+def test_partial_key_chooses_the_less_used_of_two_candidates_for_each_emitter(through_bolt: bool) -> None:
     routed = Routed(
         rows(300, keys=6), lambda bolt, source: bolt.partial_key_grouping(source, "key"), tasks=5, emitters=2, through_bolt=through_bolt
     )
@@ -172,7 +172,7 @@ class Unequal(Bolt):
 
 
 @pytest.mark.guarantee("GRP-1")
-def test_load_aware_spares_the_task_with_the_most_queued() -> None:
+def test_load_aware_avoids_the_task_with_the_longest_queue() -> None:
     feeder, got, builder = Feeder("key", "number"), Counter[int](), TopologyBuilder("load")
     builder.set_spout("rows", feeder)
     builder.set_bolt("sink", lambda: Unequal(got), parallelism=3).load_aware_grouping("rows")
@@ -280,7 +280,7 @@ class ByTable(ByNumber):
 
 
 @pytest.mark.guarantee("GRP-1")
-def test_a_wrong_answer_of_a_custom_grouping_is_told_and_a_raise_is_its_own() -> None:
+def test_a_wrong_result_of_a_custom_grouping_is_a_usage_error_and_its_exception_is_raised() -> None:
     feeder, sink, builder = Feeder("key", "number"), Capture(), TopologyBuilder("custom")
     builder.set_spout("rows", feeder)
     builder.set_bolt("repeat", Repeat, on_error="fail").shuffle_grouping("rows")

@@ -104,7 +104,7 @@ def test_the_host_may_be_cancelled_at_any_time(at_ms: int) -> None:
     assert play(main) in ("before", "aenter", "body", "drain", "completed", "aexit", "after")
 
 
-def test_the_moments_above_are_of_every_phase() -> None:
+def test_the_tested_moments_cover_every_phase() -> None:
     phases: list[str] = []
 
     async def main() -> None:
@@ -120,7 +120,7 @@ def test_the_moments_above_are_of_every_phase() -> None:
 
 
 @pytest.mark.parametrize("phase", ["completed", "aexit"])
-def test_a_cancelled_host_is_cancelled_while_it_waits_or_leaves(phase: str) -> None:
+def test_a_host_may_be_cancelled_while_it_waits_or_leaves(phase: str) -> None:
     async def host() -> None:
         async with engine.run(waiting_topology()) as run:
             if phase == "completed":
@@ -140,7 +140,7 @@ def test_a_cancelled_host_is_cancelled_while_it_waits_or_leaves(phase: str) -> N
     play(main)
 
 
-def test_an_error_in_the_hosts_block_stops_the_run_and_comes_through() -> None:
+def test_an_exception_in_the_hosts_block_stops_the_run_and_is_raised() -> None:
     async def main() -> None:
         run = engine.run(chain(Endless, Sink))
 
@@ -196,7 +196,7 @@ def test_a_run_may_be_stopped_by_another_task_while_it_starts(when: str, at_secs
     play(main)
 
 
-def test_cleanup_is_called_for_what_was_ready_and_for_nothing_else() -> None:
+def test_cleanup_is_called_exactly_for_prepared_instances() -> None:
     events: list[str] = []
 
     class Noted(Waits):
@@ -223,7 +223,7 @@ def test_cleanup_is_called_for_what_was_ready_and_for_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_signals_logging_policy_hooks_and_warnings_stay_as_they_were(loop_factory: Any) -> None:
+def test_signals_logging_policy_hooks_and_warnings_are_unchanged(loop_factory: Any) -> None:
     def settings() -> dict[str, Any]:
         engine_loggers = [name for name in logging.root.manager.loggerDict if name.startswith("engine")]
         return {
@@ -261,7 +261,7 @@ def test_signals_logging_policy_hooks_and_warnings_stay_as_they_were(loop_factor
     assert settings() == before
 
 
-def test_two_runs_live_in_one_process() -> None:
+def test_two_runs_work_in_one_process() -> None:
     """The runs share a loop, of one topology and of two. None disturbs the others."""
     spouts = [Numbers(200), Numbers(200, first=1000)]
     sinks = [Capture(), Capture()]
@@ -283,7 +283,7 @@ def test_two_runs_live_in_one_process() -> None:
     assert sinks[1].field(0) == list(range(1000, 1200))
 
 
-def test_one_topology_may_run_twice_at_once_and_again() -> None:
+def test_a_topology_may_run_twice_at_once_and_again() -> None:
     made: list[Numbers] = []
 
     class Counted(Numbers):
@@ -305,7 +305,7 @@ def test_one_topology_may_run_twice_at_once_and_again() -> None:
     assert all(spout.acked == list(range(20)) for spout in runs)
 
 
-def test_runs_in_two_threads_do_not_meet() -> None:
+def test_runs_in_two_threads_are_independent() -> None:
     spouts = [Numbers(2000) for _ in range(3)]
     errors: list[BaseException] = []
 
@@ -328,7 +328,7 @@ def test_runs_in_two_threads_do_not_meet() -> None:
     assert all(spout.acked == list(range(2000)) for spout in spouts)
 
 
-async def test_it_works_inside_pytest_asyncio() -> None:
+async def test_a_run_works_inside_pytest_asyncio() -> None:
     spout = Numbers(100)
     async with running(chain(lambda: spout, Sink)) as run:
         await asyncio.wait_for(run.completed(), PATIENCE_SECS)
@@ -338,7 +338,7 @@ async def test_it_works_inside_pytest_asyncio() -> None:
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("debug", [False, True])
-def test_a_run_that_nobody_leaves_does_not_keep_its_loop_from_ending(loop_factory: Any, debug: bool) -> None:
+def test_a_run_that_is_never_left_does_not_block_the_end_of_its_loop(loop_factory: Any, debug: bool) -> None:
     """In a notebook, for example. The loop's own cleanup cancels the run's tasks, and they end."""
 
     async def main() -> None:
@@ -350,7 +350,7 @@ def test_a_run_that_nobody_leaves_does_not_keep_its_loop_from_ending(loop_factor
         runner.run(main())
 
 
-def test_a_run_is_garbage_once_it_is_over() -> None:
+def test_a_finished_run_is_garbage() -> None:
     """Given a run that has ended, then no tuple, component or executor is kept alive."""
     import weakref
 
@@ -373,7 +373,7 @@ def test_a_run_is_garbage_once_it_is_over() -> None:
     assert [reference() for reference in references] == [None] * len(references)
 
 
-def test_an_inlets_handle_is_of_no_use_after_the_end() -> None:
+def test_an_inlet_handle_refuses_sends_after_the_end() -> None:
     async def main() -> None:
         async with running(chain(lambda: Inlet("number"), Sink)) as run:
             inlet = run.inlet("source")

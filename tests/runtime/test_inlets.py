@@ -73,7 +73,7 @@ def test_a_send_raises_when_any_tuple_of_its_tree_fails() -> None:
     play(main)
 
 
-def test_a_send_that_times_out_says_who_owes_the_ack() -> None:
+def test_a_send_that_times_out_names_the_task_that_owes_the_ack() -> None:
     async def main() -> None:
         async with running(inlet_chain(Keeper), message_timeout_secs=8) as run:
             with pytest.raises(TupleFailed) as caught:
@@ -87,7 +87,7 @@ def test_a_send_that_times_out_says_who_owes_the_ack() -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.guarantee("RUN-2")
-def test_close_exhausts_it_and_the_run_completes_when_all_sends_are_through(parallelism: int) -> None:
+def test_close_exhausts_the_inlet_and_the_run_completes_after_all_sends(parallelism: int) -> None:
     sink = Capture()
     builder = TopologyBuilder("inlets")
     builder.set_spout("in", lambda: Inlet("number"), parallelism=parallelism)
@@ -110,7 +110,7 @@ def test_close_exhausts_it_and_the_run_completes_when_all_sends_are_through(para
     assert sorted(sink.field(0)) == list(range(20))
 
 
-def test_all_tasks_of_an_inlet_take_from_one_queue() -> None:
+def test_all_tasks_of_an_inlet_share_one_queue() -> None:
     by_task: dict[int, int] = {}
 
     class Counts(Bolt):
@@ -134,7 +134,7 @@ def test_all_tasks_of_an_inlet_take_from_one_queue() -> None:
 
 @pytest.mark.parametrize("end", ["stop", "drain", "leave", "death"])
 @pytest.mark.guarantee("SV-4")
-def test_sends_that_wait_raise_run_ended_when_the_run_ends(end: str) -> None:
+def test_waiting_sends_raise_run_ended_when_the_run_ends(end: str) -> None:
     """Sends in flight, waiting and later ones fail with the reason of the run's end. None hangs."""
 
     class Dies(Bolt):
@@ -175,7 +175,7 @@ def test_sends_that_wait_raise_run_ended_when_the_run_ends(end: str) -> None:
     play(main)
 
 
-def test_the_death_of_the_inlets_task_fails_what_was_in_flight_and_keeps_what_waits() -> None:
+def test_the_death_of_an_inlet_task_fails_sends_in_flight_and_keeps_waiting_ones() -> None:
     keeper = Capture(settles=False)
 
     async def main() -> None:
@@ -197,7 +197,7 @@ def test_the_death_of_the_inlets_task_fails_what_was_in_flight_and_keeps_what_wa
     play(main)
 
 
-def test_a_cancelled_send_is_taken_back_or_runs_on() -> None:
+def test_a_cancelled_send_is_withdrawn_unless_it_was_emitted() -> None:
     keeper = Capture(settles=False)
 
     async def main() -> None:
@@ -220,7 +220,7 @@ def test_a_cancelled_send_is_taken_back_or_runs_on() -> None:
     play(main)
 
 
-def test_what_cannot_be_emitted_is_raised_at_its_sender() -> None:
+def test_a_value_that_cannot_be_emitted_raises_at_its_sender() -> None:
     async def main() -> None:
         builder = TopologyBuilder("keys")
         builder.set_spout("in", lambda: Inlet("key"))
@@ -252,7 +252,7 @@ class Choosy(CustomGrouping):
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_an_emit_that_raises_fails_its_sender_and_gives_its_place_back() -> None:
+def test_an_emit_that_raises_fails_its_sender_and_frees_its_slot() -> None:
     async def main() -> None:
         builder = TopologyBuilder("choosy")
         builder.set_spout("in", lambda: Inlet("key", max_waiting=1), on_error="fail")
@@ -286,7 +286,7 @@ def test_an_emit_to_several_subscribers_goes_to_all_or_to_none() -> None:
     play(main)
 
 
-def test_sends_are_taken_at_once_though_the_run_was_idle() -> None:
+def test_an_idle_run_emits_sends_at_once() -> None:
     async def main() -> None:
         async with running(inlet_chain(Sink)) as run:
             for _ in range(5):
@@ -313,7 +313,7 @@ def test_a_deactivated_inlet_keeps_its_sends_until_it_is_active_again() -> None:
 
 @pytest.mark.guarantee("RUN-3")
 @pytest.mark.guarantee("SV-4")
-def test_a_drain_finishes_what_is_emitted_and_what_waits_raises_run_ended() -> None:
+def test_a_drain_finishes_emitted_sends_and_waiting_ones_raise_run_ended() -> None:
     async def main() -> None:
         async with running(inlet_chain(Judge), max_spout_pending=2) as run:
             inlet = run.inlet("source")
@@ -327,7 +327,7 @@ def test_a_drain_finishes_what_is_emitted_and_what_waits_raises_run_ended() -> N
     play(main)
 
 
-def test_an_unknown_inlet_is_named() -> None:
+def test_the_error_for_an_unknown_inlet_names_it() -> None:
     async def main() -> None:
         async with running(inlet_chain(Sink)) as run:
             with pytest.raises(UsageError, match="source"):
@@ -337,7 +337,7 @@ def test_an_unknown_inlet_is_named() -> None:
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_on_real_loops(loop_factory: Any) -> None:
+def test_inlets_work_on_real_loops(loop_factory: Any) -> None:
     async def main() -> None:
         async with running(inlet_chain(Split, Sink)) as run:
             inlet = run.inlet("source")

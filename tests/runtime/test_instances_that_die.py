@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine import Bolt, Config, Fields, StatefulBasicBolt, Tuple
-from tests.runtime.stage import SEED, AtOnce, Numbers, Sink, chain, play, play_run, running
+from tests.runtime.stage import SEED, AtOnce, EverySecond, Numbers, Sink, chain, play, play_run, running
 
 # Deaths
 
@@ -38,12 +38,22 @@ class Dying(Bolt):
         self.collector.ack(tup)
 
 
+class DiesForGood(Dying):
+    """Dies after a second. Further instances cannot prepare."""
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        self.made.append(self)
+        if len(self.made) > 1:
+            raise OSError("away")
+        self.context.create_task(self.die())
+
+
 def dying(base: type[Dying] = Dying) -> type[Dying]:
     return type("FreshDying", (base,), {"made": [], "begun": [], "__module__": __name__})
 
 
 @pytest.mark.guarantee("SV-3")
-def test_an_instance_that_dies_again_and_again_is_replaced_after_pauses_that_double() -> None:
+def test_an_instance_that_dies_repeatedly_is_replaced_after_pauses_that_double() -> None:
     """Every death without work in between counts. The pauses are 0, 1, 2, 4, 8, 16 and 30 s."""
 
     class Asks(engine.Spout):
@@ -65,7 +75,7 @@ def test_an_instance_that_dies_again_and_again_is_replaced_after_pauses_that_dou
 
 
 @pytest.mark.guarantee("SV-3")
-def test_during_a_pause_inputs_fail_with_the_reason_task_died_and_the_text_of_the_error() -> None:
+def test_during_a_pause_inputs_fail_with_task_died_and_the_text_of_the_error() -> None:
     """Given a bolt that died twice, when inputs come during the pause, then they fail at once."""
     emitted_at: dict[int, float] = {}
     failed_at: dict[int, float] = {}
@@ -99,7 +109,7 @@ def test_during_a_pause_inputs_fail_with_the_reason_task_died_and_the_text_of_th
     told = {(failure.reason, failure.component_id, failure.task_id, failure.error) for failure in spout.failures}
     assert told == {("task_died", "bolt1", 2, "Loose: background")}
     died = {number: round(secs, 2) for number, secs in failed_at.items() if number < 4}
-    assert died == {0: 1, 1: 1, 2: 2, 3: 2}, "what the instances had taken up failed with them"
+    assert died == {0: 1, 1: 1, 2: 2, 3: 2}, "taken tuples must fail with their instance"
     assert list(failed_at)[4:] == [number for number, secs in emitted_at.items() if 2 < secs < 3]
     assert all(failed_at[number] - emitted_at[number] < 0.06 for number in list(failed_at)[4:])
     assert spout.acked == [number for number in range(12) if emitted_at[number] > 3]
@@ -140,7 +150,7 @@ def test_deaths_never_end_a_run(victim: str) -> None:
 
 
 @pytest.mark.guarantee("SV-3")
-def test_a_spout_that_waits_for_its_next_instance_keeps_the_run_from_being_complete() -> None:
+def test_a_run_does_not_complete_while_a_spout_waits_for_its_next_instance() -> None:
     """Given an exhausted spout with open trees, when it dies, then the run waits for its replacement, which reads again."""
     made: list[Any] = []
 
@@ -199,7 +209,7 @@ def test_a_first_prepare_or_open_that_keeps_raising_ends_the_run(method: str) ->
 
 @pytest.mark.guarantee("SV-3")
 @pytest.mark.parametrize("method", ["prepare", "open"])
-def test_a_later_prepare_or_open_that_raises_is_tried_again_after_pauses_until_it_heals(method: str) -> None:
+def test_a_later_prepare_or_open_that_raises_is_retried_after_pauses_until_it_succeeds(method: str) -> None:
     """The source is away from 1 s to 100 s. The run does not end, and processes everything afterwards."""
     tries: list[float] = []
     made: list[str] = []
@@ -248,7 +258,7 @@ def test_a_later_prepare_or_open_that_raises_is_tried_again_after_pauses_until_i
 
 
 @pytest.mark.guarantee("SV-3")
-def test_during_a_pause_a_stateless_task_sends_barriers_on() -> None:
+def test_during_a_pause_a_stateless_task_forwards_barriers() -> None:
     """Given a stateless bolt that is down for half a minute, then checkpoints of the bolt behind it continue."""
     committed: list[int] = []
 
@@ -275,11 +285,6 @@ def test_during_a_pause_a_stateless_task_sends_barriers_on() -> None:
 
     spout = Numbers(100, replays=True)
 
-    class EverySecond(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
-
     spout = EverySecond(100, replays=True)
     others = EverySecond(100)
     builder = engine.TopologyBuilder("barriers")
@@ -303,15 +308,8 @@ def test_during_a_pause_a_stateless_task_sends_barriers_on() -> None:
 
 @pytest.mark.guarantee("SV-3")
 def test_a_stop_during_a_pause_ends_at_once() -> None:
-    class Fails(Dying):
-        async def prepare(self) -> None:  # type: ignore[override]
-            self.made.append(self)
-            if len(self.made) > 1:
-                raise OSError("away")
-            self.context.create_task(self.die())
-
     async def main() -> None:
-        async with running(chain(lambda: Numbers(3), dying(Fails), max_spout_pending=1)) as run:
+        async with running(chain(lambda: Numbers(3), dying(DiesForGood), max_spout_pending=1)) as run:
             await asyncio.sleep(0)
             assert run.state == "running"
         assert asyncio.get_running_loop().time() == 0
@@ -325,7 +323,7 @@ def test_a_stop_during_a_pause_ends_at_once() -> None:
             def next_tuple(self) -> None:
                 made.append(1)
 
-        async with running(chain(Endless, dying(Fails))) as run:
+        async with running(chain(Endless, dying(DiesForGood))) as run:
             await asyncio.sleep(20)
             assert run.state == "running"
         assert asyncio.get_running_loop().time() == 20
@@ -335,23 +333,11 @@ def test_a_stop_during_a_pause_ends_at_once() -> None:
 
 
 @pytest.mark.guarantee("SV-3")
-def test_a_drain_during_a_pause_of_a_bolt_ends_with_what_it_fails() -> None:
-    class Fails(Dying):
-        async def prepare(self) -> None:  # type: ignore[override]
-            self.made.append(self)
-            if len(self.made) > 1:
-                raise OSError("away")
-            self.context.create_task(self.die())
-
-    class EverySecond(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
-
+def test_a_drain_during_a_pause_of_a_bolt_ends_when_its_inputs_fail() -> None:
     spout = EverySecond(1000)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, dying(Fails)), drain_timeout_secs=100) as run:
+        async with running(chain(lambda: spout, dying(DiesForGood)), drain_timeout_secs=100) as run:
             await asyncio.sleep(20.5)
             await run.drain()
             assert run.state == "drained"
@@ -364,7 +350,7 @@ def test_a_drain_during_a_pause_of_a_bolt_ends_with_what_it_fails() -> None:
 @pytest.mark.guarantee("SV-3", "ACK-12")
 @pytest.mark.parametrize("on_error", ["fail", "restart", "stop"])
 @pytest.mark.parametrize("error", [ValueError("bad"), engine.FatalError("worse")])
-def test_which_exceptions_end_a_run(on_error: Any, error: Exception) -> None:
+def test_only_some_exceptions_end_a_run(on_error: Any, error: Exception) -> None:
     class Raises(Bolt):
         def execute(self, tup: Tuple) -> None:
             raise error

@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine import BasicBolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple, UsageError
 from engine.testing import Capture
-from tests.runtime.stage import Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, EverySecond, Keeper, Numbers, Sink, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("RUN-1")
 
@@ -93,7 +93,7 @@ class Diary:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_bolts_are_prepared_before_spouts_open_and_closed_after_them_from_the_sources_on(is_async: bool) -> None:
+def test_bolts_are_prepared_before_spouts_and_closed_after_them_in_topology_order(is_async: bool) -> None:
     diary = Diary()
     builder = TopologyBuilder("order")
     builder.set_bolt("last", diary.bolt(is_async=is_async)).shuffle_grouping("middle")
@@ -125,7 +125,7 @@ def test_deactivate_pauses_the_spouts_only() -> None:
             for _ in range(3):
                 keeper.settle_next()
             await asyncio.sleep(1)
-            assert diary.events == ["source.ack"] * 3, "verdicts still come"
+            assert diary.events == ["source.ack"] * 3, "a deactivated spout still gets verdicts"
             assert not keeper.unsettled
             assert run.snapshot().components["source"].status == "drained"
             diary.events.clear()
@@ -152,13 +152,8 @@ def test_activate_and_deactivate_twice_call_the_hooks_once() -> None:
     assert switches == ["source.activate", "source.deactivate", "source.activate", "source.deactivate", "source.activate"]
 
 
-def test_a_deactivated_run_does_not_complete_while_a_source_has_more() -> None:
-    class Paced(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            Numbers.next_tuple(self)
-
-    spout = Paced(10)
+def test_a_deactivated_run_does_not_complete_before_its_source_ends() -> None:
+    spout = EverySecond(10)
 
     async def main() -> None:
         async with running(chain(lambda: spout, Sink)) as run:
@@ -195,7 +190,7 @@ def test_a_spout_that_is_replaced_while_deactivated_is_opened_and_stays_paused()
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize(("on_error", "restarts"), [("fail", 0), ("restart", 1)])
 @pytest.mark.parametrize("hook", ["activate", "deactivate"])
-def test_a_hook_that_raises_is_reported_and_lets_the_caller_go_on(hook: str, on_error: str, restarts: int) -> None:
+def test_a_hook_that_raises_is_reported_and_does_not_fail_the_caller(hook: str, on_error: str, restarts: int) -> None:
     """With "restart" the spout is replaced. Else it goes on, active or inactive as requested."""
     made: list[Spout] = []
 
@@ -261,7 +256,7 @@ def test_a_deactivate_whose_spout_is_in_a_call_when_the_run_stops_returns() -> N
     play(main)
 
 
-def test_a_run_is_entered_once_and_must_be_entered_before_it_is_asked() -> None:
+def test_a_run_is_entered_only_once_and_before_any_call() -> None:
     async def main() -> None:
         run = engine.run(chain(lambda: Numbers(1), Sink))
         assert run.state == "starting"
@@ -295,6 +290,6 @@ def test_the_tasks_of_a_run_that_has_ended_are_closed(numbers: int, source: str)
     play(main)
 
 
-def test_what_is_no_topology_is_refused() -> None:
+def test_an_object_that_is_not_a_topology_is_refused() -> None:
     with pytest.raises(UsageError, match="needs a topology"):
         engine.run(TopologyBuilder("unbuilt"))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from engine import Config, StatefulBolt, Topology, TopologyBuilder, Tuple, bolt,
 from engine.cli.settings import read_settings
 from engine.testing import run_topology
 from tests.flow.flow_topologies import Numbers, Work, topology
-from tests.transactional.play import Batches, Store, summing
+from tests.transactional.batch_topologies import Batches, Store, summing
 
 pytestmark = pytest.mark.guarantee("CP-8")
 
@@ -77,7 +77,7 @@ def warnings_of(topology: Topology, config: Config, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("what", KEEPING)
-def test_the_start_warns_once_and_says_what_to_do(what: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_start_logs_one_warning_with_a_hint(what: str, caplog: pytest.LogCaptureFixture) -> None:
     make, said = KEEPING[what]
     [warning] = warnings_of(make(), Config(), caplog)
     assert said in warning
@@ -86,16 +86,16 @@ def test_the_start_warns_once_and_says_what_to_do(what: str, caplog: pytest.LogC
 
 
 @pytest.mark.parametrize("what", KEEPING)
-def test_with_a_store_there_is_nothing_to_say(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_with_a_durable_store_no_warning_is_logged(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert warnings_of(KEEPING[what][0](), Config(state_provider=f"sqlite:///{tmp_path}/state.db"), caplog) == []
 
 
-def test_a_topology_that_keeps_nothing_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topology_without_state_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert warnings_of(stateless(), Config(), caplog) == []
 
 
 @pytest.mark.parametrize("name", ["words", "my words/2026", "计数", "a'b\"c"])
-def test_the_fix_can_be_copied_into_the_command_line(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_hint_works_on_the_command_line(name: str, caplog: pytest.LogCaptureFixture) -> None:
     [warning] = warnings_of(stateful(name), Config(), caplog)
     found = re.search(r"-c (\S+), or", warning)
     assert found is not None
@@ -103,6 +103,6 @@ def test_the_fix_can_be_copied_into_the_command_line(name: str, caplog: pytest.L
     assert re.fullmatch(r"sqlite:///[\w-]+\.db", settings.config.state_provider)
 
 
-def test_tests_are_not_warned(caplog: pytest.LogCaptureFixture) -> None:
+def test_run_topology_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     run_topology(stateful())
     assert "memory://" not in caplog.text

@@ -125,7 +125,7 @@ def test_every_pair_of_tasks_keeps_its_order(seed: int, hears: Any) -> None:
     assert sum(map(len, heard.values())) == finished.snapshot.components["hears"].executed
 
 
-def test_order_holds_through_the_death_of_the_receiving_instance() -> None:
+def test_the_order_is_kept_after_the_death_of_the_receiving_instance() -> None:
     heard: Heard = defaultdict(list)
 
     class HearsUntilItDies(Hears):

@@ -9,7 +9,7 @@ import engine
 from engine import Bolt, ComponentError, Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, Tuple
 from engine.testing import Capture
 from tests.runtime.dying import ends_with_component_error
-from tests.runtime.stage import SEED, AtOnce, Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import SEED, AtOnce, Endless, EverySecond, FailsTwo, Keeper, Numbers, Sink, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("SV-3")
 
@@ -107,13 +107,13 @@ def test_a_bolt_that_cancels_its_own_task_dies_and_is_replaced(base: type[Once],
     assert report.component_id == "bolt1"
 
 
-def test_the_report_says_who_cancelled() -> None:
+def test_the_report_says_that_user_code_cancelled() -> None:
     bolt = fresh(OnceWhileParked)
     run = play_run(chain(lambda: AndStays(10), bolt))
     assert "cancelled the asyncio task that runs it" in run.snapshot().errors[0].text
 
 
-def test_one_of_several_calls_that_cancels_itself_fails_alone() -> None:
+def test_a_call_that_cancels_itself_fails_alone() -> None:
     """Each call has its own asyncio task, so no instance dies."""
     bolt, spout = fresh(OnceAsync, concurrency=4), AtOnce(10)
     run = play_run(chain(lambda: spout, bolt))
@@ -124,7 +124,7 @@ def test_one_of_several_calls_that_cancels_itself_fails_alone() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_bolt_that_cancels_itself_again_and_again_ends_no_run(late: bool) -> None:
+def test_a_bolt_that_cancels_itself_repeatedly_does_not_end_the_run(late: bool) -> None:
     made: list[Any] = []
 
     class Always(Bolt):
@@ -137,11 +137,6 @@ def test_a_bolt_that_cancels_itself_again_and_again_ends_no_run(late: bool) -> N
             else:
                 cancel_myself()
             await asyncio.sleep(1)
-
-    class EverySecond(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
 
     spout = EverySecond(100)
     run = play_run(chain(lambda: spout, Always), limit_secs=500)
@@ -197,12 +192,8 @@ def test_a_spout_that_cancels_its_own_task_dies_and_is_replaced(method: str, on_
             self.act("async ack")
             await asyncio.sleep(0.01)
 
-    class Judge(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
-
     form = {"async next_tuple": AsyncCancels, "async ack": AsyncAck}.get(method, Cancels)
-    run = play_run(chain(form, Judge), Config(on_error=on_error, seed=SEED), limit_secs=100)
+    run = play_run(chain(form, FailsTwo), Config(on_error=on_error, seed=SEED), limit_secs=100)
     assert run.state == "complete"
     found = run.snapshot().components["source"]
     assert found.errors == 1
@@ -214,7 +205,7 @@ def test_a_spout_that_cancels_its_own_task_dies_and_is_replaced(method: str, on_
 
 
 @pytest.mark.parametrize("method", ["prepare", "async prepare", "open", "async open"])
-def test_at_the_start_it_is_tried_again_and_then_ends_the_start(method: str) -> None:
+def test_a_prepare_that_always_cancels_itself_is_retried_and_then_ends_the_start(method: str) -> None:
     tries: list[str] = []
 
     class NoBolt(Sink):
@@ -258,7 +249,7 @@ def test_at_the_start_it_is_tried_again_and_then_ends_the_start(method: str) -> 
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_prepare_that_cancels_itself_in_a_replacement_is_tried_again(is_async: bool) -> None:
+def test_a_prepare_of_a_replacement_that_cancels_itself_is_retried(is_async: bool) -> None:
     made: list[Any] = []
 
     class Cancels(Bolt):
@@ -274,12 +265,7 @@ def test_a_prepare_that_cancels_itself_in_a_replacement_is_tried_again(is_async:
             else:
                 self.collector.ack(tup)
 
-    class Slow(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            super().next_tuple()
-
-    spout = Slow(20)
+    spout = EverySecond(20)
     run = play_run(chain(lambda: spout, Cancels), limit_secs=500)
     assert run.state == "complete"
     assert len(made) == 5
@@ -287,7 +273,7 @@ def test_a_prepare_that_cancels_itself_in_a_replacement_is_tried_again(is_async:
 
 
 @pytest.mark.guarantee("SV-2")
-def test_a_stateful_bolt_that_cancels_its_own_task_loses_what_no_checkpoint_holds() -> None:
+def test_a_stateful_bolt_that_cancels_its_own_task_falls_back_to_the_last_checkpoint() -> None:
     made: list[Any] = []
     ends: list[dict[Any, Any]] = []
 
@@ -312,7 +298,7 @@ def test_a_stateful_bolt_that_cancels_its_own_task_loses_what_no_checkpoint_hold
     assert sorted(spout.acked) == list(range(8))
 
 
-def test_a_stop_is_no_cancellation_of_the_components_own() -> None:
+def test_a_stop_is_not_a_cancellation_by_user_code() -> None:
     """Given a bolt whose call is cancelled by the stop, then no death is reported."""
 
     class Long(Bolt):
@@ -329,7 +315,7 @@ def test_a_stop_is_no_cancellation_of_the_components_own() -> None:
     play(main)
 
 
-def test_the_host_that_is_cancelled_ends_the_run_not_its_tasks() -> None:
+def test_the_cancellation_of_the_host_ends_the_run_without_reports_of_tasks() -> None:
     async def main() -> None:
         async def host() -> None:
             async with running(chain(lambda: Numbers(1), Keeper)) as run:
@@ -348,7 +334,7 @@ def test_the_host_that_is_cancelled_ends_the_run_not_its_tasks() -> None:
     play(main)
 
 
-def test_under_stop_it_ends_the_run() -> None:
+def test_with_stop_a_cancellation_by_user_code_ends_the_run() -> None:
     class Cancels(Bolt):
         async def execute(self, tup: Tuple) -> None:
             cancel_myself()

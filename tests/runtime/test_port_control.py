@@ -11,8 +11,21 @@ from tests.runtime.ports import BARRIER, Marks, Notes, marked
 from tests.runtime.stage import Endless, LogLines, Sink, play, play_run, running
 
 
+class KeepsControl(Notes):
+    """Acks its inputs, and keeps control tuples."""
+
+    def prepare(self) -> None:
+        self.kept: list[Tuple] = []
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.ack(tup)
+
+    def on_control(self, tup: Tuple) -> None:
+        self.kept.append(tup)
+
+
 @pytest.mark.parametrize("capacity", [2, 32768])
-def test_a_control_tuple_reaches_every_task_of_every_subscriber_behind_the_data(capacity: int) -> None:
+def test_a_control_tuple_reaches_every_subscribing_task_after_earlier_tuples(capacity: int) -> None:
     spout = Marks(50)
     topology, diary = marked(spout)
 
@@ -27,15 +40,15 @@ def test_a_control_tuple_reaches_every_task_of_every_subscriber_behind_the_data(
         assert barriers == [(BARRIER, number) for number in (10, 20, 30, 40, 50)]
         for number in (10, 20, 30, 40, 50):
             before = diary[task][: diary[task].index((BARRIER, number))]
-            assert all(entry < number for entry in before if isinstance(entry, int)), "nothing that was emitted later is before it"
+            assert all(entry < number for entry in before if isinstance(entry, int)), "a later tuple came before the control tuple"
         assert all(entry >= 40 for entry in diary[task][diary[task].index((BARRIER, 40)) + 1 :] if isinstance(entry, int))
     for task in (4, 5):
         barriers = [entry for entry in diary[task] if isinstance(entry, tuple)]
-        assert sorted(barriers) == sorted([(BARRIER, number) for number in (10, 20, 30, 40, 50)] * 2), "one from each task before it"
+        assert sorted(barriers) == sorted([(BARRIER, number) for number in (10, 20, 30, 40, 50)] * 2), "each upstream task sends one"
     assert [barrier[:2] for barrier in spout.barriers] == [("acked", number) for number in (10, 20, 30, 40, 50)]
 
 
-def test_a_control_tuple_enters_a_full_mailbox_and_stops_nobody() -> None:
+def test_a_control_tuple_enters_a_full_mailbox_and_does_not_stop_its_sender() -> None:
     spout = Marks(1000)
 
     class Slow(Notes):
@@ -67,7 +80,7 @@ def test_a_control_tuple_enters_a_full_mailbox_and_stops_nobody() -> None:
     play(main)
 
 
-def test_a_bolt_that_knows_no_control_tuples_acks_them() -> None:
+def test_a_bolt_without_a_control_handler_acks_control_tuples() -> None:
     class Plain(Bolt):
         output_fields = {"default": Fields("number"), "control": Fields("what", "number")}
 
@@ -81,7 +94,7 @@ def test_a_bolt_that_knows_no_control_tuples_acks_them() -> None:
     assert [barrier[:2] for barrier in spout.barriers] == [("acked", 10), ("acked", 20)]
 
 
-def test_control_tuples_are_not_counted_as_work() -> None:
+def test_control_tuples_are_not_counted() -> None:
     spout = Marks(20)
     topology, _ = marked(spout)
     run = play_run(topology)
@@ -89,7 +102,7 @@ def test_control_tuples_are_not_counted_as_work() -> None:
     assert (first.executed, first.acked, first.emitted) == (20, 20, 20)
 
 
-def test_a_control_tuple_that_is_failed_fails_its_tree() -> None:
+def test_a_failed_control_tuple_fails_its_tree() -> None:
     class Refuses(Notes):
         def on_control(self, tup: Tuple) -> None:
             if self.context.task_index == 1:
@@ -117,22 +130,12 @@ def test_settling_a_control_tuple_twice_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("timeouts", [True, False])
-def test_a_control_tree_has_a_clock_of_its_own(timeouts: bool) -> None:
+def test_a_control_tree_has_its_own_clock(timeouts: bool) -> None:
     """The timeout is 5 s or 300 s, independent of message_timeout_secs and enable_message_timeouts."""
-
-    class Keeps(Notes):
-        def prepare(self) -> None:
-            self.kept: list[Tuple] = []
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.ack(tup)
-
-        def on_control(self, tup: Tuple) -> None:
-            self.kept.append(tup)
 
     for secs in (5.0, 300.0):
         spout = Marks(10, timeout_secs=secs)
-        topology, _ = marked(spout, first=Keeps)
+        topology, _ = marked(spout, first=KeepsControl)
 
         async def main(topology: Any = topology) -> None:
             async with running(topology, message_timeout_secs=30, enable_message_timeouts=timeouts) as run:
@@ -157,7 +160,7 @@ def test_an_ack_of_part_of_a_control_tree_restarts_its_clock() -> None:
     assert spout.barriers == [("acked", 10, 8.0)]
 
 
-def test_many_clocks_run_at_once() -> None:
+def test_many_own_clocks_run_at_once() -> None:
     class Keeps(Notes):
         def on_control(self, tup: Tuple) -> None:
             self.diary.setdefault(-1, []).append(tup)
@@ -186,7 +189,7 @@ def test_many_clocks_run_at_once() -> None:
         assert due - 0.01 <= at <= due + 0.1
 
 
-def test_a_dead_spouts_clock_rings_for_nobody() -> None:
+def test_the_own_clock_of_a_dead_spout_has_no_effect() -> None:
     spouts: list[Marks] = []
 
     class Dies(Marks):
@@ -194,20 +197,10 @@ def test_a_dead_spouts_clock_rings_for_nobody() -> None:
             super().__init__(10, timeout_secs=5)
             spouts.append(self)
 
-    class Keeps(Notes):
-        def prepare(self) -> None:
-            self.kept: list[Tuple] = []
-
-        def execute(self, tup: Tuple) -> None:
-            self.collector.ack(tup)
-
-        def on_control(self, tup: Tuple) -> None:
-            self.kept.append(tup)
-
     builder = TopologyBuilder("dies")
     builder.set_spout("source", Dies)
     builder.set_spout("endless", Endless)
-    builder.set_bolt("keeps", Keeps).shuffle_grouping("source").shuffle_grouping("source", stream="control")
+    builder.set_bolt("keeps", KeepsControl).shuffle_grouping("source").shuffle_grouping("source", stream="control")
 
     async def main() -> None:
         async with running(builder.build(), enable_message_timeouts=False) as run:

@@ -82,7 +82,7 @@ def aligned(paces: list[float], count: int, *, through: bool = False, capacity: 
 @pytest.mark.parametrize("through", [False, True])
 @pytest.mark.parametrize("capacity", [2, 32768])
 @pytest.mark.parametrize("paces", [[0.0, 0.0], [0.0, 0.1], [0.1, 0.0], [0.1, 0.07, 0.0]])
-def test_what_comes_behind_a_barrier_waits_for_the_barriers_of_the_others(through: bool, capacity: int, paces: list[float]) -> None:
+def test_tuples_behind_a_barrier_wait_for_the_barriers_of_other_sources(through: bool, capacity: int, paces: list[float]) -> None:
     diary = aligned(paces, 60, through=through, capacity=capacity, seed=1 if through else None)
     epoch = 0
     for entry in diary:
@@ -98,7 +98,7 @@ def test_what_comes_behind_a_barrier_waits_for_the_barriers_of_the_others(throug
     assert all(numbers == list(range(60)) for numbers in per_source.values())
 
 
-def test_only_the_held_source_is_stopped_and_outside_the_bound() -> None:
+def test_only_the_held_source_is_stopped_and_its_tuples_do_not_count_for_the_bound() -> None:
     quick, slow = Paced(100_000, 0), Paced(1000, 0.1)
     diary: list[Any] = []
     builder = TopologyBuilder("held")
@@ -113,7 +113,7 @@ def test_only_the_held_source_is_stopped_and_outside_the_bound() -> None:
             await asyncio.sleep(0.95)
             snapshot = run.snapshot()
             assert snapshot.components["quick"].status == "full"
-            assert snapshot.components["aligner"].waiting == 0, "what is put aside is not in the mailbox"
+            assert snapshot.components["aligner"].waiting == 0, "held tuples are not in the mailbox"
             assert slow.number == 9
             emitted = quick.number
             assert 10 <= emitted <= 10 + 64
@@ -123,7 +123,7 @@ def test_only_the_held_source_is_stopped_and_outside_the_bound() -> None:
     play(main)
 
 
-def test_a_source_that_is_held_again_before_what_was_released_is_taken_stays_held() -> None:
+def test_a_source_that_is_held_again_before_its_released_tuples_are_taken_stays_held() -> None:
     """Given two barriers of one source in a mailbox, then tuples behind the second wait for it."""
     diary: list[Any] = []
 
@@ -153,7 +153,7 @@ def test_a_source_that_is_held_again_before_what_was_released_is_taken_stays_hel
             assert epoch <= entry[1] < epoch + 10, diary
 
 
-def test_what_is_put_aside_survives_the_instance_and_does_not_time_out() -> None:
+def test_held_tuples_survive_the_instance_and_do_not_time_out() -> None:
     made: list[Any] = []
 
     class Holds(BoltPortUser, Bolt):
@@ -202,7 +202,7 @@ def test_what_is_put_aside_survives_the_instance_and_does_not_time_out() -> None
     assert [bolt.restarted for bolt in made] == [False, True]
 
 
-def test_ticks_pass_a_hold() -> None:
+def test_ticks_are_not_held_back() -> None:
     ticks: list[float] = []
 
     class Holds(BoltPortUser, Bolt):

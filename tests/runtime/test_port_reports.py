@@ -3,25 +3,21 @@
 import asyncio
 from typing import Any
 
-from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
+from engine import Bolt, Fields, Inlet, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture
 from engine.topology.task_port import BoltPortUser, SpoutPortUser
 from tests.runtime.ports import Defers
-from tests.runtime.stage import Endless, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, Fails, Numbers, PassOn, Sink, chain, loop, play, play_run, running
 
 
-class CountsSent(BoltPortUser, Bolt):
+class CountsSent(BoltPortUser, PassOn):
     output_fields = {"default": Fields("number"), "control": Fields("number")}
-
-    def execute(self, tup: Tuple) -> None:
-        self.collector.emit((tup[0],), tup)
-        self.collector.ack(tup)
 
     def on_control(self, tup: Tuple) -> None:
         self.port.settle_control(tup)
 
 
-def test_what_was_sent_to_each_task_since_a_mark_is_counted_without_control_tuples() -> None:
+def test_tuples_sent_to_each_task_since_a_mark_are_counted_without_control_tuples() -> None:
     bolt = CountsSent()
 
     class Stepwise(Numbers):
@@ -97,10 +93,10 @@ class TakesSecs(Bolt):
         (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
 
 
-def test_a_receiving_tasks_own_settle_is_reported_with_its_time_without_what_is_downstream() -> None:
+def test_the_settle_of_a_receiving_task_is_reported_with_its_own_time_only() -> None:
     spout = Listens(3)
     play_run(chain(lambda: spout, TakesSecs, TakesSecs))
-    assert spout.settles == [(0, 2, 1.0), (1, 2, 3.0)], "no fail: that is the verdict's; nothing of the second bolt"
+    assert spout.settles == [(0, 2, 1.0), (1, 2, 3.0)], "neither fails nor settles of the second bolt are reported"
     assert [message_id for message_id, _ in spout.acked] == [0, 1]
     assert spout.acked[0][1] == 2.0
 
@@ -118,7 +114,7 @@ def test_each_receiving_task_is_reported() -> None:
     assert {(number, task) for number in range(2) for task in (2, 3)} <= reported
 
 
-def test_the_report_comes_before_a_deferral() -> None:
+def test_a_deferred_settle_is_reported_before_its_deferral() -> None:
     spout, bolt = Listens(3), Defers()
 
     async def main() -> None:
@@ -134,7 +130,7 @@ def test_the_report_comes_before_a_deferral() -> None:
     assert all(secs == 0 for _, _, secs in spout.settles)
 
 
-def test_a_listener_may_be_taken_away() -> None:
+def test_a_listener_may_be_removed() -> None:
     class Once(Listens):
         def open(self) -> None:
             super().open()
@@ -150,15 +146,11 @@ def test_a_listener_may_be_taken_away() -> None:
     assert len(spout.acked) == 10
 
 
-def test_no_report_comes_for_a_tree_that_has_its_verdict() -> None:
+def test_no_report_is_made_for_a_tree_with_a_verdict() -> None:
     class TwoWays(Bolt):
         async def execute(self, tup: Tuple) -> None:
             await asyncio.sleep(5)
             self.collector.ack(tup)
-
-    class Fails(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            self.collector.fail(tup)
 
     spout = Listens(1)
     builder = TopologyBuilder("two ways")
@@ -172,22 +164,16 @@ def test_no_report_comes_for_a_tree_that_has_its_verdict() -> None:
             await asyncio.sleep(10)
 
     play(main)
-    assert spout.settles == [], "neither the fail that was its verdict, nor the ack behind it"
+    assert spout.settles == [], "neither the fail nor the later ack is reported"
     assert [message_id for message_id, _ in spout.failed] == [0]
 
 
-class Asks(BoltPortUser, Bolt):
-    def execute(self, tup: Tuple) -> None:
-        self.collector.ack(tup)
+class Asks(BoltPortUser, Sink): ...
 
 
-def test_the_status_of_each_spout() -> None:
+def test_the_status_of_each_spout_is_available() -> None:
     asks = Asks()
     keeper = Capture(settles=False)
-
-    class Inactive(Endless): ...
-
-    from engine import Inlet
 
     builder = TopologyBuilder("statuses")
     builder.set_spout("polling", Endless)

@@ -33,11 +33,11 @@ class Slow(Notes):
             self.in_flight -= 1
 
     def on_control(self, tup: Tuple) -> None:
-        assert self.in_flight == 0, "each input that was taken before has returned"
+        assert self.in_flight == 0, "calls of earlier inputs must have returned"
         super().on_control(tup)
 
 
-def test_a_control_tuple_waits_for_the_calls_in_flight_and_nothing_overtakes_it() -> None:
+def test_a_control_tuple_waits_for_calls_in_flight_and_is_not_overtaken() -> None:
     diary: dict[int, list[Any]] = {}
     spout = Marks(30)
     topology, _ = marked(spout, first=lambda: Slow(diary))
@@ -51,7 +51,7 @@ def test_a_control_tuple_waits_for_the_calls_in_flight_and_nothing_overtakes_it(
 
 
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
-def test_a_call_that_raises_before_a_control_tuple_is_dealt_with_before_it(on_error: Any) -> None:
+def test_an_exception_before_a_control_tuple_is_handled_before_it(on_error: Any) -> None:
     """Given running calls that raise while a control tuple waits, then a dying instance does not get the control tuple."""
     handed: list[Any] = []
     diary: dict[int, list[Any]] = {}
@@ -87,7 +87,7 @@ def test_a_call_that_raises_before_a_control_tuple_is_dealt_with_before_it(on_er
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_returned_waits_in_background_work_too_and_nothing_is_taken_meanwhile(concurrency: int) -> None:
+def test_returned_also_works_in_background_work_and_no_tuple_is_taken_meanwhile(concurrency: int) -> None:
     seen: list[tuple[float, int]] = []
 
     class Background(BoltPortUser, Bolt):

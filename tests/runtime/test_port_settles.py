@@ -10,7 +10,7 @@ from engine.errors import ROLLBACK
 from engine.runtime.task_ports import SETTLES_PER_BURST
 from engine.topology.task_port import BoltPortUser
 from tests.runtime.ports import Defers
-from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, EverySecond, LogLines, Numbers, Sink, chain, loop, play, play_run, running
 
 
 def deferring(count: int, bolt: Bolt, *, endless: bool = True) -> tuple[Any, Numbers]:
@@ -24,7 +24,15 @@ def deferring(count: int, bolt: Bolt, *, endless: bool = True) -> tuple[Any, Num
     return builder.build(), spout
 
 
-def test_deferred_acks_are_sent_when_they_are_prepared_and_released() -> None:
+class TwoParts(Numbers):
+    """Emits half of ten numbers at once, and the rest after a second."""
+
+    def next_tuple(self) -> None:
+        if len(self.waiting) > 5 or loop().time() >= 1:
+            super().next_tuple()
+
+
+def test_deferred_acks_are_sent_after_prepare_and_release() -> None:
     bolt = Defers()
     topology, spout = deferring(10, bolt)
 
@@ -32,7 +40,7 @@ def test_deferred_acks_are_sent_when_they_are_prepared_and_released() -> None:
         async with running(topology) as run:
             await asyncio.sleep(1)
             assert not spout.acked
-            assert run.snapshot().components["defers"].acked == 10, "the task has settled them"
+            assert run.snapshot().components["defers"].acked == 10, "the task counts its acks at once"
             await bolt.port.release_settles()
             await asyncio.sleep(1)
             assert not spout.acked, "nothing is prepared"
@@ -45,15 +53,10 @@ def test_deferred_acks_are_sent_when_they_are_prepared_and_released() -> None:
     play(main)
 
 
-def test_what_is_acked_after_the_prepare_waits_for_the_next() -> None:
+def test_acks_after_a_prepare_wait_for_the_next_one() -> None:
     bolt = Defers()
 
-    class Paced(Numbers):
-        async def next_tuple(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(1)
-            Numbers.next_tuple(self)
-
-    spout = Paced(10)
+    spout = EverySecond(10)
 
     async def main() -> None:
         async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
@@ -78,11 +81,6 @@ def test_what_is_acked_after_the_prepare_waits_for_the_next() -> None:
 def test_deferred_acks_may_fail_those_since_the_prepare_or_all(prepared: bool) -> None:
     bolt = Defers()
 
-    class TwoParts(Numbers):
-        def next_tuple(self) -> None:
-            if len(self.waiting) > 5 or loop().time() >= 1:
-                super().next_tuple()
-
     spout = TwoParts(10)
     failure = Failure(ROLLBACK, "bolt1", 2)
 
@@ -102,7 +100,7 @@ def test_deferred_acks_may_fail_those_since_the_prepare_or_all(prepared: bool) -
     assert sorted(spout.acked + spout.failed) == list(range(10))
 
 
-def test_they_are_released_in_bursts_that_let_others_run() -> None:
+def test_deferred_acks_are_released_in_bursts_that_yield_to_others() -> None:
     bolt = Defers()
     count = SETTLES_PER_BURST * 2 + 100
     topology, spout = deferring(count, bolt)
@@ -130,7 +128,7 @@ def test_they_are_released_in_bursts_that_let_others_run() -> None:
 
 @pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("prepared", [True, False])
-def test_trees_whose_acks_are_deferred_do_not_time_out(prepared: bool) -> None:
+def test_trees_with_deferred_acks_do_not_time_out(prepared: bool) -> None:
     bolt = Defers()
     topology, spout = deferring(3000, bolt)
 
@@ -149,7 +147,7 @@ def test_trees_whose_acks_are_deferred_do_not_time_out(prepared: bool) -> None:
     assert sorted(spout.acked) == list(range(3000))
 
 
-def test_they_outlive_the_instance_and_what_it_took_up_fails() -> None:
+def test_deferred_acks_outlive_the_instance_and_its_taken_tuples_fail() -> None:
     made: list[Any] = []
 
     class Dies(Defers):
@@ -221,16 +219,11 @@ def test_a_deferred_ack_of_several_roots_balances() -> None:
     assert sorted(spout.acked) == [0, 1, 2, 3]
 
 
-def test_settles_are_sent_at_once_again_after_deferring_is_switched_off() -> None:
+def test_after_deferring_is_switched_off_settles_are_sent_at_once() -> None:
     bolt = Defers()
     spout = Numbers(10)
 
-    class Two(Numbers):
-        def next_tuple(self) -> None:
-            if len(self.waiting) > 5 or loop().time() >= 1:
-                super().next_tuple()
-
-    spout = Two(10)
+    spout = TwoParts(10)
 
     async def main() -> None:
         async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
@@ -265,7 +258,7 @@ def test_a_drain_waits_for_deferred_acks() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_fail_taken_fails_what_is_taken_up_and_ignores_its_later_settles(concurrency: int) -> None:
+def test_fail_taken_fails_taken_tuples_and_their_later_settles_are_ignored(concurrency: int) -> None:
     class Takes(BoltPortUser, Bolt):
         def prepare(self) -> None:
             self.kept: list[Tuple] = []

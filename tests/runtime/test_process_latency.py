@@ -27,7 +27,7 @@ def process_ms(bolt: Any, *, tuples: int, every_secs: float = 0.0) -> float:
     return found
 
 
-def test_of_calls_in_flight_side_by_side_the_slow_ones_count_too() -> None:
+def test_slow_concurrent_calls_count_too() -> None:
     class Work(Bolt):
         concurrency = 10
 
@@ -47,7 +47,7 @@ def test_a_fail_counts_like_an_ack() -> None:
     assert process_ms(Fails, tuples=5) == pytest.approx(1000, rel=0.01)
 
 
-def test_a_tuple_that_is_acked_later_counts_with_all_of_its_time() -> None:
+def test_a_tuple_that_is_acked_later_counts_with_its_whole_time() -> None:
     class ByTick(Bolt):
         tick_tuple_freq_secs = 1.0
 

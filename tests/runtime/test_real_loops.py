@@ -65,7 +65,7 @@ class FailsOnce(Bolt):
         self.collector.ack(tup)
 
 
-def test_a_mixed_run_completes(on_loop: Any) -> None:
+def test_a_run_with_all_kinds_of_components_completes(on_loop: Any) -> None:
     """The run has threads, concurrent calls, deaths, replays, tiny mailboxes and several ackers."""
     spout, sink = Numbers(300, replays=True), Capture()
     fails_once = type("Fresh", (FailsOnce,), {"seen": set()})
@@ -88,7 +88,7 @@ def test_a_mixed_run_completes(on_loop: Any) -> None:
 
 
 @pytest.mark.guarantee("BP-4")
-def test_an_idle_spouts_pause_grows_on_every_loop(on_loop: Any) -> None:
+def test_the_pause_of_an_idle_spout_grows_on_every_loop(on_loop: Any) -> None:
     """A loop's timer may fire one clock tick early. The spout must not take that for a wake."""
     polls: list[float] = []
 

@@ -55,7 +55,7 @@ def test_after_a_hundred_failures_in_a_row_the_instance_is_renewed() -> None:
     with LogLines() as log:
         run = play_run(chain(lambda: spout, bolt))
     assert [each.calls for each in bolt.made] == [100, 50]
-    assert all(each.closed_at == 0 for each in bolt.made), "each is closed"
+    assert all(each.closed_at == 0 for each in bolt.made), "each instance must be closed"
     assert sorted(spout.failed) == list(range(150))
     assert {failure.reason for failure in spout.failures} == {"error"}
     assert run.state == "complete"
@@ -65,13 +65,13 @@ def test_after_a_hundred_failures_in_a_row_the_instance_is_renewed() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 7])
-def test_the_number_is_a_setting(number: int) -> None:
+def test_the_number_of_failures_is_a_setting(number: int) -> None:
     bolt, spout = fresh(), AtOnce(number + 1)
     play_run(chain(lambda: spout, bolt), Config(renew_after_failures=number, seed=SEED))
     assert [each.calls for each in bolt.made] == [number, 1]
 
 
-def test_one_success_starts_the_count_anew() -> None:
+def test_a_success_resets_the_count() -> None:
     """Given 99 failures, a success and 99 failures, then only one more failure renews the instance."""
 
     class Recovers(Fails):
@@ -99,10 +99,10 @@ def test_a_fail_tuple_and_a_fail_are_neither_a_failure_nor_a_success() -> None:
                 raise ValueError("even")
 
     play_run(chain(lambda: AtOnce(300), Refuses))
-    assert Refuses.made == 1, "99 in a row"
+    assert Refuses.made == 1, "99 failures in a row are not enough"
     Refuses.made = 0
     play_run(chain(lambda: AtOnce(298, first=501), Refuses))
-    assert Refuses.made == 2, "the refusals in between did not start the count anew"
+    assert Refuses.made == 2, "refusals must not reset the count"
 
     class OnlyRefuses(BasicBolt):
         made = 0
@@ -146,7 +146,7 @@ def test_renewals_without_a_success_follow_after_pauses_that_double_to_30_second
     assert {failure.reason for failure in spout.failures} == {"error"}
 
 
-def test_after_a_success_the_next_streak_is_renewed_at_once() -> None:
+def test_after_a_success_the_next_renewal_has_no_pause() -> None:
     times: list[float] = []
 
     class Notes(Fails):
@@ -208,12 +208,12 @@ def test_the_running_calls_return_before_the_instance_is_renewed(kind: str) -> N
     assert not cut
     assert len(made) == 2
     assert 0 in spout.acked
-    assert 100 <= len(spout.failed) <= 103, "those that were in flight beside the hundredth"
+    assert 100 <= len(spout.failed) <= 103, "only calls in flight with the hundredth may fail too"
     if kind == "concurrent":
         assert made[0].closed_at == 20
 
 
-def test_calls_that_take_longer_than_a_tree_may_are_cancelled_and_fail_with_the_instance() -> None:
+def test_calls_that_exceed_the_message_timeout_are_cancelled_and_fail_with_the_instance() -> None:
     made: list[Any] = []
     cut: list[float] = []
 
@@ -247,7 +247,7 @@ def test_calls_that_take_longer_than_a_tree_may_are_cancelled_and_fail_with_the_
 
 
 @pytest.mark.guarantee("SV-3")
-def test_a_prepare_that_raises_in_a_renewal_is_tried_again_until_it_heals() -> None:
+def test_a_prepare_that_raises_in_a_renewal_is_retried_until_it_succeeds() -> None:
     """Given a database that is away from 5 s to 200 s, then inputs fail meanwhile, and succeed afterwards."""
     tries: list[float] = []
 
@@ -273,17 +273,17 @@ def test_a_prepare_that_raises_in_a_renewal_is_tried_again_until_it_heals() -> N
     run = play_run(chain(lambda: spout, fresh(Connects)))
     assert run.state == "complete"
     pauses = [round(later - earlier) for earlier, later in itertools.pairwise(tries)]
-    assert pauses[:6] == [0, 1, 2, 4, 8, 16], "a renewal is no death"
+    assert pauses[:6] == [0, 1, 2, 4, 8, 16], "a renewal must not count as a death"
     assert set(pauses[6:]) == {30}
     down = [each for each in failed_at if each[1] == "task_died"]
     assert {error for _, _, error in down} == {"OSError: no route to the database"}
-    assert len(down) > 1500, "inputs fail as they come, not at their timeout"
+    assert len(down) > 1500, "inputs must fail at once, not by timeout"
     healed = tries[-1] + 31
     assert all(secs < healed + 1 for secs, _, _ in failed_at)
     assert spout.acked[-100:] == list(range(2400, 2500))
 
 
-def test_what_an_instance_holds_fails_when_it_is_renewed() -> None:
+def test_unsettled_inputs_fail_when_their_instance_is_renewed() -> None:
     class Holds(Fails):
         def execute(self, tup: Tuple) -> None:
             if tup[0] < 3:
@@ -299,7 +299,7 @@ def test_what_an_instance_holds_fails_when_it_is_renewed() -> None:
 
 
 @pytest.mark.guarantee("SV-2")
-def test_a_renewed_stateful_instance_has_its_state_again() -> None:
+def test_a_renewed_stateful_instance_gets_its_state_back() -> None:
     """Uncommitted changes are lost with the instance, and their inputs fail. Nothing is counted twice."""
     ends: list[dict[Any, Any]] = []
     made: list[Any] = []
@@ -327,7 +327,7 @@ def test_a_renewed_stateful_instance_has_its_state_again() -> None:
     assert len(spout.acked) == 150
 
 
-def test_a_stop_while_running_calls_are_waited_for_ends_at_once() -> None:
+def test_a_stop_during_the_wait_for_running_calls_ends_at_once() -> None:
     class Hangs(Bolt):
         concurrency = 2
 
@@ -345,7 +345,7 @@ def test_a_stop_while_running_calls_are_waited_for_ends_at_once() -> None:
     play(main)
 
 
-def test_background_work_that_raises_while_calls_are_waited_for_replaces_the_instance_once() -> None:
+def test_failed_background_work_during_the_wait_for_calls_replaces_the_instance_once() -> None:
     made: list[Any] = []
 
     class Both(Bolt):
@@ -378,7 +378,7 @@ def test_background_work_that_raises_while_calls_are_waited_for_replaces_the_ins
     assert run.snapshot().components["bolt1"].restarts == 1
 
 
-def test_under_restart_nothing_is_renewed() -> None:
+def test_with_restart_no_instance_is_renewed() -> None:
     """Only `max_task_restarts` counts its deaths."""
     with pytest.raises(engine.ComponentError, match="died more than 3 times"):
         play_run(chain(lambda: AtOnce(300), fresh()), Config(on_error="restart", max_task_restarts=3, renew_after_failures=2))

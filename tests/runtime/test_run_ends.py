@@ -15,7 +15,7 @@ from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, failing
 pytestmark = pytest.mark.guarantee("SV-4")
 
 
-def test_completed_raises_before_anything_is_closed() -> None:
+def test_completed_raises_before_any_component_is_closed() -> None:
     async def main() -> None:
         async with failing(entered(fatal_topology())) as run:
             with pytest.raises(ComponentError, match="the licence has expired") as caught:
@@ -23,7 +23,7 @@ def test_completed_raises_before_anything_is_closed() -> None:
             assert loop().time() == 1
             assert run.error is caught.value
         assert run.error is caught.value
-        assert loop().time() == 1 + CLOSING_SECS, "leaving waits until all is closed"
+        assert loop().time() == 1 + CLOSING_SECS, "leaving the block must wait until all is closed"
         assert run.state == "failed"
         with pytest.raises(ComponentError) as again:
             await run.completed()
@@ -75,7 +75,7 @@ def test_completed_raises_before_the_component_that_failed_is_closed_itself(kind
     ],
     ids=["fatal", "stop", "restart", "base exception", "generator"],
 )
-def test_one_critical_line_says_why_before_the_end(topology: Any, settings: dict[str, Any], reason: str) -> None:
+def test_one_critical_log_line_has_the_reason_before_the_end(topology: Any, settings: dict[str, Any], reason: str) -> None:
     def critical() -> list[str]:
         return [record.getMessage() for record in log.records if record.levelno == logging.CRITICAL]
 
@@ -95,7 +95,7 @@ def test_one_critical_line_says_why_before_the_end(topology: Any, settings: dict
 
 
 @pytest.mark.parametrize("ending", ["complete", "drain", "stop", "leave"])
-def test_a_run_that_does_not_fail_logs_nothing_critical_and_raises_nothing(ending: str) -> None:
+def test_a_run_that_does_not_fail_logs_no_critical_line_and_does_not_raise(ending: str) -> None:
     async def main() -> None:
         async with running(chain(lambda: Numbers(1), Sink) if ending == "complete" else chain(Endless, Sink)) as run:
             if ending == "complete":
@@ -156,7 +156,7 @@ def test_a_callback_is_called_once_and_several_are_called_in_order() -> None:
     assert told == ["a", "b", "c"]
 
 
-def test_a_callback_that_raises_is_logged_and_disturbs_nobody() -> None:
+def test_a_callback_that_raises_is_logged_and_the_others_are_called() -> None:
     told: list[object] = []
 
     def raises(error: ComponentError | None) -> None:
@@ -231,7 +231,7 @@ def test_a_callback_that_returns_a_coroutine_is_logged() -> None:
 
 
 @pytest.mark.parametrize("ending", ["complete", "drain", "stop", "leave"])
-def test_a_run_that_does_not_fail_calls_back_with_none_once_all_is_closed(ending: str) -> None:
+def test_a_run_that_does_not_fail_calls_back_with_none_after_all_is_closed(ending: str) -> None:
     told: list[tuple[ComponentError | None, float]] = []
     closed_at: list[float] = []
 
@@ -275,7 +275,7 @@ def test_a_callback_may_stop_another_run_and_set_an_event() -> None:
     play(main)
 
 
-def test_a_start_that_fails_calls_back_too() -> None:
+def test_a_failed_start_calls_back_too() -> None:
     told: list[ComponentError | None] = []
 
     class NoBolt(Sink):

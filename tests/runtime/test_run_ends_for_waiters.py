@@ -16,7 +16,7 @@ pytestmark = pytest.mark.guarantee("SV-4")
 
 
 @pytest.mark.parametrize(("call", "when"), [("drain", "before"), ("drain", "after"), ("stop", "after")])
-def test_drain_and_stop_raise_what_ended_the_run(call: str, when: str) -> None:
+def test_drain_and_stop_raise_the_error_that_ended_the_run(call: str, when: str) -> None:
     """The drain begins before or after the failure."""
 
     async def main() -> None:
@@ -24,14 +24,14 @@ def test_drain_and_stop_raise_what_ended_the_run(call: str, when: str) -> None:
             await asyncio.sleep(0.5 if when == "before" else 3)
             with pytest.raises(ComponentError, match="licence") as caught:
                 await (run.drain() if call == "drain" else run.stop())
-            assert loop().time() == 1 + CLOSING_SECS, "both wait until all is closed"
+            assert loop().time() == 1 + CLOSING_SECS, "drain and stop must wait until all is closed"
             assert run.state == "failed"
             assert caught.value is run.error
 
     play(main)
 
 
-def test_leaving_raises_though_nobody_asked() -> None:
+def test_leaving_the_block_raises_the_error() -> None:
     async def main() -> None:
         async with failing(entered(fatal_topology())):
             await asyncio.sleep(30)
@@ -39,7 +39,7 @@ def test_leaving_raises_though_nobody_asked() -> None:
     play(main)
 
 
-def test_another_exception_on_the_way_out_is_not_replaced() -> None:
+def test_another_exception_in_the_block_is_not_replaced() -> None:
     async def main() -> None:
         run = entered(fatal_topology())
 
@@ -56,7 +56,7 @@ def test_another_exception_on_the_way_out_is_not_replaced() -> None:
     play(main)
 
 
-def test_several_waiters_all_get_it() -> None:
+def test_all_waiters_get_the_error() -> None:
     async def main() -> None:
         async with failing(entered(fatal_topology())) as run:
             waiting = [asyncio.ensure_future(run.completed()) for _ in range(3)]
@@ -106,7 +106,7 @@ def test_of_two_components_that_end_the_run_the_first_is_named() -> None:
 # Senders
 
 
-def test_sends_raise_run_ended_at_once_and_with_the_reason() -> None:
+def test_sends_raise_run_ended_at_once_with_the_reason() -> None:
     """Sends with open trees, waiting ones and later ones fail before the components are closed."""
 
     async def main() -> None:
@@ -141,7 +141,7 @@ def test_sends_raise_run_ended_at_once_and_with_the_reason() -> None:
     play(main)
 
 
-def test_a_send_that_fails_by_its_own_tree_is_no_end_of_the_run() -> None:
+def test_a_send_whose_tree_fails_does_not_raise_run_ended() -> None:
     async def main() -> None:
         async with running(chain(lambda: Inlet("number"), Raises)) as run:
             with pytest.raises(TupleFailed, match="at the input") as caught:
@@ -175,7 +175,7 @@ def test_a_send_from_a_callback_of_the_end_raises_run_ended() -> None:
     play(main)
 
 
-def test_a_sender_is_told_the_place_once() -> None:
+def test_the_error_of_a_sender_has_the_place_once() -> None:
     class Ends(Bolt):
         def execute(self, tup: Tuple) -> None:
             raise engine.FatalError("the licence has expired")

@@ -73,7 +73,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_a_call_that_holds_the_loop_is_told_of(where: str) -> None:
+def test_a_call_that_blocks_the_loop_logs_a_warning(where: str) -> None:
     source, bolt = slow_component(where, 0.6)
     with LogLines() as log:
         play_run(chain(lambda: source(3), bolt))
@@ -83,14 +83,14 @@ def test_a_call_that_holds_the_loop_is_told_of(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_a_call_that_is_quick_enough_is_not(where: str) -> None:
+def test_a_quick_call_logs_no_warning(where: str) -> None:
     source, bolt = slow_component(where, 0.4)
     with LogLines() as log:
         play_run(chain(lambda: source(10), bolt))
     assert not log.having("held the event loop for")
 
 
-def test_the_warning_comes_once_a_minute_at_most() -> None:
+def test_the_warning_is_logged_once_a_minute_at_most() -> None:
     class Slow(Sink):
         def execute(self, tup: Tuple) -> None:
             loop().advance(1)
@@ -113,7 +113,7 @@ def test_the_limit_is_a_setting() -> None:
     assert len(log.having("held the event loop for 40 ms")) == 1
 
 
-def test_waiting_is_not_holding() -> None:
+def test_a_call_that_waits_does_not_block_the_loop() -> None:
     class Waits(Sink):
         async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
             await asyncio.sleep(5)
@@ -124,7 +124,7 @@ def test_waiting_is_not_holding() -> None:
     assert not log.having("held the event loop for")
 
 
-def test_many_quick_calls_together_are_no_slow_call() -> None:
+def test_many_quick_calls_are_not_a_slow_call() -> None:
     class Quick(Sink):
         def execute(self, tup: Tuple) -> None:
             loop().advance(0.1)
@@ -135,7 +135,7 @@ def test_many_quick_calls_together_are_no_slow_call() -> None:
     assert not log.having("held the event loop for")
 
 
-def test_calls_that_all_become_slower_are_no_slow_call() -> None:
+def test_calls_that_all_become_slower_are_not_a_slow_call() -> None:
     class Slows(Sink):
         def execute(self, tup: Tuple) -> None:
             loop().advance(0.1 if tup[0] > 1000 else 0.00001)
@@ -146,7 +146,7 @@ def test_calls_that_all_become_slower_are_no_slow_call() -> None:
     assert not log.having("held the event loop for")
 
 
-def test_one_slow_call_among_quick_ones_is_told_with_its_length() -> None:
+def test_one_slow_call_among_quick_ones_is_logged_with_its_length() -> None:
     class Mixed(Sink):
         def execute(self, tup: Tuple) -> None:
             loop().advance(2.0 if tup[0] == 777 else 0.00001)
@@ -158,7 +158,7 @@ def test_one_slow_call_among_quick_ones_is_told_with_its_length() -> None:
     assert 1995 <= int(warning.partition(" ms")[0].rpartition(" ")[2]) <= 2005
 
 
-def test_a_call_that_holds_the_loop_and_raises_is_told_of_too() -> None:
+def test_a_raising_call_that_blocks_the_loop_logs_a_warning_too() -> None:
     class SlowAndWrong(Sink):
         on_error = "fail"
 
@@ -171,7 +171,7 @@ def test_a_call_that_holds_the_loop_and_raises_is_told_of_too() -> None:
     assert log.having("held the event loop for 1000 ms")
 
 
-def test_an_idle_run_is_not_slow() -> None:
+def test_an_idle_run_logs_no_warning() -> None:
     async def main() -> None:
         async with running(chain(Endless, Sink)):
             await asyncio.sleep(100)

@@ -181,7 +181,7 @@ forms = pytest.mark.parametrize("form", [*CLASSES, *FUNCTIONS], ids=lambda form:
 @pytest.mark.guarantee("SV-1")
 @pytest.mark.parametrize("source", [Numbers, AtOnce])
 @forms
-def test_a_call_that_raises_fails_its_own_input_alone(form: Any, source: type[Numbers]) -> None:
+def test_a_call_that_raises_fails_only_its_own_input(form: Any, source: type[Numbers]) -> None:
     spout, sink = source(COUNT), Capture()
     run = play_run(chain(lambda: spout, form, sink))
     assert run.state == "complete"
@@ -196,7 +196,7 @@ def test_a_call_that_raises_fails_its_own_input_alone(form: Any, source: type[Nu
 
 @pytest.mark.guarantee("SV-1")
 @pytest.mark.parametrize("form", CLASSES, ids=lambda form: form.__name__)
-def test_the_instance_that_raised_goes_on(form: Any) -> None:
+def test_the_instance_that_raised_continues(form: Any) -> None:
     made: list[Any] = []
 
     def make() -> Any:
@@ -209,7 +209,7 @@ def test_the_instance_that_raised_goes_on(form: Any) -> None:
 
 @pytest.mark.guarantee("SV-1")
 @pytest.mark.parametrize("kind", ["plain", "generator", "coroutine", "async generator"])
-def test_a_record_that_raises_in_a_flow_bolt_costs_no_instance(kind: str) -> None:
+def test_a_record_that_raises_in_a_flow_bolt_does_not_end_the_instance(kind: str) -> None:
     """The source replays the record, and its second attempt succeeds."""
     tried: list[int] = []
     done: list[int] = []
@@ -264,7 +264,7 @@ def test_a_record_that_raises_in_a_flow_bolt_costs_no_instance(kind: str) -> Non
 
 
 @pytest.mark.guarantee("SV-1")
-def test_with_calls_in_flight_that_outlast_one_that_raises_none_is_cut_short() -> None:
+def test_an_exception_does_not_cancel_other_calls_in_flight() -> None:
     """Given four calls at once, when the shortest raises, then the others end normally."""
     ends: list[int] = []
 
@@ -287,7 +287,7 @@ def test_with_calls_in_flight_that_outlast_one_that_raises_none_is_cut_short() -
 
 
 @pytest.mark.guarantee("SV-1")
-def test_with_threads_a_call_that_raises_leaves_the_other_threads_alone() -> None:
+def test_an_exception_in_a_thread_does_not_affect_other_threads() -> None:
     raised = threading.Event()
 
     class InThreads(BasicBolt):
@@ -309,7 +309,7 @@ def test_with_threads_a_call_that_raises_leaves_the_other_threads_alone() -> Non
 
 
 @pytest.mark.guarantee("SV-1")
-def test_a_tick_that_raises_fails_nothing() -> None:
+def test_a_tick_that_raises_fails_no_tuple() -> None:
     raised: list[int] = []
 
     class TickRaises(Bolt):
@@ -356,7 +356,7 @@ def test_an_input_that_was_acked_before_its_call_raised_stays_acked_without_a_st
 
 
 @pytest.mark.guarantee("SV-1")
-def test_inputs_that_were_taken_up_before_stay_with_the_instance_that_raised() -> None:
+def test_earlier_inputs_stay_with_the_instance_that_raised() -> None:
     class Collects(Bolt):
         def prepare(self) -> None:
             self.kept: list[Tuple] = []

@@ -106,7 +106,7 @@ def test_async_methods_of_a_spout_never_overlap(seed: int) -> None:
     assert spout.calls.count("deactivate") == 5
 
 
-def test_a_deactivate_waits_for_the_poll_that_runs_and_returns_after_its_own_hook() -> None:
+def test_deactivate_waits_for_the_running_poll_and_returns_after_the_hook() -> None:
     spout = Guarded(1000)
 
     async def main() -> None:
@@ -122,7 +122,7 @@ def test_a_deactivate_waits_for_the_poll_that_runs_and_returns_after_its_own_hoo
     play(main)
 
 
-def test_plain_and_async_methods_mix() -> None:
+def test_plain_and_async_methods_can_be_mixed() -> None:
     class Mixed(Numbers):
         async def next_tuple(self) -> None:  # type: ignore[override]
             Numbers.next_tuple(self)
@@ -151,7 +151,7 @@ def test_an_async_poll_that_emits_nothing_is_polled_again_after_growing_pauses()
     assert pauses[:9] == [1, 2, 4, 8, 16, 32, 64, 64, 64]
 
 
-def test_an_async_poll_that_waits_long_is_warned_of_once_a_minute() -> None:
+def test_an_async_poll_that_waits_long_logs_a_warning_once_a_minute() -> None:
     class Waiting(Numbers):
         async def next_tuple(self) -> None:  # type: ignore[override]
             await asyncio.sleep(2)
@@ -165,7 +165,7 @@ def test_an_async_poll_that_waits_long_is_warned_of_once_a_minute() -> None:
     assert "500 ms" in warnings[0]
 
 
-def test_a_spout_method_that_returns_something_is_named() -> None:
+def test_a_spout_method_that_returns_a_value_is_an_error_that_names_it() -> None:
     class Wrong(Numbers):
         def next_tuple(self) -> None:
             super().next_tuple()

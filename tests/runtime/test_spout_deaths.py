@@ -8,13 +8,13 @@ import pytest
 from engine import Bolt, Config, Spout, Tuple
 from engine.api import Fields
 from tests.runtime.dying import ends_with_component_error
-from tests.runtime.stage import Numbers, Sink, chain, play_run
+from tests.runtime.stage import FailsTwo, Numbers, Sink, chain, play_run
 
 pytestmark = pytest.mark.guarantee("ACK-12")
 
 
 @pytest.mark.parametrize("method", ["next_tuple", "ack", "fail", "async next_tuple"])
-def test_under_restart_a_spout_that_raises_gets_a_fresh_instance(method: str) -> None:
+def test_with_restart_a_spout_that_raises_gets_a_new_instance(method: str) -> None:
     instances: list[Numbers] = []
 
     class Raises(Numbers):
@@ -47,11 +47,7 @@ def test_under_restart_a_spout_that_raises_gets_a_fresh_instance(method: str) ->
             await asyncio.sleep(0.01)
             self.boom("async next_tuple")
 
-    class Judge(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
-
-    run = play_run(chain(AsyncRaises if method.startswith("async") else Raises, Judge), Config(on_error="restart"))
+    run = play_run(chain(AsyncRaises if method.startswith("async") else Raises, FailsTwo), Config(on_error="restart"))
     assert len(instances) == 2
     assert sorted(instances[1].acked + instances[1].failed) == [0, 1, 2, 3, 4]
     assert all(hasattr(spout, "closed") for spout in instances)
@@ -59,7 +55,7 @@ def test_under_restart_a_spout_that_raises_gets_a_fresh_instance(method: str) ->
 
 
 @pytest.mark.parametrize("method", ["next_tuple", "ack", "fail"])
-def test_by_default_a_spout_that_raises_goes_on(method: str) -> None:
+def test_by_default_a_spout_that_raises_continues(method: str) -> None:
     class Raises(Numbers):
         def next_tuple(self) -> None:
             super().next_tuple()
@@ -76,18 +72,14 @@ def test_by_default_a_spout_that_raises_goes_on(method: str) -> None:
             if method == "fail":
                 raise ValueError(method)
 
-    class Judge(Bolt):
-        def execute(self, tup: Tuple) -> None:
-            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
-
     spout = Raises(5)
-    run = play_run(chain(lambda: spout, Judge))
+    run = play_run(chain(lambda: spout, FailsTwo))
     assert sorted(spout.acked + spout.failed) == [0, 1, 2, 3, 4]
     assert spout.context.failure is None
     assert run.snapshot().components["source"].errors >= 1
 
 
-def test_under_restart_a_spout_that_always_raises_ends_the_run() -> None:
+def test_with_restart_a_spout_that_always_raises_ends_the_run() -> None:
     class Raises(Spout):
         output_fields = Fields("number")
 
@@ -101,7 +93,7 @@ def test_under_restart_a_spout_that_always_raises_ends_the_run() -> None:
 
 @pytest.mark.parametrize("ackers", [0, 1])
 @pytest.mark.parametrize("method", ["ack", "async ack", "fail"])
-def test_under_restart_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
+def test_with_restart_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
     """The settle of the current tree does not count as progress of the dead instance."""
 
     class Raises(Spout):

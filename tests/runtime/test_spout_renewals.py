@@ -45,7 +45,7 @@ def test_a_spout_that_raises_a_hundred_times_in_a_row_is_renewed(method: str) ->
     assert run.snapshot().components["source"].restarts == 1
 
 
-def test_a_spout_that_emits_before_it_raises_has_a_success() -> None:
+def test_an_emit_before_the_exception_counts_as_a_success() -> None:
     made: list[Any] = []
 
     class EmitsAndRaises(Numbers):

@@ -23,7 +23,7 @@ PIPELINES: dict[str, Cpu | Pool] = {
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("name", PIPELINES)
-def test_nearly_all_of_the_best_rate_at_no_more_than_twice_its_latency(name: str, noise: float) -> None:
+def test_the_window_reaches_nearly_the_best_rate_at_no_more_than_twice_its_latency(name: str, noise: float) -> None:
     pipeline = PIPELINES[name]
     best = best_of(pipeline, 2)
     pipeline.noise = noise
@@ -33,7 +33,7 @@ def test_nearly_all_of_the_best_rate_at_no_more_than_twice_its_latency(name: str
         assert seen.latency <= 2 * best.latency, seed
 
 
-def test_it_begins_small_and_doubles_while_that_brings_much() -> None:
+def test_the_window_begins_small_and_doubles_while_the_rate_grows() -> None:
     windows = Pool(lambda now: 1000, noise=0.1).run(SpoutWindow(), 3, 0).windows
     steps = [window for window, before in zip(windows[1:], windows, strict=False) if window > before]
     assert windows[0] == FIRST_WINDOW
@@ -41,7 +41,7 @@ def test_it_begins_small_and_doubles_while_that_brings_much() -> None:
     assert steps[:8] == [FIRST_WINDOW * 2**power for power in range(1, 9)]
 
 
-def test_a_poll_that_emits_much_at_once_hides_no_gain() -> None:
+def test_a_poll_with_many_emits_does_not_hide_a_gain() -> None:
     """A poll emits a thousand trees for 400 workers: 8 is no better than 4, but 400 is."""
     pipeline = Pool(lambda now: 400, poll=1000)
     least, best = pipeline.run(4, 5, 1), pipeline.run(1024, 5, 1)
@@ -50,7 +50,7 @@ def test_a_poll_that_emits_much_at_once_hides_no_gain() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(12, 100), (100, 12), (20, 1)])
-def test_it_follows_a_pool_that_grows_or_shrinks(before: int, after: int) -> None:
+def test_the_window_follows_a_pool_that_grows_or_shrinks(before: int, after: int) -> None:
     pipeline = Pool(lambda now: before if now < 10 else after, noise=0.1)
     best = best_of(Pool(lambda now: after), 2)
     seen = pipeline.run(SpoutWindow(), 60, 40)
@@ -58,13 +58,13 @@ def test_it_follows_a_pool_that_grows_or_shrinks(before: int, after: int) -> Non
     assert seen.latency <= 2 * best.latency
 
 
-def test_a_machine_that_is_slow_for_a_while_changes_nothing() -> None:
+def test_a_machine_that_is_slow_for_a_while_does_not_change_the_window() -> None:
     pipeline = Cpu(1e-4, noise=0.1, slower=lambda now: 3.0 if now % 16 >= 12 else 1.0)
     steady, shaken = Cpu(1e-4, noise=0.1).run(SpoutWindow(), 40, 10), pipeline.run(SpoutWindow(), 40, 10)
     assert max(shaken.windows[len(shaken.windows) // 2 :]) <= 8 * max(steady.windows[len(steady.windows) // 2 :])
 
 
-def test_a_source_that_has_nothing_for_a_moment_now_and_then_keeps_it_from_nothing() -> None:
+def test_short_pauses_of_the_source_do_not_limit_the_window() -> None:
     window, acked = SpoutWindow(), 0
     for step in range(3000):
         acked += window.max_pending
@@ -74,7 +74,7 @@ def test_a_source_that_has_nothing_for_a_moment_now_and_then_keeps_it_from_nothi
     assert window.max_pending >= 1024
 
 
-def test_once_found_it_is_tried_seldom() -> None:
+def test_after_the_best_window_is_found_trials_are_rare() -> None:
     for seed in range(2):
         windows = Pool(noise=0.1).run(SpoutWindow(), 60, 0, seed).windows
         found = windows[len(windows) // 2 :]
@@ -82,13 +82,13 @@ def test_once_found_it_is_tried_seldom() -> None:
 
 
 @pytest.mark.parametrize("kept", [(False,), (None,), (True, False, False, False)], ids=["empty", "slow", "mostly empty"])
-def test_a_source_that_is_the_limit_leaves_the_window_as_it_is(kept: tuple[bool | None, ...]) -> None:
+def test_a_slow_source_does_not_change_the_window(kept: tuple[bool | None, ...]) -> None:
     window = SpoutWindow()
     for step in range(40_000):
         assert window.after_burst(0, step / 1000, step * 3, 0, 2, kept[step % len(kept)]) == FIRST_WINDOW
 
 
-def test_a_trial_that_is_not_used_up_ends() -> None:
+def test_a_trial_that_is_not_filled_ends() -> None:
     """The mailboxes are full before twice the window is, so the spout never reaches it."""
     window, acked = SpoutWindow(), 0
     shown = set()
@@ -100,7 +100,7 @@ def test_a_trial_that_is_not_used_up_ends() -> None:
     assert window.max_pending <= FIRST_WINDOW * 2
 
 
-def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> None:
+def test_the_window_shrinks_at_once_if_more_trees_fail_than_are_acked() -> None:
     window, now, acked, failed = SpoutWindow(), 0.0, 0, CHANCE_FAILURES
     window.after_burst(0, now, acked, failed, 4, limited=True)
     assert window.state != "BUSY"
@@ -122,7 +122,7 @@ def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> No
     assert window.max_pending >= 1024
 
 
-def test_where_acks_take_a_second_a_round_is_one_window_and_a_pause_four_rounds() -> None:
+def test_with_acks_of_a_second_a_round_is_one_window_and_a_pause_four_rounds() -> None:
     """With one worker the first trial is lost, and half the window is tried after a pause."""
     window, shown = SpoutWindow(), []
     for second in range(1, 200):
@@ -134,7 +134,7 @@ def test_where_acks_take_a_second_a_round_is_one_window_and_a_pause_four_rounds(
     assert pause >= in_trial + 4 * FIRST_WINDOW
 
 
-def test_it_stays_busy_until_more_is_acked_than_fails() -> None:
+def test_the_window_stays_busy_until_more_trees_are_acked_than_fail() -> None:
     window, now, acked, failed = SpoutWindow(), 0.0, 0, 0
 
     def turns(fails: int, acks: int) -> set[str]:
@@ -155,7 +155,7 @@ def test_it_stays_busy_until_more_is_acked_than_fails() -> None:
     assert "BUSY" not in turns(1, 3)
 
 
-def test_what_fails_for_what_it_holds_costs_no_room() -> None:
+def test_failures_in_proportion_to_the_window_do_not_shrink_it() -> None:
     window = SpoutWindow()
     acked = failed = 0
     for step in range(1000):
@@ -166,7 +166,7 @@ def test_what_fails_for_what_it_holds_costs_no_room() -> None:
     assert window.max_pending >= 1024
 
 
-def test_the_tasks_of_a_spout_do_not_outbid_each_other() -> None:
+def test_the_tasks_of_a_spout_do_not_drive_each_others_windows_up() -> None:
     """Three tasks share a busy loop. Each alone would gain by a larger window."""
     window, now, acked = SpoutWindow(3), 0.0, [0, 0, 0]
     sizes = [window.max_pending] * 3
@@ -195,7 +195,7 @@ BURSTS = st.lists(
 
 
 @given(BURSTS)
-def test_the_window_stays_within_its_bounds_whatever_comes(bursts: list[tuple[int, float, int, int, int, bool | None]]) -> None:
+def test_the_window_stays_within_its_bounds_for_random_events(bursts: list[tuple[int, float, int, int, int, bool | None]]) -> None:
     window, now, acked, failed = SpoutWindow(2), 0.0, [0, 0], [0, 0]
     for task, secs, acks, fails, open_trees, limited in bursts:
         now, acked[task], failed[task] = now + secs, acked[task] + acks, failed[task] + fails
@@ -205,7 +205,7 @@ def test_the_window_stays_within_its_bounds_whatever_comes(bursts: list[tuple[in
         assert window.state in ("NORMAL", "SLOW", "BUSY")
 
 
-def test_it_never_grows_beyond_its_greatest() -> None:
+def test_the_window_does_not_exceed_its_maximum() -> None:
     window, acked = SpoutWindow(), 0
     for step in range(4000):
         acked += window.max_pending

@@ -148,7 +148,7 @@ def test_background_work_that_swallows_a_cancellation_is_cancelled_again() -> No
 
 
 @pytest.mark.parametrize("where", ["execute", "background", "next_tuple"])
-def test_one_that_resists_for_ever_is_named_and_left_behind(where: str) -> None:
+def test_a_component_that_never_ends_is_named_and_abandoned(where: str) -> None:
     release: list[bool] = []
 
     async def resist() -> None:
@@ -188,7 +188,7 @@ def test_one_that_resists_for_ever_is_named_and_left_behind(where: str) -> None:
     assert closed[-1] == "bolt2"
 
 
-def test_a_dead_instances_cleanup_is_not_cut_off_by_a_stop() -> None:
+def test_a_stop_does_not_cancel_the_cleanup_of_a_dead_instance() -> None:
     class Dies(Bolt):
         def execute(self, tup: Tuple) -> None:
             raise ValueError("dies")
@@ -206,7 +206,7 @@ def test_a_dead_instances_cleanup_is_not_cut_off_by_a_stop() -> None:
     assert closed == ["flushed"]
 
 
-def test_a_stop_while_a_task_gets_ready_again_ends_at_once() -> None:
+def test_a_stop_while_a_new_instance_prepares_ends_at_once() -> None:
     made = 0
 
     class Dies(Bolt):
@@ -231,7 +231,7 @@ def test_a_stop_while_a_task_gets_ready_again_ends_at_once() -> None:
     assert (made, closed) == (2, ["cleanup"])
 
 
-def test_an_execute_that_is_cancelled_by_a_stop_may_clean_up_after_itself() -> None:
+def test_an_execute_that_a_stop_cancels_may_clean_up() -> None:
     class Tidy(Good):
         async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
             try:

@@ -37,7 +37,7 @@ class Blocking(BasicBolt):
             self.in_flight -= 1
 
 
-def test_calls_run_in_a_pool_and_what_they_emit_is_anchored() -> None:
+def test_calls_run_in_a_pool_and_their_emits_are_anchored() -> None:
     spout, bolt, sink = Numbers(100), Blocking(), Capture()
     play_run(chain(lambda: spout, lambda: bolt, sink))
     assert sorted(sink.field(0)) == [number * 2 for number in range(100)]
@@ -46,7 +46,7 @@ def test_calls_run_in_a_pool_and_what_they_emit_is_anchored() -> None:
     assert all(name.startswith("stormcell bolt1") for name in bolt.names)
 
 
-def test_so_many_calls_run_side_by_side() -> None:
+def test_n_calls_run_at_the_same_time() -> None:
     barrier = threading.Barrier(3, timeout=PATIENCE_SECS)
 
     class Meeting(BasicBolt):
@@ -92,7 +92,7 @@ def test_every_form_of_emit_is_recorded(form: str) -> None:
 
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
 @pytest.mark.parametrize("error", [ValueError("bad"), FailTuple("quietly")])
-def test_nothing_of_a_call_that_raises_is_applied(on_error: str, error: Exception) -> None:
+def test_emits_of_a_call_that_raises_are_dropped(on_error: str, error: Exception) -> None:
     class Raises(BasicBolt):
         output_fields = Fields("number")
         threads = 2
@@ -113,7 +113,7 @@ def test_nothing_of_a_call_that_raises_is_applied(on_error: str, error: Exceptio
     assert bool(log.having("raised ValueError: bad")) == isinstance(error, ValueError)
 
 
-def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
+def test_a_thread_that_outlives_its_instance_has_no_effect() -> None:
     """Given a call that still runs when its instance dies, when it returns, then its emits are dropped."""
     release = threading.Event()
 
@@ -146,7 +146,7 @@ def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_threads_on_real_loops(loop_factory: Any) -> None:
+def test_threads_work_on_real_loops(loop_factory: Any) -> None:
     spout, bolt, sink = Numbers(300), Blocking(), Capture()
 
     async def main() -> None:
@@ -174,7 +174,7 @@ def raised_in_thread(action: Any) -> BaseException | None:
 
 
 @pytest.mark.parametrize("use", ["emit", "emit_direct", "ack", "fail", "reset_timeout"])
-def test_a_bolts_collector_raises_on_a_foreign_thread(use: str) -> None:
+def test_the_collector_of_a_bolt_raises_on_another_thread(use: str) -> None:
     errors: list[BaseException | None] = []
 
     class Foreign(Bolt):
@@ -201,7 +201,7 @@ def test_a_bolts_collector_raises_on_a_foreign_thread(use: str) -> None:
 
 
 @pytest.mark.parametrize("use", ["emit", "emit_many", "emit_direct"])
-def test_a_spouts_collector_raises_on_a_foreign_thread(use: str) -> None:
+def test_the_collector_of_a_spout_raises_on_another_thread(use: str) -> None:
     errors: list[BaseException | None] = []
 
     class Foreign(Spout):

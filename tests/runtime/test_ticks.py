@@ -28,7 +28,7 @@ class Ticking(Bolt):
             self.collector.ack(tup)
 
 
-def test_a_tick_comes_as_often_as_the_bolt_asks() -> None:
+def test_ticks_have_the_frequency_of_the_bolt() -> None:
     ticking, quiet = Ticking(), Capture()
 
     async def main() -> None:
@@ -43,7 +43,7 @@ def test_a_tick_comes_as_often_as_the_bolt_asks() -> None:
     assert not quiet.field(0)
 
 
-def test_set_bolt_may_ask_for_them_too() -> None:
+def test_set_bolt_may_set_the_frequency_of_ticks() -> None:
     from engine import TopologyBuilder
 
     class Plain(Ticking):
@@ -62,7 +62,7 @@ def test_set_bolt_may_ask_for_them_too() -> None:
     assert ticking.ticks == [0.5, 1, 1.5]
 
 
-def test_at_most_one_waits() -> None:
+def test_at_most_one_tick_waits() -> None:
     class Slow(Ticking):
         async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
             Ticking.execute(self, tup)
@@ -79,7 +79,7 @@ def test_at_most_one_waits() -> None:
 
 
 @pytest.mark.parametrize("form", ["plain", "async", "concurrent", "basic", "threads"])
-def test_settling_a_tick_does_nothing_and_anchoring_to_it_is_no_anchor(form: str) -> None:
+def test_settling_a_tick_does_nothing_and_a_tick_is_not_an_anchor(form: str) -> None:
     class Settles(Ticking):
         def execute(self, tup: Tuple) -> None:
             super().execute(tup)
@@ -126,7 +126,7 @@ def test_settling_a_tick_does_nothing_and_anchoring_to_it_is_no_anchor(form: str
     assert len(sink.arrivals) == 4
 
 
-def test_a_tick_among_the_anchors_of_others_is_no_anchor() -> None:
+def test_a_tick_among_other_anchors_is_ignored() -> None:
     class Mixed(Ticking):
         def prepare(self) -> None:
             self.kept: list[Tuple] = []
@@ -147,7 +147,7 @@ def test_a_tick_among_the_anchors_of_others_is_no_anchor() -> None:
 
 
 @pytest.mark.guarantee("RUN-2")
-def test_ticks_do_not_keep_a_run_from_its_end() -> None:
+def test_ticks_do_not_keep_a_run_open() -> None:
     class Often(Ticking):
         tick_tuple_freq_secs = 0.001
 
@@ -157,7 +157,7 @@ def test_ticks_do_not_keep_a_run_from_its_end() -> None:
     assert spout.acked == list(range(100))
 
 
-def test_a_forgotten_tick_is_nothing_to_warn_of() -> None:
+def test_a_forgotten_tick_logs_no_warning() -> None:
     class Drops(Bolt):
         tick_tuple_freq_secs = 1.0
 
@@ -175,7 +175,7 @@ def test_a_forgotten_tick_is_nothing_to_warn_of() -> None:
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_a_tick_that_raises_is_reported_with_its_tuple_and_the_next_one_comes() -> None:
+def test_a_tick_that_raises_is_reported_and_the_next_one_is_sent() -> None:
     class Raises(Ticking):
         on_error = "fail"
 
@@ -197,7 +197,7 @@ def test_a_tick_that_raises_is_reported_with_its_tuple_and_the_next_one_comes() 
     assert ticking.ticks == [2, 4]
 
 
-def test_no_tick_comes_before_the_instance_is_ready_nor_after_its_cleanup() -> None:
+def test_ticks_are_sent_only_between_prepare_and_cleanup() -> None:
     class SlowToPrepare(Ticking):
         tick_tuple_freq_secs = 0.5
 
@@ -221,7 +221,7 @@ def test_no_tick_comes_before_the_instance_is_ready_nor_after_its_cleanup() -> N
     assert max(ticking.ticks) <= ticking.cleaned_at
 
 
-def test_a_tick_stops_nobody_and_needs_no_room() -> None:
+def test_a_tick_enters_a_full_mailbox_and_does_not_stop_its_sender() -> None:
     class Slow(Ticking):
         tick_tuple_freq_secs = 1.0
 
@@ -241,7 +241,7 @@ def test_a_tick_stops_nobody_and_needs_no_room() -> None:
     assert spout.acked == list(range(100))
 
 
-def test_ticks_go_on_after_a_death() -> None:
+def test_ticks_continue_after_a_death() -> None:
     made: list[Ticking] = []
 
     class Dies(Ticking):

@@ -60,7 +60,7 @@ def test_frames_of_a_library_between_the_users_are_folded_and_named(tmp_path: Pa
     assert "in breaks" in lines[-2]
 
 
-def test_a_users_own_code_is_shown_where_it_is_installed_too(tmp_path: Path) -> None:
+def test_installed_user_code_is_shown_too(tmp_path: Path) -> None:
     text = "class Charge:\n    def execute(self, tup):\n        return self.charge()\n    def charge(self):\n        1 / 0\n"
     module = installed(tmp_path, "shop", text)
     Shop: Any = type("Shop", (module.Charge, BasicBolt), {})
@@ -71,7 +71,7 @@ def test_a_users_own_code_is_shown_where_it_is_installed_too(tmp_path: Path) -> 
     assert "..." not in report.traceback
 
 
-def test_where_no_frame_is_the_users_the_one_that_raised_is_shown() -> None:
+def test_without_a_frame_of_user_code_the_raising_frame_is_shown() -> None:
     error = raised_by(lambda: json.loads("{"))
     assert error.__traceback__ is not None
     assert error.__traceback__.tb_next is not None
@@ -108,3 +108,17 @@ def test_causes_are_folded_too() -> None:
     assert "the cause of:" in text
     assert "JSONDecodeError" in text
     assert "decoder.py" not in text
+
+
+def test_frames_of_the_engine_below_user_code_are_folded() -> None:
+    class TooFewValues(BasicBolt):
+        output_fields = Fields("number", "length")
+
+        def execute(self, tup: Tuple) -> None:
+            self.collector.emit((tup["number"],))
+
+    run = play_run(chain(lambda: Numbers(1), TooFewValues))
+    (report,) = run.snapshot().errors
+    assert 'self.collector.emit((tup["number"],))' in report.traceback
+    assert "_native" not in report.traceback
+    assert "engine/runtime" not in report.traceback

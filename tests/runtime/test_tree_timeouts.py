@@ -33,7 +33,7 @@ def died_at(feeder: Feeder) -> dict[object, float]:
 @pytest.mark.parametrize("timeout_secs", [0.5, 4, 30, 600])
 @pytest.mark.parametrize("ackers", [1, 2, 5])
 @pytest.mark.parametrize("timeout_from", ["progress", "emit"])
-def test_a_tuple_that_is_taken_up_and_not_settled_times_out(timeout_secs: float, ackers: int, timeout_from: str) -> None:
+def test_a_taken_tuple_that_is_not_settled_times_out(timeout_secs: float, ackers: int, timeout_from: str) -> None:
     feeder, keeps, chance = Feeder("number"), Capture(settles=False), Random(1)
 
     async def script(run: Run) -> None:
@@ -62,7 +62,7 @@ class Splits(Bolt):
 
 @pytest.mark.parametrize("timeout_from", ["progress", "emit"])
 @pytest.mark.parametrize("progress", ["ack", "reset_timeout"])
-def test_progress_restarts_the_clock_and_an_ack_does_only_where_the_time_counts_from_it(timeout_from: str, progress: str) -> None:
+def test_progress_restarts_the_timeout_and_an_ack_counts_only_with_timeout_from_progress(timeout_from: str, progress: str) -> None:
     feeder, keeps, progressed = Feeder("number"), Capture(settles=False), [0.0]
 
     async def script(run: Run) -> None:
@@ -82,7 +82,7 @@ def test_progress_restarts_the_clock_and_an_ack_does_only_where_the_time_counts_
     assert 10 <= died_at(feeder)[1] - counts_from <= 12.6
 
 
-def test_a_tuple_whose_clock_is_reset_again_and_again_lives_on() -> None:
+def test_a_tuple_whose_timeout_is_always_reset_does_not_time_out() -> None:
     feeder, keeps = Feeder("number"), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -98,7 +98,7 @@ def test_a_tuple_whose_clock_is_reset_again_and_again_lives_on() -> None:
     assert feeder.acked == [1]
 
 
-def test_timeouts_may_be_off() -> None:
+def test_timeouts_can_be_disabled() -> None:
     feeder, keeps = Feeder("number"), Capture(settles=False)
 
     async def script(run: Run) -> None:
@@ -128,7 +128,7 @@ class OneByOne(Bolt):
 
 @pytest.mark.guarantee("BP-3")
 @pytest.mark.parametrize("mailbox", [2, 1000])
-def test_what_waits_in_a_mailbox_does_not_time_out_however_long(mailbox: int) -> None:
+def test_a_tuple_that_waits_in_a_mailbox_does_not_time_out(mailbox: int) -> None:
     feeder = Feeder("number")
     feeder.feed_all([(number,) for number in range(30)])
     feeder.close()
@@ -141,7 +141,7 @@ async def nothing(run: Run) -> None:
     """Sleep while the run goes on."""
 
 
-def test_a_wait_is_no_excuse_where_the_time_counts_from_the_emit() -> None:
+def test_with_timeout_from_emit_a_waiting_tuple_times_out() -> None:
     feeder = Feeder("number")
     feeder.feed_all([(number,) for number in range(5)])
     feeder.close()
@@ -176,7 +176,7 @@ class SlowThenKeeps(Bolt):
 
 
 @pytest.mark.parametrize("waited", [0.0, 4.9, 7.01, 7.3, 7.6, 7.99, 8.4, 9.2])
-def test_a_tuple_that_has_waited_has_its_whole_time_from_when_it_is_taken_up(waited: float) -> None:
+def test_a_tuple_that_waited_has_its_whole_timeout_after_it_is_taken(waited: float) -> None:
     feeder, taken_at = Feeder("number"), list[float]()
     feeder.feed_all([(0,), (1,)])
     feeder.close()
@@ -185,7 +185,7 @@ def test_a_tuple_that_has_waited_has_its_whole_time_from_when_it_is_taken_up(wai
     assert 10 <= failed.secs - taken_at[1] <= 12.6
 
 
-def test_a_loop_that_stood_still_lets_no_tree_die_early() -> None:
+def test_after_a_blocked_loop_no_tree_times_out_early() -> None:
     feeder, keeps, stood_until = Feeder("number"), Capture(settles=False), [0.0]
 
     async def script(run: Run) -> None:
@@ -206,7 +206,7 @@ def test_a_loop_that_stood_still_lets_no_tree_die_early() -> None:
 
 
 @pytest.mark.parametrize("late", ["ack", "fail"])
-def test_what_comes_after_the_timeout_has_no_effect_and_is_forgotten(late: str) -> None:
+def test_settles_after_the_timeout_have_no_effect_and_are_forgotten(late: str) -> None:
     feeder, keeps, ledger = Feeder("number"), Capture(settles=False), list[Any]()
 
     async def script(run: Run) -> None:
@@ -226,7 +226,7 @@ def test_what_comes_after_the_timeout_has_no_effect_and_is_forgotten(late: str) 
 
 @pytest.mark.guarantee("ACK-16")
 @pytest.mark.parametrize("traced", [0.0, 1.0])
-def test_a_timeout_names_who_owes_the_ack_and_a_trace_the_way(traced: float) -> None:
+def test_a_timeout_names_the_task_that_owes_the_ack_and_a_trace_has_the_path(traced: float) -> None:
     feeder, prompt, keeps = Feeder("number"), Capture(), Capture(settles=False)
     feeder.feed((7,))
     feeder.close()

@@ -81,7 +81,7 @@ KINDS = ["plain", "async", "basic", "async basic", "awaitable"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("burst", [16, 256])
-def test_a_bolt_takes_a_burst_in_one_turn_at_most(kind: str, burst: int) -> None:
+def test_a_bolt_takes_at_most_one_burst_in_a_turn(kind: str, burst: int) -> None:
     turns = Turns()
     run_counting(lambda: AtOnce(3000), quick_bolt(kind, turns), turns=turns, burst=burst)
     assert turns.calls.total() == 3000
@@ -97,7 +97,7 @@ def test_a_bolt_yields_after_5_ms(kind: str) -> None:
 
 
 @pytest.mark.parametrize("secs_behind", [0.0, 0.002])
-def test_a_bolt_whose_call_has_suspended_goes_on_in_the_same_turn_unless_that_has_lasted(secs_behind: float) -> None:
+def test_a_bolt_continues_in_the_same_turn_after_a_short_suspended_call(secs_behind: float) -> None:
     turns = Turns()
     begun: list[int] = []
     ended: list[int] = []
@@ -116,7 +116,7 @@ def test_a_bolt_whose_call_has_suspended_goes_on_in_the_same_turn_unless_that_ha
     assert all(goes_on) if not secs_behind else not any(goes_on)
 
 
-def test_many_quick_calls_before_slow_ones_do_not_stretch_a_turn() -> None:
+def test_quick_calls_before_slow_ones_do_not_extend_a_turn() -> None:
     """Given a lap that has grown on fast calls, when calls get slow, then few of them exceed 5 ms."""
     turns = Turns()
 
@@ -158,7 +158,7 @@ def test_a_spout_yields_after_a_burst_and_after_5_ms() -> None:
 
 
 @pytest.mark.parametrize("slow", ["next_tuple", "ack"])
-def test_slow_polls_among_quick_acks_do_not_stretch_a_turn_and_the_other_way_round(slow: str) -> None:
+def test_slow_polls_among_quick_acks_do_not_extend_a_turn_and_vice_versa(slow: str) -> None:
     turns = Turns()
 
     class Source(Numbers):
@@ -209,7 +209,7 @@ def test_an_idle_spout_is_polled_after_1_to_64_ms() -> None:
 
 
 @pytest.mark.parametrize("how", ["wake", "ack", "fail", "emit"])
-def test_the_pause_ends_at_once_and_begins_anew(how: str) -> None:
+def test_a_tuple_ends_the_pause_of_an_idle_spout_and_the_next_pause_starts_small(how: str) -> None:
     polls: list[float] = []
 
     class Idle(Spout):
@@ -268,7 +268,7 @@ def test_a_spout_that_waits_for_a_wake_is_not_polled_by_time(how: str) -> None:
     async def main() -> None:
         async with running(chain(lambda: spout, keeper)):
             await asyncio.sleep(1)
-            assert len(polls) == 2, "one that emits, and one that waits"
+            assert len(polls) == 2, "expected one poll that emits, and one that waits"
             if how == "wake":
                 spout.context.wake()
             else:
@@ -279,7 +279,7 @@ def test_a_spout_that_waits_for_a_wake_is_not_polled_by_time(how: str) -> None:
             await asyncio.sleep(0.0005)
             assert len(polls) == 4
             await asyncio.sleep(1)
-            assert len(polls) == 5, "what is said holds for one poll: the next one came after a millisecond"
+            assert len(polls) == 5, "the wait must hold for one poll only"
             assert polls[4] - polls[3] == pytest.approx(0.001)
 
     play(main)
@@ -309,7 +309,7 @@ def count_wakeups(secs: float, source: Callable[[], Spout], *bolts: Any, **setti
     return result
 
 
-def test_an_idle_run_wakes_up_for_its_spouts_pause_and_for_nothing_else() -> None:
+def test_an_idle_run_wakes_only_for_the_pause_of_its_spout() -> None:
     turns = count_wakeups(64, Endless, Sink)
     polls = 64 / 0.064
     assert turns < 4 * polls
@@ -334,12 +334,12 @@ def test_the_pause_of_a_spout_without_tuples_doubles_from_1_to_64_ms(raises: boo
     assert pauses[:9] == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.064, 0.064])
 
 
-def test_a_run_whose_spout_waits_for_its_trees_sleeps() -> None:
+def test_a_run_sleeps_while_its_spout_waits_for_trees() -> None:
     turns = count_wakeups(1000, lambda: Numbers(10), Keeper, max_spout_pending=1, message_timeout_secs=5000)
     assert turns < 20
 
 
-def test_a_config_burst_of_one_works() -> None:
+def test_a_burst_of_one_works() -> None:
     spout = Numbers(100)
 
     async def main() -> None:

@@ -66,7 +66,7 @@ def test_a_row_that_cannot_be_emitted_is_given_up() -> None:
 
 @pytest.mark.guarantee("ACK-13")
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_generator_that_breaks_by_one_ends_the_run_with_an_error(is_async: bool) -> None:
+def test_a_generator_that_raises_an_unreadable_error_ends_the_run_with_an_error(is_async: bool) -> None:
     @spout("number")
     def plain() -> Iterator[Any]:
         yield (2,)

@@ -137,7 +137,7 @@ EMITS: list[tuple[str, tuple[Any, ...], str, str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message", "hint"), [case[1:] for case in EMITS], ids=[case[0] for case in EMITS])
-def test_a_wrong_emit_is_told_to_bolt_and_spout(arguments: tuple[Any, str], message: str, hint: str) -> None:
+def test_a_wrong_emit_raises_in_bolts_and_spouts(arguments: tuple[Any, str], message: str, hint: str) -> None:
     values, stream = arguments
     for error, where in (
         (in_bolt(lambda bolt, tup: bolt.collector.emit(values, tup, stream)), "bolt 'wrong' "),
@@ -158,7 +158,7 @@ DIRECT_EMITS: list[tuple[str, tuple[Any, ...], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), [case[1:] for case in DIRECT_EMITS], ids=[case[0] for case in DIRECT_EMITS])
-def test_a_wrong_emit_direct_is_told(arguments: tuple[Any, ...], message: str) -> None:
+def test_a_wrong_emit_direct_raises(arguments: tuple[Any, ...], message: str) -> None:
     task, values, stream = arguments
     assert in_bolt(lambda bolt, tup: bolt.collector.emit_direct(task, values, tup, stream)).message == f"bolt 'wrong' {message}"
     task = task - 1 if task == 3 else task
@@ -170,7 +170,7 @@ def test_a_wrong_emit_direct_is_told(arguments: tuple[Any, ...], message: str) -
     ("values", "stream", "field"),
     [(("storm", {1}), "default", "'count'"), (([], {}), "pair", "'b'"), (({}, 1), "pair", "'a'"), (({}, {}), "pair", "'b', 'a'")],
 )
-def test_a_key_that_cannot_be_hashed_names_its_field(values: tuple[Any, ...], stream: str, field: str) -> None:
+def test_the_error_for_an_unhashable_key_names_its_field(values: tuple[Any, ...], stream: str, field: str) -> None:
     for error in (
         in_bolt(lambda bolt, tup: bolt.collector.emit(values, tup, stream)),
         in_spout(lambda spout, tup: spout.collector.emit(values, 1, stream)),
@@ -194,7 +194,7 @@ def test_a_key_that_cannot_be_hashed_names_its_field(values: tuple[Any, ...], st
     ],
     ids=["a text", "nothing in a list", "values", "a generator"],
 )
-def test_anchors_are_tuples_that_the_bolt_was_given(anchors: Callable[[Any, Any], Any], told: str) -> None:
+def test_only_inputs_of_the_bolt_can_be_anchors(anchors: Callable[[Any, Any], Any], told: str) -> None:
     for error in (
         in_bolt(lambda bolt, tup: bolt.collector.emit(("storm",), anchors(bolt, tup), "late")),
         in_bolt(lambda bolt, tup: bolt.collector.emit_direct(3, ("storm",), anchors(bolt, tup), "direct")),
@@ -204,7 +204,7 @@ def test_anchors_are_tuples_that_the_bolt_was_given(anchors: Callable[[Any, Any]
 
 
 @pytest.mark.parametrize("settle", ["ack", "fail"])
-def test_a_settled_tuple_is_no_anchor(settle: str) -> None:
+def test_a_settled_tuple_cannot_be_an_anchor(settle: str) -> None:
     errors: list[UsageError] = []
 
     class EmitsLate(Bolt):
@@ -235,7 +235,7 @@ def test_a_settled_tuple_is_no_anchor(settle: str) -> None:
     assert errors[0].hint == "Emit before ack() or fail(), since the tree of a settled tuple may be complete."
 
 
-def test_another_tasks_tuple_is_neither_settled_nor_an_anchor() -> None:
+def test_a_tuple_of_another_task_can_be_neither_settled_nor_anchored_to() -> None:
     given: list[Tuple] = []
     told: list[str] = []
 
@@ -280,7 +280,7 @@ def test_another_tasks_tuple_is_neither_settled_nor_an_anchor() -> None:
 
 @pytest.mark.guarantee("ACK-10")
 @pytest.mark.parametrize("use", ["emit", "emit_direct", "ack", "fail", "reset_timeout"])
-def test_a_bolts_collector_belongs_to_the_loops_thread(use: str) -> None:
+def test_the_collector_of_a_bolt_works_only_on_the_loops_thread(use: str) -> None:
     arguments = {"emit": (("x",), None, "late"), "emit_direct": (3, ("x",), None, "direct")}
 
     def in_a_thread(bolt: Any, tup: Tuple) -> None:
@@ -305,7 +305,7 @@ def test_a_bolts_collector_belongs_to_the_loops_thread(use: str) -> None:
 
 @pytest.mark.guarantee("ACK-10")
 @pytest.mark.parametrize("use", ["emit", "emit_direct", "emit_many"])
-def test_a_spouts_collector_belongs_to_the_loops_thread(use: str) -> None:
+def test_the_collector_of_a_spout_works_only_on_the_loops_thread(use: str) -> None:
     arguments = {"emit": (("x",), 1, "late"), "emit_direct": (2, ("x",), 1, "direct"), "emit_many": ([("x",)], [1], "late")}
 
     def in_a_thread(spout: Any, _: object) -> None:

@@ -9,7 +9,7 @@ from engine import BasicBolt, Bolt, Fields, TopologyBuilder, Tuple, UsageError
 from engine.testing import Feeder, Finished, run_topology
 
 
-def test_a_replaced_instance_can_emit_no_more_and_its_settles_are_ignored() -> None:
+def test_a_replaced_instance_cannot_emit_and_its_settles_are_ignored() -> None:
     instances: list[Any] = []
     told: list[str] = []
 
@@ -62,7 +62,7 @@ def run_one(bolt: Any) -> Finished:
     return run_topology(builder.build())
 
 
-def test_a_basic_bolt_that_emits_outside_execute_is_told() -> None:
+def test_a_basic_bolt_that_emits_outside_execute_gets_an_error() -> None:
     class Eager(BasicBolt):
         output_fields = Fields("word")
 
@@ -86,7 +86,7 @@ def test_a_basic_bolt_that_emits_outside_execute_is_told() -> None:
         (iter([("a", "b")]), "emitted to stream 'default' ('a', 'b'): 2 values, but the stream has 1 field (word)"),
     ],
 )
-def test_what_a_basic_bolt_must_not_return_is_told(returned: object, told: str) -> None:
+def test_a_wrong_result_of_a_basic_bolt_is_an_error(returned: object, told: str) -> None:
     class Returns(BasicBolt):
         output_fields = Fields("word")
 
@@ -99,7 +99,7 @@ def test_what_a_basic_bolt_must_not_return_is_told(returned: object, told: str) 
     assert report.tuple_text == "<Tuple ('storm',) from feed[1] on default>"
 
 
-def test_a_bolt_must_return_nothing() -> None:
+def test_a_bolt_that_returns_a_value_is_an_error() -> None:
     class Returns(Bolt):
         def execute(self, tup: Tuple) -> Any:
             self.collector.ack(tup)
@@ -109,7 +109,7 @@ def test_a_bolt_must_return_nothing() -> None:
     assert report.text.startswith("UsageError: bolt 'one': execute() returned (1,) (tuple). A Bolt emits by self.collector.emit(...)")
 
 
-def test_a_tick_has_no_fields_and_says_so() -> None:
+def test_the_error_for_a_field_of_a_tick_says_that_ticks_have_none() -> None:
     told: list[str] = []
 
     class Ticked(Bolt):
@@ -131,7 +131,7 @@ def test_a_tick_has_no_fields_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("method", ["ack", "fail", "reset_timeout"])
-def test_what_is_no_tuple_cannot_be_settled(method: str) -> None:
+def test_only_tuples_can_be_settled(method: str) -> None:
     class Settles(Bolt):
         def execute(self, tup: Tuple) -> None:
             getattr(self.collector, method)(5)

@@ -16,25 +16,25 @@ TOPOLOGY = chain(lambda: Numbers(1), Sink)
 
 @pytest.mark.parametrize("start", [engine.run, Run, run_topology], ids=["run", "Run", "run_topology"])
 @pytest.mark.parametrize("config", [{"burst": 64}, {}, 5, "x"])
-def test_a_config_that_is_none(start: Callable[..., object], config: Any) -> None:
+def test_a_wrong_config_is_refused(start: Callable[..., object], config: Any) -> None:
     with pytest.raises(UsageError, match=r"needs a Config, not .*\nFix: Write Config\(burst=64\)"):
         start(TOPOLOGY, config)
 
 
 @pytest.mark.parametrize("start", [engine.run, Run, run_topology], ids=["run", "Run", "run_topology"])
 @pytest.mark.parametrize("topology", [None, 5, "chain"])
-def test_a_topology_that_is_none(start: Callable[..., object], topology: Any) -> None:
+def test_a_wrong_topology_is_refused(start: Callable[..., object], topology: Any) -> None:
     with pytest.raises(UsageError, match=r"needs a topology, not .*\nFix: Pass what TopologyBuilder\.build\(\) returned"):
         start(topology)
 
 
 @pytest.mark.parametrize("faults", [5, [5], ["count"]])
-def test_faults_that_are_none(faults: Any) -> None:
+def test_wrong_faults_are_refused(faults: Any) -> None:
     with pytest.raises(UsageError, match="KillTask"):
         run_topology(TOPOLOGY, faults=faults)
 
 
-def test_the_same_for_tests_that_are_coroutines() -> None:
+def test_wrong_arguments_of_async_tests_are_refused() -> None:
     async def main() -> None:
         with pytest.raises(UsageError, match="run_topology_async"):
             await run_topology_async(TOPOLOGY, 5)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def test_the_same_for_tests_that_are_coroutines() -> None:
         (lambda run: run.trace(None), "a share of trees from 0 to 1, not None"),
     ],
 )
-def test_what_a_host_asks(ask: Callable[[Run], object], why: str) -> None:
+def test_wrong_arguments_of_run_methods_are_refused(ask: Callable[[Run], object], why: str) -> None:
     async def main() -> None:
         async with running(chain(Endless, Sink)) as run:
             with pytest.raises(UsageError) as caught:
@@ -65,7 +65,7 @@ def test_what_a_host_asks(ask: Callable[[Run], object], why: str) -> None:
 
 
 @pytest.mark.parametrize("timeout_secs", ["x", -1, float("nan"), float("inf"), [], True])
-def test_a_drain_that_is_given_no_time(timeout_secs: Any) -> None:
+def test_a_wrong_time_limit_of_a_drain_is_refused(timeout_secs: Any) -> None:
     async def main() -> None:
         async with running(chain(Endless, Sink)) as run:
             with pytest.raises(UsageError, match="a number of seconds of at least 0"):
@@ -93,7 +93,7 @@ def test_a_drain_that_is_given_no_time(timeout_secs: Any) -> None:
         (lambda bolt: bolt.collector.report_error(ValueError), "which is not an exception"),
     ],
 )
-def test_what_a_component_does(do: Callable[[Any], object], why: str) -> None:
+def test_wrong_arguments_of_a_component_are_refused(do: Callable[[Any], object], why: str) -> None:
     caught: list[UsageError] = []
 
     class Does(Sink):
@@ -113,6 +113,6 @@ def test_what_a_component_does(do: Callable[[Any], object], why: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["zork", None, 5, []])
-def test_a_failure_with_a_reason_that_is_none(reason: Any) -> None:
+def test_a_failure_with_an_unknown_reason_is_refused(reason: Any) -> None:
     with pytest.raises(UsageError, match="is not a reason of a Failure\nFix: The reasons are 'failed', 'error'"):
         Failure(reason)

@@ -1,4 +1,4 @@
-"""A resource that a test leaves open fails this test, not a later one."""
+"""Checks that a test of servers closes its sockets."""
 
 import gc
 from collections.abc import Iterator

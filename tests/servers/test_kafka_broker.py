@@ -35,7 +35,7 @@ async def consumed(bootstrap: str, topic: str, count: int) -> list[bytes]:
         return [(await consumer.getone()).value for _ in range(count)]
 
 
-async def test_what_is_produced_is_consumed(kafka: str, new_topic: NewTopic) -> None:
+async def test_a_produced_record_is_consumed(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, b"one", b"two")
     assert await consumed(kafka, topic, 2) == [b"one", b"two"]
@@ -65,7 +65,7 @@ async def test_a_frozen_broker_answers_when_it_is_thawed(own_broker: KafkaBroker
     assert await consumed(own_broker.bootstrap, topic, 1) == [b"late"]
 
 
-async def test_passwords_tls_and_rights(new_broker: NewBroker) -> None:
+async def test_passwords_tls_and_rights_are_checked(new_broker: NewBroker) -> None:
     """Share one broker between these tests, because its start takes most of the time."""
     broker = new_broker(security=KafkaSecurity(users={ANN: PASSWORD}, tls=True, acls=True))
     topic = await create_topic(broker.bootstrap, "words", partitions=1)

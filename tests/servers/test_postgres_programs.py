@@ -37,12 +37,12 @@ def found() -> Path:
     return postgres_programs.programs.__wrapped__()
 
 
-def test_what_is_not_installed_is_a_reason(fake: Fake) -> None:
+def test_missing_programs_are_a_reason(fake: Fake) -> None:
     with pytest.raises(NoPrograms, match=r"scripts/install-system-packages maven; postgres is neither on the path nor in .*DEBIAN$"):
         found()
 
 
-def test_those_of_the_machine_do_where_none_can_be_fetched(fake: Fake) -> None:
+def test_installed_programs_are_used_if_none_can_be_downloaded(fake: Fake) -> None:
     fake("mvn", 1)
     fake("DEBIAN/9.6/bin/postgres", 0)
     newest = fake("DEBIAN/15/bin/postgres", 0)
@@ -51,14 +51,14 @@ def test_those_of_the_machine_do_where_none_can_be_fetched(fake: Fake) -> None:
     assert found() == on_path
 
 
-def test_what_does_not_run_is_a_reason(fake: Fake) -> None:
+def test_programs_that_do_not_run_are_a_reason(fake: Fake) -> None:
     fake("mvn", 1)
     fake("postgres", 3)
     with pytest.raises(NoPrograms, match=r"Maven could not fetch .*mvn is broken; .*postgres does not run here: postgres is broken"):
         found()
 
 
-def test_a_machine_that_nobody_built_for_is_a_reason(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_programs_is_a_reason(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "vax")
     with pytest.raises(NoPrograms, match=r"Maven has no PostgreSQL for .* vax; "):
         found()

@@ -49,7 +49,7 @@ async def connected(url: str, **options: object) -> AsyncIterator[asyncpg.Connec
         connection.terminate()
 
 
-async def test_what_is_committed_is_read(new_database: str) -> None:
+async def test_committed_rows_are_read(new_database: str) -> None:
     async with connected(new_database) as one, connected(new_database) as other:
         await one.execute("CREATE TABLE words (word text PRIMARY KEY, count bigint)")
         await one.execute("INSERT INTO words VALUES ('storm', 1)")
@@ -67,7 +67,7 @@ async def test_a_wrong_password_is_refused(postgres: str) -> None:
         await asyncpg.connect(postgres, password=f"not {PASSWORD}")
 
 
-async def test_what_is_committed_outlives_kill_9(own_postgres: PostgresServer) -> None:
+async def test_committed_rows_survive_kill_9(own_postgres: PostgresServer) -> None:
     """Committed rows survive kill -9, others do not."""
     async with connected(own_postgres.url) as one, connected(own_postgres.url) as other:
         assert await one.fetchval("SELECT current_setting('fsync') || current_setting('synchronous_commit')") == "onon"
@@ -106,6 +106,6 @@ async def test_all_of_its_processes_end_with_their_program(tmp_path: Path, state
     await until(lambda: living().keys().isdisjoint(family))
 
 
-async def test_settings_are_taken(new_postgres: NewPostgres) -> None:
+async def test_settings_are_applied(new_postgres: NewPostgres) -> None:
     async with connected(new_postgres(settings={"max_connections": 7}).url) as connection:
         assert await connection.fetchval("SHOW max_connections") == "7"

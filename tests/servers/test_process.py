@@ -73,7 +73,7 @@ def connected(port: int) -> "closing[socket.socket]":
     return closing(socket.create_connection((HOST, port), timeout=PATIENCE_SECS))
 
 
-def test_a_server_is_started_again_on_its_port(listener: Listener) -> None:
+def test_a_server_restarts_on_its_port(listener: Listener) -> None:
     listener.process.kill()
     assert not accepts(listener.port)
     listener.start()
@@ -86,7 +86,7 @@ def test_stop_ends_a_frozen_server(listener: Listener) -> None:
     assert not accepts(listener.port)
 
 
-def test_what_a_server_started_is_killed_with_it(tmp_path: Path) -> None:
+def test_processes_that_a_server_started_are_killed_with_it(tmp_path: Path) -> None:
     with Parent(tmp_path) as server, connected(server.port) as connection:
         server.kill()
         assert not accepts(server.port)
@@ -109,7 +109,7 @@ def test_a_server_ends_with_its_program(tmp_path: Path, *, frozen: bool) -> None
             assert was_closed(connection)
 
 
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_the_error_of_a_failed_start_says_why(tmp_path: Path) -> None:
     server = ServerProcess("broken", tmp_path)
     with pytest.raises(RuntimeError, match=r"broken ended with status 3 before it was ready: .*server\.log:\nno such option"):
         server.start([sys.executable, "-c", "print('no such option', flush=True); raise SystemExit(3)"], lambda: False)
@@ -128,7 +128,7 @@ def test_a_shared_server_ends_with_its_last_user(tmp_path: Path) -> None:
         assert accepts(another)
 
 
-def test_what_is_kept_is_made_once(tmp_path: Path) -> None:
+def test_a_cached_file_is_made_once(tmp_path: Path) -> None:
     made, together = [], threading.Barrier(4, timeout=PATIENCE_SECS)
 
     def make(path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_kept_is_made_once(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
-def test_what_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_file_leaves_nothing_behind(tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         path.write_text("half")
         raise ConnectionError("cut")
@@ -169,7 +169,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str]
     return make
 
 
-def test_what_is_not_installed_is_a_reason(fake: Callable[[str, str], None]) -> None:
+def test_a_missing_program_is_a_reason(fake: Callable[[str, str], None]) -> None:
     assert why_no_jars("a", ("a:b:1",)) == "java is not installed: scripts/install-system-packages java"
     fake("java", 'openjdk version "11.0.25"')
     assert why_no_jars("b", ("a:b:1",)) == "java 11 is too old, 17 is needed"
@@ -177,13 +177,13 @@ def test_what_is_not_installed_is_a_reason(fake: Callable[[str, str], None]) -> 
     assert "scripts/install-system-packages maven" in str(why_no_jars("c", ("a:b:1",)))
 
 
-def test_jars_that_cannot_be_fetched_are_a_reason(fake: Callable[[str, str], None]) -> None:
+def test_jars_that_cannot_be_downloaded_are_a_reason(fake: Callable[[str, str], None]) -> None:
     fake("java", 'openjdk version "17.0.15"')
     fake("mvn", "[ERROR] no network")
     assert why_no_jars("d", ("a:b:1",)) == "Maven could not fetch a:b:1 in 2 tries: [ERROR] no network"
 
 
-def test_what_is_missing_skips_here_and_fails_on_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_requirement_skips_locally_and_fails_on_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     required(None)
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception, match="no server"):

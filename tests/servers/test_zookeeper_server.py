@@ -44,7 +44,7 @@ def connect() -> Iterator[Connect]:
         yield connected
 
 
-def test_what_is_set_is_read(zookeeper: str, connect: Connect) -> None:
+def test_a_written_node_is_read(zookeeper: str, connect: Connect) -> None:
     path = f"/{secrets.token_hex(8)}/a/b"
     connect(zookeeper).create(path, b"one", makepath=True)
     value, stat = connect(zookeeper).get(path)
@@ -84,6 +84,6 @@ def test_a_session_ends_soon_after_its_program(own_zookeeper: ZooKeeperServer, c
     assert client.exists("/owner") is None
 
 
-def test_settings_are_taken(new_zookeeper: NewZooKeeper, connect: Connect) -> None:
+def test_settings_are_applied(new_zookeeper: NewZooKeeper, connect: Connect) -> None:
     client = connect(new_zookeeper(settings={"4lw.commands.whitelist": "conf"}).hosts)
     assert "tickTime=100" in client.command(b"conf")

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation SEED [--trace]`: replay one simulated run, with its plan, its errors and what it violates."""
+"""`python -m tests.simulation SEED [--trace]`: replay one simulated run, with its plan, its errors and its violations."""
 
 import argparse
 import logging
@@ -9,7 +9,7 @@ from tests.simulation.simulate import simulate
 
 
 def main() -> int:
-    """Replay one seed; status 1 where it violates something."""
+    """Replay one seed; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Replay one simulated run.")
     parser.add_argument("seed", type=int)
     parser.add_argument("--trace", action="store_true", help="print every event")

@@ -1,4 +1,4 @@
-"""The spouts and bolts of a simulated run: they do by chance what users' components do by mistake."""
+"""Spouts and bolts of a simulated run, which make the mistakes of user code at random."""
 
 import asyncio
 from collections import deque
@@ -21,6 +21,7 @@ from engine import (
     TupleFailed,
     spout,
 )
+from engine.testing import InjectedError
 from tests.simulation.plan import BoltPlan, SpoutPlan
 from tests.simulation.world import MessageId, World
 
@@ -28,12 +29,8 @@ FIELDS = Fields("label", "hops")
 STREAMS = {"default": FIELDS, "direct": Fields("label", "hops", direct=True)}
 
 
-class Poison(Exception):
-    """Raised by components here and there."""
-
-
 class Source(Spout):
-    """Emits numbers of a source that replays: what failed, and what was open when an instance died, up to `max_tries` times."""
+    """Emits the numbers of a source that replays them: after a failure or a death, up to `max_tries` times."""
 
     output_fields = FIELDS
 
@@ -41,12 +38,12 @@ class Source(Spout):
         self.world, self.plan, self.hops = world, plan, hops
         self.count = 0
         self.due = 0.0
-        world.born(self)
+        world.note_instance(self)
 
     def open(self) -> None:
         self.key = (self.context.component_id, self.context.task_index)
         self.book = self.world.books[self.key]
-        self.incarnation = self.world.reborn(self.book, self.plan.max_tries)
+        self.incarnation = self.world.begin_instance(self.book, self.plan.max_tries)
         self.world.note("opened", *self.key)
 
     def next_tuple(self) -> None:
@@ -57,7 +54,7 @@ class Source(Spout):
         for _ in range(self.plan.batch):
             self.emit_one()
         if self.world.chance(self.plan.error):
-            raise Poison("next_tuple")
+            raise InjectedError("next_tuple")
 
     def emit_one(self) -> None:
         """Emit one number."""
@@ -72,27 +69,27 @@ class Source(Spout):
         self.count += 1
         message_id: MessageId = (*self.key, self.incarnation, self.count)
         self.collector.emit(values, message_id)
-        self.world.opened(self.book, message_id, number)
+        self.world.note_emit(self.book, message_id, number)
 
     def ack(self, message_id: Any) -> None:
-        self.settled(message_id, None)
+        self.note_verdict(message_id, None)
 
     def fail(self, message_id: Any) -> None:
         if self.context.failure is None:
-            self.world.violated(f"{message_id} failed without a reason (ACK-16)")
-        self.settled(message_id, self.context.failure)
+            self.world.add_violation(f"{message_id} failed without a reason (ACK-16)")
+        self.note_verdict(message_id, self.context.failure)
 
-    def settled(self, message_id: MessageId, failure: Failure | None) -> None:
-        """Note a verdict."""
+    def note_verdict(self, message_id: MessageId, failure: Failure | None) -> None:
+        """Record a verdict."""
         if message_id[:3] != (*self.key, self.incarnation):
-            self.world.violated(f"{failure or 'acked'} for {message_id} came to incarnation {self.incarnation} of {self.key}")
-        self.world.heard(self.book, message_id, failure, self.plan.max_tries)
+            self.world.add_violation(f"{failure or 'acked'} for {message_id} came to incarnation {self.incarnation} of {self.key}")
+        self.world.note_verdict(self.book, message_id, failure, self.plan.max_tries)
         if self.world.chance(self.plan.error):
-            raise Poison("ack or fail")
+            raise InjectedError("ack or fail")
 
 
 class AsyncSource(Source):
-    """The same with methods that wait."""
+    """A `Source` with methods that wait."""
 
     async def next_tuple(self) -> None:  # type: ignore[override]
         if self.world.chance(0.3):
@@ -110,14 +107,14 @@ class AsyncSource(Source):
 
 
 def generator_of(world: World, plan: SpoutPlan, hops: int) -> Callable[[], Spout]:
-    """A factory of spouts from a generator, which keeps its own book; one that raises ends the run, an async one begins again."""
+    """Return a factory of generator spouts, which replay on their own. An exception ends the run, or restarts an async generator."""
 
     @spout("label", "hops", max_retries=plan.max_tries - 1)
     def numbers() -> Iterator[tuple[int, int]]:
         for _ in range(plan.tuples):
             yield (world.label(), hops)
             if world.chance(plan.error):
-                raise Poison("generator")
+                raise InjectedError("generator")
 
     @spout("label", "hops", max_retries=plan.max_tries - 1, restartable=True)
     async def awaited_numbers() -> AsyncIterator[tuple[int, int]]:
@@ -126,29 +123,29 @@ def generator_of(world: World, plan: SpoutPlan, hops: int) -> Callable[[], Spout
                 await asyncio.sleep(world.random.random() / 20)
             yield (world.label(), hops)
             if world.chance(plan.error):
-                raise Poison("async generator")
+                raise InjectedError("async generator")
 
     def create() -> Spout:
         made = (numbers if plan.kind == "generator" else awaited_numbers).create()
-        world.born(made)
+        world.note_instance(made)
         return made
 
     return create
 
 
 def inlet_of(world: World) -> Callable[[], Spout]:
-    """A factory of inlets."""
+    """Return a factory of inlets."""
 
     def create() -> Spout:
         made = Inlet("label", "hops", max_waiting=7)
-        world.born(made)
+        world.note_instance(made)
         return made
 
     return create
 
 
 async def send_all(world: World, plan: SpoutPlan, hops: int, inlet: InletHandle) -> None:
-    """Be the senders of an inlet, and close it when each has its answer."""
+    """Send through an inlet, and close it when every send has its answer."""
 
     async def send() -> None:
         await asyncio.sleep(world.random.random() * plan.pause_secs * plan.tuples)
@@ -164,29 +161,29 @@ async def send_all(world: World, plan: SpoutPlan, hops: int, inlet: InletHandle)
 
 
 class ManualBolt(Bolt):
-    """Anchors and settles by hand, now, later, twice or never."""
+    """Anchors and settles by hand: now, later, twice or never."""
 
     output_fields = STREAMS
 
     def __init__(self, world: World, plan: BoltPlan) -> None:
         self.world, self.plan = world, plan
         self.held: deque[Tuple] = deque()
-        world.born(self)
+        world.note_instance(self)
 
     def execute(self, tup: Tuple) -> None:
         self.act(tup)
 
     def act(self, tup: Tuple) -> None:
-        """Do something with an input."""
+        """Process an input, with random mistakes."""
         world, plan = self.world, self.plan
         if tup.is_tick:
             while self.held:
                 self.collector.ack(self.held.popleft())
             return
-        world.came(tup, self.context.task_id, in_order=plan.in_order)
+        world.note_input(tup, self.context.task_id, in_order=plan.in_order)
         self.emit_children(tup)
         if world.chance(plan.error):
-            raise Poison(f"label {tup['label']}")
+            raise InjectedError(f"label {tup['label']}")
         if world.chance(plan.hold):
             self.held.append(tup)
         elif world.chance(plan.keep):
@@ -197,7 +194,7 @@ class ManualBolt(Bolt):
             self.settle(self.held.popleft())
 
     def emit_children(self, tup: Tuple) -> None:
-        """Emit some tuples, anchored to the input, and maybe to others or twice to it."""
+        """Emit some tuples, each anchored to the input once or twice, to others too, or to none."""
         if tup["hops"] <= 0:
             return
         for _ in range(self.world.random.randint(0, self.plan.fan_out)):
@@ -215,7 +212,7 @@ class ManualBolt(Bolt):
                 self.collector.emit_direct(self.world.random.choice(list(targets)), (self.world.label(), tup["hops"] - 1), tup, "direct")
 
     def settle(self, tup: Tuple) -> None:
-        """Ack or fail, maybe once more."""
+        """Ack or fail an input, maybe twice."""
         settle = self.collector.fail if self.world.chance(self.plan.fail) else self.collector.ack
         settle(tup)
         if self.world.chance(self.plan.twice):
@@ -225,7 +222,7 @@ class ManualBolt(Bolt):
 
 
 class AwaitingBolt(ManualBolt):
-    """The same, taking its time."""
+    """A `ManualBolt` that waits."""
 
     async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
         if self.plan.slow_secs and self.world.chance(0.7):
@@ -236,24 +233,24 @@ class AwaitingBolt(ManualBolt):
 
 
 class GeneratorBolt(BasicBolt):
-    """Yields its children; may raise between two of them."""
+    """Yields its children. It may raise between two of them."""
 
     output_fields = FIELDS
 
     def __init__(self, world: World, plan: BoltPlan) -> None:
         self.world, self.plan = world, plan
-        world.born(self)
+        world.note_instance(self)
 
     def execute(self, tup: Tuple) -> Iterator[tuple[int, int]]:
         if tup.is_tick:
             return
-        self.world.came(tup, self.context.task_id, in_order=self.plan.in_order)
+        self.world.note_input(tup, self.context.task_id, in_order=self.plan.in_order)
         for _ in range(self.world.random.randint(0, self.plan.fan_out) if tup["hops"] > 0 else 0):
             yield (self.world.label(), tup["hops"] - 1)
             if self.world.chance(self.plan.fail):
                 raise FailTuple("by chance", report=self.world.chance(0.5))
             if self.world.chance(self.plan.error):
-                raise Poison(f"label {tup['label']}")
+                raise InjectedError(f"label {tup['label']}")
 
 
 class ReturningBolt(BasicBolt):
@@ -263,21 +260,21 @@ class ReturningBolt(BasicBolt):
 
     def __init__(self, world: World, plan: BoltPlan) -> None:
         self.world, self.plan = world, plan
-        world.born(self)
+        world.note_instance(self)
 
     def execute(self, tup: Tuple) -> Any:
         if tup.is_tick or tup["hops"] <= 0:
             return None
-        self.world.came(tup, self.context.task_id, in_order=self.plan.in_order)
+        self.world.note_input(tup, self.context.task_id, in_order=self.plan.in_order)
         if self.world.chance(0.3):
             self.collector.emit((self.world.label(), tup["hops"] - 1))
         if self.world.chance(self.plan.error):
-            raise Poison(f"label {tup['label']}")
+            raise InjectedError(f"label {tup['label']}")
         return (self.world.label(), tup["hops"] - 1) if self.plan.fan_out else None
 
 
 class AwaitingBasicBolt(ReturningBolt):
-    """The same, taking its time."""
+    """A `ReturningBolt` that waits."""
 
     async def execute(self, tup: Tuple) -> Any:
         await asyncio.sleep(self.world.random.random() * self.plan.slow_secs)
@@ -285,21 +282,21 @@ class AwaitingBasicBolt(ReturningBolt):
 
 
 class ThreadedBolt(BasicBolt):
-    """Runs in a pool: decides by the input alone, for which thread is first is nobody's to know."""
+    """Runs in a thread pool. Its actions depend on the input alone, because the order of threads is random."""
 
     output_fields = FIELDS
 
     def __init__(self, world: World, plan: BoltPlan) -> None:
         self.world, self.plan = world, plan
-        world.born(self)
+        world.note_instance(self)
 
     def execute(self, tup: Tuple) -> Any:
         if tup.is_tick:
             return None
         label, hops = tup["label"], tup["hops"]
         if self.plan.error and label % 29 == 0:
-            raise Poison(f"label {label}")
-        return (label, hops - 1) if self.plan.fan_out and hops > 0 else None  # what comes behind it may see labels in any order
+            raise InjectedError(f"label {label}")
+        return (label, hops - 1) if self.plan.fan_out and hops > 0 else None  # bolts behind it may see labels in any order
 
 
 class Scatter:

@@ -1,4 +1,4 @@
-"""What must hold of a simulated run: a verdict for every root, no tuple and no object left over."""
+"""Judges a simulated run: each root has one verdict, and no tuple and no object is left."""
 
 import gc
 import threading
@@ -13,11 +13,11 @@ from tests.simulation.world import World
 
 Close = Callable[[], Coroutine[Any, Any, None]]
 ENDED = ("complete", "drained")
-"""How a run ends that came to rest before it was closed."""
+"""Final states of a run in which nothing was in flight when it closed."""
 
 
 class Judge:
-    """Watches one run from its start; judges it when it has ended."""
+    """Watches one run from its start, and judges it after its end."""
 
     def __init__(self, world: World) -> None:
         self._older_threads = set(threading.enumerate())
@@ -27,18 +27,18 @@ class Judge:
         self.references: list[weakref.ref[Any]] = []
 
     def watch(self, run: Run) -> None:
-        """Look at each actor when it is about to be closed, for then it lets go of what it has."""
+        """Inspect each actor just before it closes, because then it drops its tuples."""
         self.run = run
         assembly = run._assembly
         assert assembly is not None
         self.references = [weakref.ref(thing) for thing in (run, *assembly.tasks, *assembly.ackers)]
         for spout in assembly.spouts:
-            spout.close = self.looking(spout.close, self.left_at_spout, spout)  # type: ignore[method-assign]
+            spout.close = self.inspect_before(spout.close, self.left_at_spout, spout)  # type: ignore[method-assign]
         for bolt in assembly.bolts:
-            bolt.close = self.looking(bolt.close, self.left_at_bolt, bolt)  # type: ignore[method-assign]
+            bolt.close = self.inspect_before(bolt.close, self.left_at_bolt, bolt)  # type: ignore[method-assign]
 
-    def looking(self, close: Close, look: Callable[[Any], None], executor: Any) -> Close:
-        """A `close` that looks first."""
+    def inspect_before(self, close: Close, look: Callable[[Any], None], executor: Any) -> Close:
+        """Return a `close` that inspects its executor first."""
 
         async def closed() -> None:
             look(executor)
@@ -47,12 +47,12 @@ class Judge:
         return closed
 
     def left_at_spout(self, spout: Any) -> None:
-        """No tree is open."""
+        """Check that no tree is open."""
         if spout.core.pending or spout.core.has_acks_to_flush:
             self.left_at_close.append(f"spout task {spout.info.task_id}: {spout.core.pending} trees are open at its close")
 
     def left_at_bolt(self, bolt: Any) -> None:
-        """Nothing waits, nothing is in a call, and nothing is taken up but what bolts hold on purpose."""
+        """Check that no tuple waits or is in a call. Only bolts that keep tuples on purpose may have some."""
         kept = {*self.world.kept, *(tup for instance in self.world.living() for tup in getattr(instance, "held", ()))}
         left = [tup for tup in bolt.core.taken_tuples() if tup not in kept]
         tuples = [tup for tup in bolt.core.mailbox.waiting() if not tup.is_tick]  # a tick may come at the last moment
@@ -61,41 +61,41 @@ class Judge:
             self.left_at_close.append(f"bolt task {bolt.info.task_id}: {len(left)} taken up ({left[:3]}), {waiting} waiting at its close")
 
     def judge(self, finished: Finished | None) -> None:
-        """Of a run that came to rest: every root has its verdict, and books, mailboxes, lists and ledgers are empty."""
+        """Check a run that came to rest: each root has its verdict, and books, mailboxes and ledgers are empty."""
         if self.run is None or finished is None or finished.state not in ENDED:
             return
         for text in self.left_at_close:
-            self.world.violated(text)
+            self.world.add_violation(text)
         for key, book in self.world.books.items():
             if book.open:
                 some = f"{list(book.open)[:5]}, {len(book.open)} in all"
-                self.world.violated(f"{key}: no verdict for {some}, though the run is {finished.state}")
+                self.world.add_violation(f"{key}: no verdict for {some}, though the run is {finished.state}")
             if book.left and finished.state == "complete":
-                self.world.violated(f"{key}: {len(book.left)} numbers were never emitted, though the run is complete")
+                self.world.add_violation(f"{key}: {len(book.left)} numbers were never emitted, though the run is complete")
         self.judge_ledgers(self.run, finished)
 
     def judge_ledgers(self, run: Run, finished: Finished) -> None:
-        """No tree that was opened is left in a ledger."""
+        """Check that no open tree is left in a ledger."""
         if any(isinstance(strike.fault, KillTask) and strike.fault.component_id == ACKER for strike in finished.strikes):
-            return  # a tree that was opened while its spout had not heard of the death has failed there, and ends here by itself
+            return  # trees that were opened before their spout heard of the acker's death have failed, and may be left here
         assembly = run._assembly
         assert assembly is not None
         for acker in assembly.ackers:
             trees = sum(acker.core.ledger.on_drop_task(spout.info.task_id) for spout in assembly.spouts)
             if trees:
-                self.world.violated(f"acker {acker.info.task_index}: {trees} open trees are left")
+                self.world.add_violation(f"acker {acker.info.task_index}: {trees} open trees are left")
 
     def judge_memory(self) -> None:
-        """Every component, every actor and the run itself are gone; a second look for what only garbage held."""
+        """Check that all components, all actors and the run are garbage. Cycles may need a second collection."""
         self.run = None
         self.world.kept.clear()
         references = (*self.world.instances, *self.references)
         for thread in set(threading.enumerate()) - self._older_threads:
-            if thread.name.startswith(POOL_NAME):  # of a pool that is shut down; it holds its last call until it has ended
+            if thread.name.startswith(POOL_NAME):  # a thread of a pool that is shut down holds its last call until it has ended
                 thread.join(5)
         for _ in range(2):
             gc.collect()
             alive = [thing for reference in references if (thing := reference()) is not None]
             if not alive:
                 return
-        self.world.violated(f"{len(alive)} objects outlive the run: {alive[:3]}")
+        self.world.add_violation(f"{len(alive)} objects outlive the run: {alive[:3]}")

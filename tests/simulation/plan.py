@@ -1,4 +1,4 @@
-"""What is simulated under a seed: components, groupings, settings, faults, and how the run ends. Pure draws."""
+"""Plan of a simulated run, drawn from a seed: components, groupings, settings, faults, and the end of the run."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -17,46 +17,46 @@ Ending = Literal["complete", "drain", "stop", "pause"]
 ENDINGS: tuple[Ending, ...] = ("complete", "drain", "stop", "pause")
 ON_ERROR: tuple[OnError, ...] = ("restart", "fail")
 MANY_RESTARTS = 1000
-"""With so many no run of ours ends for good."""
+"""Number of restarts that no simulated run uses up."""
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "local_or_shuffle", "partial_key", "load_aware", "custom", "direct")
 
 
 @dataclass(frozen=True)
 class SpoutPlan:
-    """One spout."""
+    """Plan of one spout."""
 
     component_id: str
     tasks: int
     tuples: int
-    """Per task."""
+    """Number of tuples of each task."""
     batch: int
     """Emits per call."""
     pause_secs: float
-    """Between two calls that emit."""
+    """Pause between two calls that emit."""
     kind: SpoutKind
     max_tries: int
     untracked: float
     """Share of emits without a message id."""
     error: float
-    """Chance that a call raises after it emitted, or after it noted a verdict."""
+    """Chance that a call raises after it emitted, or after it recorded a verdict."""
     on_error: OnError
     max_pending: MaxSpoutPending
 
     @property
     def is_in_order(self) -> bool:
-        """True where labels grow: the others emit again what failed."""
+        """Whether labels grow. Spouts that replay on their own emit old labels again."""
         return self.kind in ("plain", "async")
 
 
 @dataclass(frozen=True)
 class BoltPlan:
-    """One bolt."""
+    """Plan of one bolt."""
 
     component_id: str
     kind: BoltKind
     tasks: int
     inputs: tuple[tuple[str, str], ...]
-    """(source, grouping)."""
+    """(source, grouping) of each input."""
     fan_out: int
     concurrency: int
     tick_secs: float | None
@@ -69,12 +69,12 @@ class BoltPlan:
     twice: float
     slow_secs: float
     in_order: bool
-    """Its inputs come with growing labels, one after the other."""
+    """Whether inputs come with growing labels."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One simulated run."""
+    """Plan of one simulated run."""
 
     seed: int
     spouts: tuple[SpoutPlan, ...]
@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def may_fail(self) -> bool:
-        """True where a component may fail for good."""
+        """Whether a component may fail for good."""
         return self.config.max_task_restarts != MANY_RESTARTS or any(spout.kind == "generator" and spout.error for spout in self.spouts)
 
 
@@ -95,7 +95,7 @@ def draw_plan(seed: int) -> Plan:
     """Draw everything that is decided before the run."""
     random = Random(f"plan {seed}")
     calm = random.random() < 0.1
-    """Nothing is kept, dropped or forgotten, so timeouts may be off."""
+    """No tuple is kept, dropped or forgotten, so timeouts may be off."""
     has_cycle = random.random() < 0.2
     pending: MaxSpoutPending = random.choice([None, "auto", 1, 3, 20]) if not has_cycle else random.choice([1, 2, 10])
     spouts = tuple(_spout(random, f"spout{number}", pending) for number in range(random.randint(1, 3)))
@@ -139,7 +139,7 @@ def _bolt(random: Random, component_id: str, spouts: tuple[SpoutPlan, ...], befo
     wild = 0.0 if calm else random.choice([0, 0.5, 1])
     concurrency = random.randint(1, 4) if kind in ASYNC_KINDS else 1
     unordered = {spout.component_id for spout in spouts if not spout.is_in_order}
-    unordered |= {bolt.component_id for bolt in before if bolt.kind == "threads"}  # these pass labels on, one thread before another
+    unordered |= {bolt.component_id for bolt in before if bolt.kind == "threads"}  # threads reorder the labels that they pass on
     return BoltPlan(
         component_id,
         kind,
@@ -161,7 +161,7 @@ def _bolt(random: Random, component_id: str, spouts: tuple[SpoutPlan, ...], befo
 
 
 def _with_back_edge(random: Random, first: BoltPlan, last: BoltPlan) -> BoltPlan:
-    """The first bolt also takes in what the last one emits, which may be itself."""
+    """Let the first bolt also subscribe to the last one, which may be itself."""
     inputs = (*first.inputs, (last.component_id, random.choice(["shuffle", "fields", "global"])))
     return replace(first, inputs=inputs, in_order=first.in_order and last.kind != "threads")
 
@@ -183,7 +183,7 @@ def _config(random: Random, *, has_cycle: bool, calm: bool) -> Config:
 
 
 def _fault(random: Random, components: tuple[SpoutPlan | BoltPlan, ...], ackers: int, horizon: float, *, calm: bool) -> Fault | None:
-    """One fault; None where the one that was drawn does not fit."""
+    """Draw one fault; None if it does not fit the plan."""
     component = random.choice(components)
     secs = random.uniform(0, random.choice([0.01, 0.1, 1, horizon]))
     kind = random.choice(["kill", "kill", "kill", "acker", "acker", "kill at call", "raise", "raise early", "drop", "delay"])

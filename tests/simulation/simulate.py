@@ -1,4 +1,4 @@
-"""One simulated run: a random topology with random faults under the virtual clock."""
+"""Simulates a random topology with random faults under the virtual clock."""
 
 import asyncio
 from collections import deque
@@ -9,9 +9,9 @@ from typing import Any
 
 from engine import ComponentError, Run, Spout, Topology, TopologyBuilder
 from engine.testing import ACKER, Finished, KillTask, RunUnfinished, Schedule, VirtualLoopError, run_topology
+from tests.simulation.complaints import report_complaints
 from tests.simulation.components import BOLTS, SOURCES, Scatter, generator_of, inlet_of, send_all
 from tests.simulation.judge import Judge
-from tests.simulation.overheard import overheard
 from tests.simulation.plan import BoltPlan, Plan, SpoutPlan, draw_plan
 from tests.simulation.world import SourceBook, World
 
@@ -20,36 +20,36 @@ LIMIT_SECS = 3000.0
 
 @dataclass(frozen=True)
 class Simulated:
-    """What one simulated run showed."""
+    """Result of one simulated run."""
 
     seed: int
     state: str
     roots: int
     replaced: int
-    """Instances that another followed, for whatever reason."""
+    """Number of instances that were replaced."""
     killed: tuple[str, ...]
-    """Of each injected death: spout, bolt or acker."""
+    """Kind of component of each injected death: spout, bolt or acker."""
     faults: int
     secs: float
     violations: tuple[str, ...]
     trace: tuple[Any, ...]
 
     def describe(self) -> str:
-        """The violations, and the command that replays the run."""
+        """Return the violations, and the command that replays the run."""
         lines = "\n".join(f"  - {violation}" for violation in self.violations)
         return f"seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: python -m tests.simulation {self.seed}"
 
 
 def simulate(seed: int, *, quiet: bool = True) -> Simulated:
-    """Run what a seed says, and judge it; `quiet` keeps the engine's log of all the errors shut."""
+    """Run the plan of a seed, and judge it. With `quiet`, the engine's log of the injected errors is off."""
     plan = draw_plan(seed)
     world = World(seed, plan.config.message_timeout_secs)
     judge = Judge(world)
-    with overheard(world.violated, quiet=quiet):
+    with report_complaints(world.add_violation, quiet=quiet):
         finished = _run(plan, world, judge)
         judge.judge(finished)
         trace = tuple(world.trace)
-        judge.judge_memory()  # inside: it has what was never awaited complain
+        judge.judge_memory()  # inside the block, because the collection reveals coroutines that were never awaited
     strikes = finished.strikes if finished else ()
     components = finished.snapshot.components.values() if finished else ()
     return Simulated(
@@ -70,7 +70,7 @@ def _kind(component_id: str) -> str:
 
 
 def build(plan: Plan, world: World) -> Topology:
-    """The topology of a plan."""
+    """Build the topology of a plan."""
     builder = TopologyBuilder(f"simulation {plan.seed}")
     for spout in plan.spouts:
         _set_spout(builder, spout, plan.hops, world)
@@ -109,7 +109,7 @@ def _set_bolt(builder: TopologyBuilder, plan: BoltPlan, world: World) -> None:
 
 
 def _run(plan: Plan, world: World, judge: Judge) -> Finished | None:
-    """Run it; None where a component failed for good, which a plan with few restarts may bring about."""
+    """Run it; None if a component failed for good, which a plan with few restarts allows."""
 
     async def script(run: Run) -> None:
         judge.watch(run)
@@ -122,9 +122,9 @@ def _run(plan: Plan, world: World, judge: Judge) -> Finished | None:
         return run_topology(topology, plan.config, during=script, faults=plan.faults, **limits)
     except ComponentError as error:
         if not plan.may_fail:
-            world.violated(f"the run failed: {error}")
+            world.add_violation(f"the run failed: {error}")
     except (RunUnfinished, VirtualLoopError) as error:
-        world.violated(f"the run did not end: {error}")
+        world.add_violation(f"the run did not end: {error}")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Deaths at bad moments: too often, while a replacement gets ready, while the run closes."""
+"""Deaths at bad moments: too often, while an instance prepares, while the run closes."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,11 @@ import pytest
 
 from engine import Bolt, ComponentError, Config, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from engine.testing import Capture, Feeder, Finished, KillTask, RaiseError, run_topology
+from tests.runtime.stage import number_feeder
 
 
 class SlowToPrepare(Bolt):
-    """Takes a second to get ready."""
+    """Takes a second to prepare."""
 
     prepared = 0
 
@@ -20,13 +21,6 @@ class SlowToPrepare(Bolt):
 
     def execute(self, tup: Tuple) -> None:
         self.collector.ack(tup)
-
-
-def fed(count: int, max_retries: int = 0) -> Feeder:
-    feeder = Feeder("number", max_retries=max_retries)
-    feeder.feed_all([(number,) for number in range(count)])
-    feeder.close()
-    return feeder
 
 
 def one_bolt(feeder: Feeder, bolt: type[Bolt] | Capture) -> Topology:
@@ -42,17 +36,17 @@ def three_kills(victim: str) -> list[KillTask]:
 
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("victim", ["victim", "feed"])
-def test_under_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str) -> None:
-    topology = one_bolt(fed(3, max_retries=10), Capture(settles=False))
+def test_with_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str) -> None:
+    topology = one_bolt(number_feeder(3, max_retries=10), Capture(settles=False))
     with pytest.raises(ComponentError, match="died more than 2 times"):
         run_topology(topology, Config(max_task_restarts=2, on_error="restart"), faults=three_kills(victim), limit_secs=60)
 
 
 @pytest.mark.guarantee("SV-3")
 @pytest.mark.parametrize("victim", ["victim", "feed"])
-def test_by_default_kills_end_no_run(victim: str) -> None:
-    """The second and the third cause a pause. A bolt fails what comes meanwhile; a spout's trees are open again after it."""
-    feeder = fed(3, max_retries=10**9)
+def test_by_default_repeated_kills_do_not_end_the_run(victim: str) -> None:
+    """The second and the third kill cause a pause. A bolt fails its inputs meanwhile. A spout emits its trees again later."""
+    feeder = number_feeder(3, max_retries=10**9)
     finished = run_topology(one_bolt(feeder, Capture(settles=False)), faults=three_kills(victim), until=60)
     assert finished.state == "stopped"
     assert finished.snapshot.components[victim].restarts == len(finished.strikes) == 3
@@ -61,7 +55,7 @@ def test_by_default_kills_end_no_run(victim: str) -> None:
 
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("moments", [(0.5,), (2,), (0.2, 0.4, 2.5), (2, 2.5), (2, 2.5, 2.9), (2, 2, 2), (2, 3.00005)])
-def test_a_kill_while_an_instance_gets_ready_makes_another(moments: tuple[float, ...]) -> None:
+def test_an_instance_that_is_killed_while_it_prepares_is_replaced(moments: tuple[float, ...]) -> None:
     feeder = Feeder("number")
     SlowToPrepare.prepared = 0
 
@@ -79,7 +73,7 @@ def test_a_kill_while_an_instance_gets_ready_makes_another(moments: tuple[float,
     assert feeder.acked == [1]
 
 
-def test_background_work_that_raises_while_an_instance_gets_ready_kills_it() -> None:
+def test_background_work_that_raises_while_its_instance_prepares_kills_the_instance() -> None:
     class Nervous(SlowToPrepare):
         instances = 0
 
@@ -92,14 +86,14 @@ def test_background_work_that_raises_while_an_instance_gets_ready_kills_it() -> 
         async def background(self) -> None:
             raise OSError("no connection")
 
-    feeder = fed(1)
+    feeder = number_feeder(1)
     finished = run_topology(one_bolt(feeder, Nervous), limit_secs=60)
     assert Nervous.instances == 2
     assert [report.text for report in finished.errors] == ["OSError: no connection"]
     assert feeder.acked == [1]
 
 
-def test_background_work_that_raises_while_the_run_closes_ends_nothing_else() -> None:
+def test_background_work_that_raises_while_the_run_closes_does_not_delay_the_stop() -> None:
     class Stubborn(Bolt):
         def prepare(self) -> None:
             self.context.create_task(self.background())
@@ -115,22 +109,22 @@ def test_background_work_that_raises_while_the_run_closes_ends_nothing_else() ->
                 await asyncio.sleep(3)
                 raise
 
-    finished = run_topology(one_bolt(fed(1), Stubborn), until=1, limit_secs=60)
+    finished = run_topology(one_bolt(number_feeder(1), Stubborn), until=1, limit_secs=60)
     assert finished.state == "stopped"
     assert finished.secs < 10
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_under_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
-    feeder, always = fed(10), [RaiseError("victim", at_call=range(1, 100))]
+def test_with_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
+    feeder, always = number_feeder(10), [RaiseError("victim", at_call=range(1, 100))]
     with pytest.raises(ComponentError, match="died more than 5 times"):
         run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=always, limit_secs=60)
     assert len(feeder.failed) <= 6
 
 
 @pytest.mark.guarantee("SV-3")
-def test_by_default_a_bolt_that_raises_at_every_input_ends_no_run() -> None:
-    feeder, always = fed(50), [RaiseError("victim", at_call=range(1, 100))]
+def test_by_default_a_bolt_that_raises_at_every_input_does_not_end_the_run() -> None:
+    feeder, always = number_feeder(50), [RaiseError("victim", at_call=range(1, 100))]
     finished = run_topology(one_bolt(feeder, SlowToPrepare), faults=always, limit_secs=60)
     assert finished.state == "complete"
     assert finished.snapshot.components["victim"].restarts == 0
@@ -138,8 +132,8 @@ def test_by_default_a_bolt_that_raises_at_every_input_ends_no_run() -> None:
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_under_restart_deaths_with_progress_between_them_do_not_count() -> None:
-    feeder, every_second = fed(40), [RaiseError("victim", at_call=range(2, 100, 2))]
+def test_with_restart_deaths_with_progress_between_them_do_not_count() -> None:
+    feeder, every_second = number_feeder(40), [RaiseError("victim", at_call=range(2, 100, 2))]
     finished = run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=every_second, limit_secs=60)
     assert finished.snapshot.components["victim"].restarts == 20
     assert len(feeder.failed) == len(feeder.acked) == 20
@@ -147,7 +141,7 @@ def test_under_restart_deaths_with_progress_between_them_do_not_count() -> None:
 
 @pytest.mark.guarantee("ACK-12")
 def test_a_task_that_is_killed_before_its_first_step_is_replaced() -> None:
-    first, second = fed(1), fed(2, max_retries=1)
+    first, second = number_feeder(1), number_feeder(2, max_retries=1)
     builder = TopologyBuilder("deaths")
     builder.set_spout("first", first)
     builder.set_spout("second", second)
@@ -158,7 +152,7 @@ def test_a_task_that_is_killed_before_its_first_step_is_replaced() -> None:
 
 
 @pytest.mark.guarantee("ACK-6")
-def test_what_an_untracked_ack_emits_after_the_end_of_the_source_is_acked_too() -> None:
+def test_without_ackers_a_tuple_that_ack_emits_after_the_end_of_the_source_is_acked() -> None:
     class Receipts(Spout):
         output_fields = "number"
         acked: list[object] = []
@@ -182,8 +176,8 @@ def test_what_an_untracked_ack_emits_after_the_end_of_the_source_is_acked_too() 
     assert Receipts.acked == [0, 1, 2, 3]
 
 
-class Suicidal(Bolt):
-    """Has itself killed by the very step in which its work ends."""
+class KilledByItself(Bolt):
+    """Is killed in the same step in which its work ends."""
 
     kill: Callable[[int], None]
     deaths = 0
@@ -199,7 +193,7 @@ class Suicidal(Bolt):
             type(self).kill(self.context.task_id)
 
 
-def finished_by(bolt: type[Suicidal]) -> Finished:
+def finished_by(bolt: type[KilledByItself]) -> Finished:
     async def script(run: Run) -> None:
         bolt.kill = run.kill_task
         feeder.feed_all([(1,), (2,)])
@@ -215,17 +209,17 @@ def finished_by(bolt: type[Suicidal]) -> Finished:
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_a_call_that_ends_with_the_death_of_its_instance_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    class Victim(Suicidal):
-        """Its own count of deaths."""
+def test_a_call_that_ends_when_its_instance_dies_is_not_reported_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Victim(KilledByItself):
+        """Has its own count of deaths."""
 
     assert finished_by(Victim).snapshot.components["victim"].restarts == 1
     assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_background_work_that_raises_with_the_death_of_its_instance_spares_the_next() -> None:
-    class Victim(Suicidal):
+def test_background_work_that_raises_when_its_instance_dies_does_not_kill_the_next_instance() -> None:
+    class Victim(KilledByItself):
         async def execute(self, tup: Tuple) -> None:
             if type(self).deaths:
                 self.collector.ack(tup)

@@ -1,4 +1,4 @@
-"""What a run leaves behind when it is stopped in the middle: nothing, though message ids and values lead back to it."""
+"""A run that is stopped in the middle leaves no objects, even if message ids and values refer to it."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from engine.testing import run_topology
 
 
 class Link:
-    """Leads to the run."""
+    """Refers to the run."""
 
     run: Run | None = None
 
@@ -33,14 +33,14 @@ class Linked(Spout):
 
 
 class Stuck(Bolt):
-    """Takes one input up and never lets it go; the others wait."""
+    """Takes one input and never settles it; the others wait."""
 
     async def execute(self, tup: Tuple) -> None:
         await asyncio.Event().wait()
 
 
 def collect() -> None:
-    """Collect twice: what a cancelled coroutine held, then what only that held."""
+    """Collect twice: the objects that a cancelled coroutine held, then those that only these held."""
     gc.collect()
     gc.collect()
 
@@ -60,7 +60,7 @@ def stopped(topology: Topology, link: Link) -> "weakref.ref[Run]":
 
 
 @pytest.mark.parametrize("place", ["message id", "value", "both"])
-def test_message_ids_and_values_that_lead_back_to_the_run(place: str) -> None:
+def test_message_ids_and_values_that_refer_to_the_run_do_not_keep_it_alive(place: str) -> None:
     link = Link()
     builder = TopologyBuilder("links")
     builder.set_spout("source", partial(Linked, link, place))
@@ -71,7 +71,7 @@ def test_message_ids_and_values_that_lead_back_to_the_run(place: str) -> None:
     assert run() is None
 
 
-def test_senders_that_wait_at_an_inlet() -> None:
+def test_senders_that_wait_at_an_inlet_do_not_keep_the_run_alive() -> None:
     ended: list[str] = []
     runs: list[weakref.ref[Run]] = []
 

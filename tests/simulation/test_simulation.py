@@ -1,6 +1,6 @@
-"""Random topologies, schedules and faults under the virtual clock: what must hold, holds; a seed replays a run.
+"""Simulates random topologies, schedules and faults under the virtual clock. A seed replays a run.
 
-`python -m tests.soak --full` runs 1,000 of them, `make soak` as many as it has time for; `python -m tests.simulation SEED` replays one.
+`python -m tests.soak --full` simulates 1,000 runs, and `make soak` runs for a given time. `python -m tests.simulation SEED` replays one.
 """
 
 import gc
@@ -19,7 +19,7 @@ GROUPS_OF_MAKE_TEST = 2
 @pytest.mark.parametrize(
     "group", [pytest.param(group, marks=[pytest.mark.deep] if group >= GROUPS_OF_MAKE_TEST else []) for group in range(GROUPS)]
 )
-def test_no_root_without_a_verdict_none_with_two_and_nothing_left_over(group: int) -> None:
+def test_each_root_has_one_verdict_and_nothing_is_left_over(group: int) -> None:
     for seed in range(group, 100, GROUPS):
         simulated = simulate(seed)
         assert not simulated.violations, simulated.describe()
@@ -32,7 +32,7 @@ def test_a_seed_replays_a_run_to_the_last_event(seed: int) -> None:
     assert first.trace != simulate(seed + 1000).trace
 
 
-def test_plans_reach_every_kind_of_component_fault_and_ending() -> None:
+def test_plans_contain_every_kind_of_component_fault_and_ending() -> None:
     plans = [draw_plan(seed) for seed in range(100)]
     assert {bolt.kind for plan in plans for bolt in plan.bolts} == {"plain", "async", "generator", "returning", "basic async", "threads"}
     assert len({grouping for plan in plans for bolt in plan.bolts for _, grouping in bolt.inputs}) == 10
@@ -43,7 +43,7 @@ def test_plans_reach_every_kind_of_component_fault_and_ending() -> None:
 
 @pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("seed", [2, 15])
-def test_a_run_again_and_again_leaves_no_memory_behind(seed: int) -> None:
+def test_repeated_runs_do_not_leak_memory(seed: int) -> None:
     def blocks() -> int:
         gc.collect()
         return sys.getallocatedblocks()
@@ -53,5 +53,5 @@ def test_a_run_again_and_again_leaves_no_memory_behind(seed: int) -> None:
     before, runs = blocks(), 12
     for _ in range(runs):
         simulate(seed)
-    per_run = (blocks() - before) / runs  # Python's own caches take a few
+    per_run = (blocks() - before) / runs  # Python's own caches need a few blocks
     assert per_run < 20 < roots

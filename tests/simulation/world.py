@@ -1,4 +1,4 @@
-"""What the components of one simulated run share: the draws, the book of who waits for which verdict, and what went wrong."""
+"""Shared state of the components of one simulated run: random draws, open trees of each spout, and violations."""
 
 import asyncio
 import weakref
@@ -10,23 +10,23 @@ from typing import Any
 from engine import Failure, Tuple
 
 MessageId = tuple[str, int, int, int]
-"""Component, task index, incarnation of the instance, number: no other instance ever uses it."""
+"""Component, task index, incarnation of the instance, and number. It is unique."""
 
 
 @dataclass
 class SourceBook:
-    """What the source behind one spout task remembers through deaths of its instances."""
+    """State of the source behind one spout task. It survives deaths of the instances."""
 
     left: deque[int]
-    """Numbers to emit, again or for the first time."""
+    """Numbers to emit, for the first time or again."""
     tries: dict[int, int] = field(default_factory=dict)
     incarnation: int = 0
     open: dict[MessageId, tuple[int, float]] = field(default_factory=dict)
-    """What the living instance waits for: the number, and when it was emitted."""
+    """Open trees of the living instance: number and time of the emit."""
 
 
 class World:
-    """One simulated run. Everything random is drawn from its seed, in the order in which a loop with virtual time runs it."""
+    """One simulated run. All draws come from its seed, in the order in which virtual time runs the components."""
 
     def __init__(self, seed: int, timeout_secs: float) -> None:
         self.random = Random(f"components {seed}")
@@ -40,65 +40,67 @@ class World:
         self.labels = 0
         self.roots = 0
         self.latest: dict[tuple[int, int], int] = {}
-        """Source task and target task to the label that came last."""
+        """Latest label by source task and target task."""
 
-    def born(self, instance: Any) -> None:
-        """Note an instance, to see later that it is gone."""
+    def note_instance(self, instance: Any) -> None:
+        """Record an instance, to check later that it is garbage."""
         self.instances.append(weakref.ref(instance))
 
     def living(self) -> list[Any]:
-        """The instances that something still holds."""
+        """Instances that are not yet garbage."""
         return [instance for reference in self.instances if (instance := reference()) is not None]
 
     def chance(self, probability: float) -> bool:
-        """True that often."""
+        """True with this probability."""
         return self.random.random() < probability
 
     def label(self) -> int:
-        """A number for a tuple."""
+        """Number of the next tuple."""
         self.labels += 1
         return self.labels
 
     def note(self, *event: Any) -> None:
-        """Put an event into the trace."""
+        """Add an event to the trace."""
         self.trace.append((round(self.now(), 9), *event))
 
-    def violated(self, text: str) -> None:
-        """Note a broken promise."""
+    def add_violation(self, text: str) -> None:
+        """Add a violation."""
         self.violations.append(text)
 
-    def came(self, tup: Tuple, task_id: int, *, in_order: bool) -> None:
-        """A bolt executes an input: labels grow, so what one task sends another comes in their order (GRP-4)."""
+    def note_input(self, tup: Tuple, task_id: int, *, in_order: bool) -> None:
+        """A bolt executes an input. Labels must grow: tuples of one task arrive in their order (GRP-4)."""
         label = tup["label"]
         self.note("executed", task_id, label)
         if in_order:
             link = (tup.source_task, task_id)
             if label <= self.latest.get(link, 0):
-                self.violated(f"task {task_id} got label {label} of task {tup.source_task} after {self.latest[link]}")
+                self.add_violation(f"task {task_id} got label {label} of task {tup.source_task} after {self.latest[link]}")
             self.latest[link] = label
 
     # Roots
 
-    def opened(self, book: SourceBook, message_id: MessageId, number: int) -> None:
+    def note_emit(self, book: SourceBook, message_id: MessageId, number: int) -> None:
         """A spout emitted a tracked tuple."""
         book.open[message_id] = (number, self.now())
         self.roots += 1
         self.note("emitted", message_id)
 
-    def heard(self, book: SourceBook, message_id: MessageId, failure: Failure | None, max_tries: int) -> None:
-        """A spout heard a verdict: one of its own, for the first time, and no timeout before its time."""
+    def note_verdict(self, book: SourceBook, message_id: MessageId, failure: Failure | None, max_tries: int) -> None:
+        """A spout got a verdict. It must be the first one of an own tree, and a timeout must not be early."""
         self.note("acked" if failure is None else failure.reason, message_id)
         number, emitted = book.open.pop(message_id, (None, 0.0))
         if number is None:
-            self.violated(f"{failure or 'acked'} for {message_id}, which its instance does not wait for: it came twice, or is another's")
+            self.add_violation(
+                f"{failure or 'acked'} for {message_id}, which is not open at its instance: a second verdict, or one of another instance"
+            )
             return
         if failure is not None and failure.reason == "timeout" and self.now() - emitted < self.timeout_secs - 1e-6:
-            self.violated(f"{message_id} timed out {self.now() - emitted:g} s after its emit")
+            self.add_violation(f"{message_id} timed out {self.now() - emitted:g} s after its emit")
         if failure is not None and book.tries.get(number, 1) < max_tries:
             book.left.append(number)
 
-    def reborn(self, book: SourceBook, max_tries: int) -> int:
-        """An instance begins: what the one before it had open is replayed; return its incarnation."""
+    def begin_instance(self, book: SourceBook, max_tries: int) -> int:
+        """An instance begins: open trees of the one before are replayed. Return the number of the incarnation."""
         book.incarnation += 1
         for number, _ in book.open.values():
             if book.tries.get(number, 1) < max_tries:

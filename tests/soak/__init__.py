@@ -1,1 +1,1 @@
-"""Long random faults: `python -m tests.soak --minutes 10`, or `--full` for the counts that a release shows."""
+"""Long random faults: `python -m tests.soak --minutes 10`, or `--full` for the counts of a release."""

@@ -1,11 +1,11 @@
-"""Random faults for minutes or hours. Every seed comes from the operating system and is printed; status 1 on a violation.
+"""Random faults for minutes or hours. The seed comes from the operating system and is printed. Status 1 after a violation.
 
-python -m tests.soak --minutes 10     as many as fit
-python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 10,000 schedules of a flow, 1,000 runs, 2,000 with
-                                      state, 5,000 with transactions, kills, Kafka, kills of transactions, of flows and around
-                                      Spark, once
-python -m tests.soak --full --only kills
-python -m tests.soak --seed 42 ...    the same again
+Usage:
+
+    python -m tests.soak --minutes 10             rounds of all parts for ten minutes
+    python -m tests.soak --full                   each part once, with the counts of a release; --help shows them
+    python -m tests.soak --full --only kills      one part
+    python -m tests.soak --seed 42 ...            repeat an earlier soak
 """
 
 import argparse
@@ -15,167 +15,133 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
-from tests.soak import flow, kafka, kills, spark, transactions
-from tests.soak.figures import FLOW, OFFSETS, Figures
+from tests.soak import campaign, flow, kafka, kills, spark, transactions
+from tests.soak.figures import FLOW, OFFSETS, STRICT_ORDER, Figures
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
-FULL_SIMULATIONS = 1000
-FULL_PROGRAMS = {"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500}
-FULL_OFFSETS = 5000
-ROUND_OFFSETS = 200
-FULL_SCHEDULES = 10_000
-ROUND_SCHEDULES = 200
-ROUND_SIMULATIONS = 40
-ROUND_PROGRAMS = {"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20}
-FULL_STATE_SIMULATIONS = 2000
-ROUND_STATE_SIMULATIONS = 80
-FULL_TRANSACTIONS = 5000
-ROUND_TRANSACTIONS = 100
-PARTS = ("dags", "offsets", "flow", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "flow-kills", "spark")
-BATCH = 250
 CHECKPOINTS, TRANSACTIONS, FLOWS = kills.Checkpoints(), transactions.Transactions(), flow.Flow()
-LINE_EVERY_SECS = 10.0
-MOST_VIOLATIONS = 20
+PARTS: Final = ("dags", "offsets", "flow", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "flow-kills", "spark")
+BATCH: Final = 250
+"""Programs of a proof that share a seed."""
+LINE_EVERY_SECS: Final = 10.0
+MOST_VIOLATIONS: Final = 20
+
+SimulatedT = TypeVar("SimulatedT")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much each part does: proofs in programs, simulations in runs, kills in processes."""
+
+    dags: Mapping[str, int]
+    offsets: int
+    """Kafka partitions, as many in strict order as in any other."""
+    flow: int
+    runs: int
+    state: int
+    transactions: int
+    kills: int
+    kafka: Mapping[str, int]
+    transaction_kills: int
+    flow_kills: int
+    spark_kills: int
+    frozen_secs: float
+
+    def __str__(self) -> str:
+        return (
+            f"{sum(self.dags.values()):,} DAGs, {self.offsets:,} Kafka partitions, {self.flow:,} schedules of a flow, "
+            f"{self.runs:,} runs, {self.state:,} runs with state, {self.transactions:,} with transactions, {self.kills:,} kills, "
+            f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
+            f"{self.flow_kills:,} of flows, {self.spark_kills:,} kills around Spark"
+        )
+
+
+FULL: Final = Counts(
+    dags={"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500},
+    offsets=5000,
+    flow=10_000,
+    runs=1000,
+    state=2000,
+    transactions=5000,
+    kills=CHECKPOINTS.full,
+    kafka=kafka.FULL,
+    transaction_kills=TRANSACTIONS.full,
+    flow_kills=FLOWS.full,
+    spark_kills=spark.FULL,
+    frozen_secs=spark.FROZEN_SECS,
+)
+ROUND: Final = Counts(
+    dags={"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20},
+    offsets=200,
+    flow=200,
+    runs=40,
+    state=80,
+    transactions=100,
+    kills=kills.ROUND,
+    kafka=kafka.ROUND,
+    transaction_kills=transactions.ROUND,
+    flow_kills=flow.ROUND,
+    spark_kills=spark.ROUND,
+    frozen_secs=spark.ROUND_FROZEN_SECS,
+)
 
 
 class Soak:
-    """One soak: what was done, and when it is over."""
+    """One soak: its figures, and when it is over."""
 
     def __init__(self, seed: int, minutes: float | None, parts: Collection[str] = PARTS) -> None:
         self.parts = parts
         self.draws = random.Random(seed)
         self.figures = Figures()
         self.began = self.next_line = time.monotonic()
-        self.told = 0
+        self.printed = 0
+        """Number of violations that were printed."""
         self.ends = None if minutes is None else self.began + 60 * minutes
 
     @property
     def is_over(self) -> bool:
-        """True when the time is up, or more than enough has gone wrong."""
+        """Whether the time is up, or there are too many violations."""
         late = self.ends is not None and time.monotonic() >= self.ends
         return late or len(self.figures.violations) >= MOST_VIOLATIONS
 
-    def run_full(self) -> None:
-        """The full counts, once."""
-        self.run_once(FULL_PROGRAMS, FULL_OFFSETS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS)
-        self.kill_checkpoints(CHECKPOINTS.full)
-        self.prove_flow(FULL_SCHEDULES)
-        self.simulate_transactions(FULL_TRANSACTIONS)
-        self.torture_kafka(kafka.FULL)
-        self.kill_transactions(TRANSACTIONS.full)
-        self.kill_flows(FLOWS.full)
-        self.kill_around_spark(spark.FULL, spark.FROZEN_SECS)
+    def run(self, counts: Counts) -> None:
+        """Run each selected part once."""
+        figures = self.figures
+        parts: dict[str, Callable[[], None]] = {
+            "dags": lambda: self.prove(counts.dags),
+            "offsets": lambda: self.prove({OFFSETS: counts.offsets, STRICT_ORDER: counts.offsets}),
+            "runs": lambda: self.simulate(simulate, figures.add, counts.runs),
+            "state": lambda: self.simulate(simulate_state, figures.add_state, counts.state),
+            "kills": lambda: self.kill(CHECKPOINTS, figures.add_kills, counts.kills),
+            "flow": lambda: self.prove({FLOW: counts.flow}),
+            "transactions": lambda: self.simulate(simulate_transactions, figures.add_transactions, counts.transactions),
+            "kafka": lambda: self.torture_kafka(counts.kafka),
+            "transaction-kills": lambda: self.kill(TRANSACTIONS, figures.add_killed_transactions, counts.transaction_kills),
+            "flow-kills": lambda: self.kill(FLOWS, figures.add_killed_flows, counts.flow_kills),
+            "spark": lambda: self.kill_around_spark(counts.spark_kills, counts.frozen_secs),
+        }
+        for name, run_part in parts.items():
+            if name in self.parts and not self.is_over:
+                run_part()
 
-    def run_rounds(self) -> None:
-        """Rounds of everything until it is over."""
-        while not self.is_over:
-            self.run_once(ROUND_PROGRAMS, ROUND_OFFSETS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS)
-            self.kill_checkpoints(kills.ROUND)
-            self.prove_flow(ROUND_SCHEDULES)
-            self.simulate_transactions(ROUND_TRANSACTIONS)
-            self.torture_kafka(kafka.ROUND)
-            self.kill_transactions(transactions.ROUND)
-            self.kill_flows(flow.ROUND)
-            self.kill_around_spark(spark.ROUND, spark.ROUND_FROZEN_SECS)
-
-    def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int) -> None:
-        """Run each part that is asked for, so often."""
-        if "dags" in self.parts:
-            self.prove(programs)
-        if "offsets" in self.parts:
-            self.prove({OFFSETS: offsets})
-        if "runs" in self.parts:
-            self.simulate(simulations)
-        if "state" in self.parts:
-            self.simulate_state(state_simulations)
-
-    def simulate(self, runs: int) -> None:
-        """Simulate so many runs, each of a new seed."""
-        for _ in range(runs):
-            if self.is_over:
-                return
-            self.figures.add(simulate(self.draws.getrandbits(40)))
-            self.tell()
-
-    def simulate_state(self, runs: int) -> None:
-        """Simulate so many topologies with state, each of a new seed."""
-        for _ in range(runs):
-            if self.is_over:
-                return
-            self.figures.add_state(simulate_state(self.draws.getrandbits(40)))
-            self.tell()
-
-    def simulate_transactions(self, runs: int) -> None:
-        """Simulate so many transactional topologies, each of a new seed."""
-        for _ in range(runs):
-            if self.is_over or "transactions" not in self.parts:
-                return
-            self.figures.add_transactions(simulate_transactions(self.draws.getrandbits(40)))
-            self.tell()
-
-    def kill_checkpoints(self, count: int) -> None:
-        """Kill so many processes of topologies with state."""
-        if "kills" not in self.parts or self.is_over:
-            return
-        self.figures.add_kills(CHECKPOINTS.play(count, self.draws.getrandbits(40), lambda: self.is_over))
-        self.told = len(self.figures.violations)  # they have been printed
-        self.tell()
-
-    def torture_kafka(self, counts: Mapping[str, int]) -> None:
-        """Play each scenario on a Kafka broker, striking so often."""
-        for name, count in counts.items():
-            if "kafka" not in self.parts or self.is_over or kafka.why_no():
-                return
-            played = kafka.play(name, count, self.draws.getrandbits(40))
-            self.figures.add_kafka(played)
-            print(f"  Kafka, {name}: {played.verdict.line()}", flush=True)
-            self.tell()
-
-    def kill_transactions(self, kills: int) -> None:
-        """Kill so many processes of transactional topologies."""
-        if "transaction-kills" not in self.parts or self.is_over or TRANSACTIONS.why_no():
-            return
-        self.figures.add_killed_transactions(TRANSACTIONS.play(kills, self.draws.getrandbits(40), lambda: self.is_over))
-        self.told = len(self.figures.violations)  # they have been printed
-        self.tell()
-
-    def kill_flows(self, kills: int) -> None:
-        """Kill so many processes of topologies under flow control."""
-        if "flow-kills" not in self.parts or self.is_over:
-            return
-        self.figures.add_killed_flows(FLOWS.play(kills, self.draws.getrandbits(40), lambda: self.is_over))
-        self.told = len(self.figures.violations)  # they have been printed
-        self.tell()
-
-    def kill_around_spark(self, kills: int, frozen_secs: float) -> None:
-        """Kill so many processes of an engine and a pipeline, then have Spark stand still."""
-        if "spark" not in self.parts or self.is_over or spark.why_no():
-            return
-        self.figures.add_spark(spark.play(kills, self.draws.getrandbits(40), frozen_secs, lambda: self.is_over))
-        self.told = len(self.figures.violations)  # they have been printed
-        self.tell()
-
-    def prove_flow(self, schedules: int) -> None:
-        """Run the proof of the flow controller with so many schedules."""
-        if "flow" in self.parts:
-            self.prove({FLOW: schedules})
-
-    def prove(self, counts: dict[str, int]) -> None:
-        """Run each proof with so many programs, in batches of their own seeds."""
+    def prove(self, counts: Mapping[str, int]) -> None:
+        """Run each proof with its number of programs, in batches with a seed each."""
         for name, count in counts.items():
             for first in range(0, count, BATCH):
                 if self.is_over:
                     return
                 self.prove_batch(name, min(BATCH, count - first))
-                self.tell()
+                self.report()
 
     def prove_batch(self, name: str, count: int) -> None:
-        """Run one proof with so many programs; a counterexample is shrunk and noted."""
+        """Run one proof; hypothesis shrinks a counterexample, which becomes a violation."""
         seed = self.draws.getrandbits(32)
         try:
             prove(name, count, seed=seed)
@@ -184,11 +150,41 @@ class Soak:
             self.figures.violations.append(f"{name}, seed {seed}:\n{traceback.format_exc()}\nReplay: {replay}")
         self.figures.programs[name] += count
 
-    def tell(self) -> None:
-        """Print violations at once, and a line of progress now and then."""
-        for violation in self.figures.violations[self.told :]:
+    def simulate(self, one: Callable[[int], SimulatedT], add: Callable[[SimulatedT], None], count: int) -> None:
+        """Run simulations, each with a new seed."""
+        for _ in range(count):
+            if self.is_over:
+                return
+            add(one(self.draws.getrandbits(40)))
+            self.report()
+
+    def kill(self, kind: campaign.Campaign[Any, Any], add: Callable[[Any], None], count: int) -> None:
+        """Kill processes of one kind of topology, which prints its violations itself."""
+        if kind.why_not() is None:
+            add(kind.run(count, self.draws.getrandbits(40), lambda: self.is_over))
+            self.report(are_printed=True)
+
+    def torture_kafka(self, counts: Mapping[str, int]) -> None:
+        """Run each scenario on a Kafka broker, with its number of faults."""
+        for name, count in counts.items():
+            if self.is_over or kafka.why_not():
+                return
+            result = kafka.run(name, count, self.draws.getrandbits(40))
+            self.figures.add_kafka(result)
+            print(f"  Kafka, {name}: {result.verdict.line()}", flush=True)
+            self.report()
+
+    def kill_around_spark(self, count: int, frozen_secs: float) -> None:
+        """Kill processes of an engine and a pipeline, then freeze Spark."""
+        if spark.why_not() is None:
+            self.figures.add_spark(spark.run(count, self.draws.getrandbits(40), frozen_secs, lambda: self.is_over))
+            self.report(are_printed=True)
+
+    def report(self, *, are_printed: bool = False) -> None:
+        """Print new violations at once, and a line of progress every ten seconds."""
+        for violation in () if are_printed else self.figures.violations[self.printed :]:
             print(violation, flush=True)
-        self.told = len(self.figures.violations)
+        self.printed = len(self.figures.violations)
         now = time.monotonic()
         if now >= self.next_line:
             self.next_line = now + LINE_EVERY_SECS
@@ -196,36 +192,28 @@ class Soak:
 
 
 def main() -> int:
-    """Soak; status 1 where a promise was broken."""
+    """Run the soak of the command line; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Long random faults.")
-    parser.add_argument("--minutes", type=float, default=10.0, help="for how long (default 10)")
-    counts = (
-        f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, "
-        f"{FULL_SCHEDULES:,} schedules of a flow, {FULL_SIMULATIONS:,} runs, "
-        f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_TRANSACTIONS:,} with transactions, {CHECKPOINTS.full:,} kills"
-        f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups, {TRANSACTIONS.full:,} kills of transactions"
-        f", {FLOWS.full:,} of flows"
-        f", {spark.FULL:,} kills around Spark"
-    )
-    parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
-    parser.add_argument("--seed", type=int, help="of all draws; default: from the operating system")
-    parser.add_argument("--only", choices=PARTS, help="one of its parts")
+    parser.add_argument("--minutes", type=float, default=10.0, help="duration (default 10)")
+    parser.add_argument("--full", action="store_true", help=f"{FULL}, however long it takes")
+    parser.add_argument("--seed", type=int, help="seed of all draws (default: from the operating system)")
+    parser.add_argument("--only", choices=PARTS, help="run one part alone")
     arguments = parser.parse_args()
-    assert set(PROOFS) - {OFFSETS, FLOW} == set(FULL_PROGRAMS) == set(ROUND_PROGRAMS)
+    assert set(PROOFS) - {OFFSETS, STRICT_ORDER, FLOW} == set(FULL.dags) == set(ROUND.dags)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(48)
-    span = counts if arguments.full else f"{arguments.minutes:g} minutes"
+    span = FULL if arguments.full else f"{arguments.minutes:g} minutes"
     print(f"seed {seed}: {span}, Python {sys.version.split()[0]}", flush=True)
     logging.getLogger("engine").setLevel(logging.CRITICAL)
-    gc.freeze()  # each run collects its garbage; what was imported is none
+    gc.freeze()  # a run collects garbage often; imported modules are none
     soak = Soak(seed, None if arguments.full else arguments.minutes, [arguments.only] if arguments.only else PARTS)
-    if reason := kafka.why_no():
-        print(f"no Kafka: {reason}", flush=True)
-    if reason := TRANSACTIONS.why_no():
-        print(f"no kills of transactions: {reason}", flush=True)
-    if reason := spark.why_no():
-        print(f"no kills around Spark: {reason}", flush=True)
+    for part, reason in {"Kafka": kafka.why_not(), "kills of transactions": TRANSACTIONS.why_not(), "Spark": spark.why_not()}.items():
+        if reason:
+            print(f"skipped: {part}: {reason}", flush=True)
     try:
-        soak.run_full() if arguments.full else soak.run_rounds()
+        if arguments.full:
+            soak.run(FULL)
+        while not arguments.full and not soak.is_over:
+            soak.run(ROUND)
     except KeyboardInterrupt:
         print("interrupted")
     print(f"\nafter {time.monotonic() - soak.began:.0f} s, seed {seed}:\n{soak.figures.summary()}")

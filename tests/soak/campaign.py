@@ -1,6 +1,6 @@
-"""Rounds of kills of one kind of topology, in the counts that a release shows: so many side by side, until enough has been killed.
+"""Kills the processes of one kind of topology in parallel rounds, until enough of them were killed.
 
-A campaign says what a round is (`Campaign`); here it is played, counted, told, and made a command of.
+A `Campaign` defines a round. This module runs the rounds, counts and reports them, and makes a command of a campaign.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from tests.kills.rounds import AT_AN_INSTANT, Killed, KilledTopology
 
-LANES: Final = 2
-"""Rounds side by side."""
+ROUNDS_AT_ONCE: Final = 2
+"""Rounds that run at the same time."""
 MOST_VIOLATIONS: Final = 5
 LINE_EVERY_SECS: Final = 10.0
 
@@ -32,8 +32,8 @@ EachT = TypeVar("EachT")
 
 
 @dataclass
-class Played(Generic[KilledT]):
-    """What came of all rounds."""
+class KillsResult(Generic[KilledT]):
+    """Counts of all rounds."""
 
     seed: int
     count: int
@@ -42,14 +42,14 @@ class Played(Generic[KilledT]):
     rounds: int = 0
     lives: int = 0
     deaths: Counter[str] = field(default_factory=Counter)
-    """By step, and `at an instant`."""
+    """Killed processes by step; those outside of any step are under `at an instant`."""
     by_combination: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
-    """Each with the command that replays it."""
+    """Violations, each with the command that replays it."""
 
     @property
     def kills(self) -> int:
-        """Processes that were killed."""
+        """Number of killed processes."""
         return self.deaths.total()
 
     def add(self, killed: KilledT) -> None:
@@ -61,11 +61,11 @@ class Played(Generic[KilledT]):
         self.violations += killed.violations
 
     def judged(self) -> str:
-        """What was judged, for the line."""
+        """Say how much the judge checked, for the line of progress."""
         return ""
 
     def line(self) -> str:
-        """One line of progress."""
+        """Return one line of progress."""
         instants = self.deaths[AT_AN_INSTANT]
         struck = len(self.deaths.keys() & set(self.steps))
         return (
@@ -75,95 +75,95 @@ class Played(Generic[KilledT]):
         )
 
     def summary(self) -> str:
-        """What it came to, with each step and each combination."""
+        """Return the totals, with each step and each combination."""
         steps = "\n".join(f"  {count:5,}  {name}" for name, count in sorted(self.deaths.items()))
         combinations = "\n".join(f"  {count:5,}  {name}" for name, count in sorted(self.by_combination.items()))
         return "\n".join([f"seed {self.seed}: {self.line()}", "by step:", steps, "by combination:", combinations, *self.violations])
 
 
 class Campaign(ABC, Generic[ServersT, KilledT]):
-    """What a round of one kind of topology is; all of it drawn from a seed and the number of the round."""
+    """Definition of the rounds for one kind of topology. A round depends only on the seed and its number."""
 
     name: ClassVar[str]
-    """As in `python -m tests.soak.NAME`."""
+    """Name in `python -m tests.soak.NAME`."""
     full: ClassVar[int]
-    """Processes that a release kills."""
+    """Number of processes to kill for a release."""
     enough: ClassVar[int]
-    """Kills after which each step must have been struck."""
+    """Number of kills after which every step must have had a death."""
 
     @abstractmethod
-    def why_no(self) -> str | None:
-        """Return why it cannot be had here, None where it can."""
+    def why_not(self) -> str | None:
+        """Return why this campaign cannot run here, or None."""
 
     @abstractmethod
     def running(self, folder: Path) -> AbstractContextManager[ServersT]:
-        """Have the servers of all rounds run, with their files in the folder."""
+        """Start the servers of all rounds, with their files in `folder`."""
 
     @abstractmethod
-    def begin(self, seed: int, count: int) -> Played[KilledT]:
-        """Return the counts, all 0."""
+    def begin(self, seed: int, count: int) -> KillsResult[KilledT]:
+        """Return empty counts."""
 
     @abstractmethod
     def topology(self, servers: ServersT, seed: int, number: int, folder: Path) -> KilledTopology[KilledT, Any]:
-        """Draw what is killed."""
+        """Draw the topology of a round."""
 
     @abstractmethod
     def deaths(self, seed: int, number: int) -> Sequence[Any]:
-        """Draw how its processes die: the next steps, all of which come before any comes again, and random instants."""
+        """Draw the deaths of its processes: steps, each once before any repeats, and random instants."""
 
-    def play(self, count: int, seed: int, is_over: IsOver = lambda: False, only: int | None = None) -> Played[KilledT]:
-        """Kill so many processes, with lines of progress; or play one round."""
-        played = self.begin(seed, count)
+    def run(self, count: int, seed: int, is_over: IsOver = lambda: False, only: int | None = None) -> KillsResult[KilledT]:
+        """Kill `count` processes, with lines of progress, or run one round alone."""
+        result = self.begin(seed, count)
         folder = Path(tempfile.mkdtemp(prefix=f"soak-{self.name}-servers-"))
         try:
             with self.running(folder) as servers:
-                asyncio.run(Rounds(self, servers, played, is_over).play(only))
+                asyncio.run(Rounds(self, servers, result, is_over).run(only))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return played
+        return result
 
 
-def drawn_in_turn(all_of: Sequence[EachT], seed: int, number: int) -> EachT:
-    """Return one of them: each comes once, in a drawn order, before any comes again."""
+def choose_in_turn(all_of: Sequence[EachT], seed: int, number: int) -> EachT:
+    """Choose an element, so that each comes once in random order before any repeats."""
     cycle, at = divmod(number, len(all_of))
     return random.Random(f"{seed} cycle {cycle}").sample(all_of, len(all_of))[at]
 
 
 class Rounds(Generic[ServersT, KilledT]):
-    """Rounds side by side, until enough has been killed."""
+    """Rounds in parallel, until enough processes were killed."""
 
-    def __init__(self, campaign: Campaign[ServersT, KilledT], servers: ServersT, played: Played[KilledT], is_over: IsOver) -> None:
-        self._campaign, self._servers, self._played = campaign, servers, played
+    def __init__(self, campaign: Campaign[ServersT, KilledT], servers: ServersT, result: KillsResult[KilledT], is_over: IsOver) -> None:
+        self._campaign, self._servers, self._result = campaign, servers, result
         self._is_over = is_over
         self._next = 0
-        self._told = 0
+        self._printed = 0
         self._next_line = 0.0
 
     @property
     def _is_enough(self) -> bool:
-        return self._is_over() or self._played.kills >= self._played.count or len(self._played.violations) >= MOST_VIOLATIONS
+        return self._is_over() or self._result.kills >= self._result.count or len(self._result.violations) >= MOST_VIOLATIONS
 
-    async def play(self, only: int | None = None) -> None:
-        """Play them, or one of them."""
+    async def run(self, only: int | None = None) -> None:
+        """Run all rounds, or one of them."""
         if only is not None:
-            await self._round(only, lambda: False)
+            await self._run_round(only, lambda: False)
             return
-        async with asyncio.TaskGroup() as lanes:
-            for _ in range(LANES):
-                lanes.create_task(self._lane())
-        if self._played.kills >= self._campaign.enough:
-            never = (name for name in self._played.steps if not self._played.deaths[name])
-            self._played.violations += [f"{self._campaign.name}: no process died at the step {name!r}" for name in never]
-            self._tell()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(ROUNDS_AT_ONCE):
+                group.create_task(self._run_rounds())
+        if self._result.kills >= self._campaign.enough:
+            never = (name for name in self._result.steps if not self._result.deaths[name])
+            self._result.violations += [f"{self._campaign.name}: no process died at the step {name!r}" for name in never]
+            self._report()
 
-    async def _lane(self) -> None:
+    async def _run_rounds(self) -> None:
         while not self._is_enough:
             number, self._next = self._next, self._next + 1
-            await self._round(number, lambda: self._is_enough)
+            await self._run_round(number, lambda: self._is_enough)
 
-    async def _round(self, number: int, is_over: IsOver) -> None:
-        """Kill until the deaths, or what is to be done, are used up; then let one process live, and judge."""
-        campaign, seed = self._campaign, self._played.seed
+    async def _run_round(self, number: int, is_over: IsOver) -> None:
+        """Kill until the deaths or the input are used up. Then let one process run to the end, and judge."""
+        campaign, seed = self._campaign, self._result.seed
         folder = Path(tempfile.mkdtemp(prefix=f"soak-{campaign.name}-"))
         topology = campaign.topology(self._servers, seed, number, folder)
         await topology.prepare()
@@ -178,30 +178,30 @@ class Rounds(Generic[ServersT, KilledT]):
             killed.violations = [text]
         else:
             shutil.rmtree(folder)
-        self._played.add(killed)
-        self._tell()
+        self._result.add(killed)
+        self._report()
 
-    def _tell(self) -> None:
-        """Print violations at once, and a line now and then."""
-        for violation in self._played.violations[self._told :]:
+    def _report(self) -> None:
+        """Print new violations at once, and a line of progress every ten seconds."""
+        for violation in self._result.violations[self._printed :]:
             print(violation, flush=True)
-        self._told = len(self._played.violations)
+        self._printed = len(self._result.violations)
         if time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_EVERY_SECS
-            print(f"  {self._played.line()}", flush=True)
+            print(f"  {self._result.line()}", flush=True)
 
 
 def command(campaign: Campaign[Any, Any]) -> int:
-    """Kill as the command line says; status 1 where something is violated."""
+    """Run the campaign of the command line; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.soak.{campaign.name}", description="kill -9, again and again.")
     parser.add_argument("count", type=int, nargs="?", default=campaign.full, help=f"processes to kill (default {campaign.full:,})")
     parser.add_argument("seed", type=int, nargs="?", default=random.SystemRandom().getrandbits(40))
-    parser.add_argument("--round", type=int, help="play this round alone")
+    parser.add_argument("--round", type=int, help="run this round alone")
     arguments = parser.parse_args()
-    if reason := campaign.why_no():
+    if reason := campaign.why_not():
         parser.error(reason)
     print(f"seed {arguments.seed}: {arguments.count:,} kills, Python {sys.version.split()[0]}", flush=True)
     began = time.monotonic()
-    played = campaign.play(arguments.count, arguments.seed, only=arguments.round)
-    print(f"\nafter {time.monotonic() - began:.0f} s, {played.summary()}")
-    return 1 if played.violations else 0
+    result = campaign.run(arguments.count, arguments.seed, only=arguments.round)
+    print(f"\nafter {time.monotonic() - began:.0f} s, {result.summary()}")
+    return 1 if result.violations else 0

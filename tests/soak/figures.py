@@ -1,4 +1,4 @@
-"""What a soak has done so far, counted, and as lines for a person."""
+"""Counts of a soak, and their lines of text."""
 
 import resource
 import sys
@@ -9,17 +9,20 @@ from typing import Any, Final
 from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
 from tests.soak import campaign
-from tests.soak.flow import Played as PlayedFlows
-from tests.soak.kafka import Played
-from tests.soak.kills import Played as PlayedCheckpoints
-from tests.soak.spark import Played as PlayedSpark
+from tests.soak.flow import FlowResult
+from tests.soak.kafka import ScenarioResult
+from tests.soak.kills import CheckpointsResult
+from tests.soak.spark import SparkResult
 from tests.transactional.model.simulate import Simulated as TransactionsSimulated
 
 OFFSETS: Final = "offsets"
-"""The proof of the offsets of Kafka partitions, counted apart from those of tuple DAGs."""
+"""Proof of Kafka's offsets, counted apart from the proofs of tuple DAGs."""
+
+STRICT_ORDER: Final = "strict order"
+"""Proof of Kafka partitions in strict order."""
 
 FLOW: Final = "flow"
-"""The proof of the flow controller."""
+"""Proof of the flow controller."""
 
 
 @dataclass
@@ -31,28 +34,28 @@ class Figures:
     replaced: int = 0
     faults: int = 0
     killed: Counter[str] = field(default_factory=Counter)
-    """By kind: injected deaths, and (`runs with …`) the runs that had one."""
+    """Injected deaths by kind, and (`runs with …`) the runs that had one."""
     virtual_secs: float = 0.0
     states: Counter[str] = field(default_factory=Counter)
     state: Counter[str] = field(default_factory=Counter)
-    """Of simulated runs with state: runs, processes by how they ended, faults by kind, and what was compared."""
+    """Simulated runs with state: runs, ends of their processes, faults by kind, and comparisons."""
     transactions: Counter[str] = field(default_factory=Counter)
-    """Of simulated transactional topologies: runs by the kind of their source, processes by how they ended, faults, what was compared."""
+    """Simulated transactional topologies: runs by kind of source, ends of their processes, faults, and comparisons."""
     kills: Counter[str] = field(default_factory=Counter)
-    """Of real processes of topologies with state: how many were killed, by store and by step, and what was judged."""
+    """Topologies with state as real processes: kills by store and step, and checked numbers."""
     kafka: dict[str, Counter[str]] = field(default_factory=dict)
-    """Of groups on a Kafka broker: what was counted, by scenario."""
+    """Groups on a Kafka broker: counts of each scenario."""
     killed_transactions: Counter[str] = field(default_factory=Counter)
-    """Of real processes of transactional topologies: how many were killed, by combination and by step."""
+    """Transactional topologies as real processes: kills by combination and step."""
     killed_flows: Counter[str] = field(default_factory=Counter)
-    """Of real processes of topologies under flow control: how many were killed, by combination and by step, and what was repeated."""
+    """Topologies under flow control as real processes: kills by combination and step, and repeated records."""
     spark: Counter[str] = field(default_factory=Counter)
-    """Of an engine and a pipeline on Spark: how many were killed, by victim, and what was judged."""
+    """An engine and a pipeline on Spark: kills by victim, and checked numbers."""
     frozen: list[str] = field(default_factory=list)
-    """What was measured while Spark stood still."""
+    """Measurements while Spark was frozen."""
     programs: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
-    """Each with the command that replays it."""
+    """Violations, each with the command that replays it."""
 
     def add(self, simulated: Simulated) -> None:
         """Count one simulated run."""
@@ -87,64 +90,66 @@ class Figures:
         if simulated.violations:
             self.violations.append(simulated.describe())
 
-    def add_kills(self, played: PlayedCheckpoints) -> None:
+    def add_kills(self, result: CheckpointsResult) -> None:
         """Count rounds of kills of topologies with state."""
-        self._add_played(self.kills, played)
-        self.kills.update(numbers=played.numbers, servers=played.servers)
+        self._add_kills(self.kills, result)
+        self.kills.update(numbers=result.numbers, servers=result.servers)
 
-    def add_kafka(self, played: Played) -> None:
+    def add_kafka(self, result: ScenarioResult) -> None:
         """Count one scenario on a Kafka broker."""
-        self.kafka.setdefault(played.name, Counter()).update(played.verdict.counts)
-        if played.verdict.violations:
-            self.violations.append(played.describe())
+        self.kafka.setdefault(result.name, Counter()).update(result.verdict.counts)
+        if result.verdict.violations:
+            self.violations.append(result.describe())
 
-    def add_killed_transactions(self, played: campaign.Played[Any]) -> None:
+    def add_killed_transactions(self, result: campaign.KillsResult[Any]) -> None:
         """Count rounds of kills of transactional topologies."""
-        self._add_played(self.killed_transactions, played)
+        self._add_kills(self.killed_transactions, result)
 
-    def add_killed_flows(self, played: PlayedFlows) -> None:
+    def add_killed_flows(self, result: FlowResult) -> None:
         """Count rounds of kills of topologies under flow control."""
         counts = self.killed_flows
-        self._add_played(counts, played)
-        counts.update(records=played.records, repeats=played.repeats)
-        counts["most repeats"] = max(counts["most repeats"], played.most_repeats)
+        self._add_kills(counts, result)
+        counts.update(records=result.records, repeats=result.repeats)
+        counts["most repeats"] = max(counts["most repeats"], result.most_repeats)
 
-    def _add_played(self, counts: Counter[str], played: campaign.Played[Any]) -> None:
-        counts.update(rounds=played.rounds, kills=played.kills)
-        counts.update({f"of {combination}": count for combination, count in played.by_combination.items()})
-        counts.update({f"died {place}": count for place, count in played.deaths.items()})
-        self.violations += played.violations
+    def _add_kills(self, counts: Counter[str], result: campaign.KillsResult[Any]) -> None:
+        counts.update(rounds=result.rounds, kills=result.kills)
+        counts.update({f"of {combination}": count for combination, count in result.by_combination.items()})
+        counts.update({f"died {place}": count for place, count in result.deaths.items()})
+        self.violations += result.violations
 
-    def add_spark(self, played: PlayedSpark) -> None:
+    def add_spark(self, result: SparkResult) -> None:
         """Count rounds of kills of an engine and a pipeline."""
-        self.spark.update(rounds=played.rounds, kills=played.kills, numbers=played.numbers, batches=played.txids)
-        self.spark.update({f"died {name}": count for name, count in played.deaths.items()})
-        self.frozen += [each.line() for each in played.frozen]
-        self.violations += played.violations
+        self.spark.update(rounds=result.rounds, kills=result.kills, numbers=result.numbers, batches=result.txids)
+        self.spark.update({f"died {name}": count for name, count in result.deaths.items()})
+        self.frozen += [each.line() for each in result.frozen]
+        self.violations += result.violations
 
     @property
     def dags(self) -> Counter[str]:
-        """Of `programs`, those of tuple DAGs."""
-        return Counter({name: count for name, count in self.programs.items() if name not in (OFFSETS, FLOW)})
+        """Programs of tuple DAGs."""
+        return Counter({name: count for name, count in self.programs.items() if name not in (OFFSETS, STRICT_ORDER, FLOW)})
 
     def line(self, secs: float) -> str:
-        """One line of progress."""
+        """Return one line of progress."""
         return (
             f"{secs:7.0f} s  {self.simulations:,} runs, {self.roots:,} roots, {self.faults:,} faults; "
-            f"{self.dags.total():,} DAGs; {self.programs[OFFSETS]:,} partitions; {self.programs[FLOW]:,} schedules; "
+            f"{self.dags.total():,} DAGs; {self.programs[OFFSETS] + self.programs[STRICT_ORDER]:,} partitions; "
+            f"{self.programs[FLOW]:,} schedules; "
             f"{self.state['runs']:,} runs with state; {self.transactions['runs']:,} with transactions; {self.kills['kills']:,} kills; "
             f"{len(self.violations)} violations; {peak_mib():.0f} MiB"
         )
 
     def summary(self) -> str:
-        """What it came to."""
+        """Return all totals."""
         states = ", ".join(f"{count:,} {state}" for state, count in sorted(self.states.items()))
         programs = ", ".join(f"{count:,} through {name}" for name, count in self.dags.items())
         kinds = ("bolt", "spout", "acker")
         deaths = ", ".join(f"{self.killed[kind]:,} {kind}s in {self.killed[f'runs with {kind}']:,} runs" for kind in kinds)
         lines = [
             f"random tuple DAGs against the tree model: {self.dags.total():,} ({programs or 'none'})",
-            f"lives of Kafka partitions against sets of offsets: {self.programs[OFFSETS]:,}",
+            f"histories of Kafka partitions against sets of offsets: {self.programs[OFFSETS]:,}",
+            f"the same in strict order: {self.programs[STRICT_ORDER]:,}",
             f"schedules of a flow against sets of records and a table: {self.programs[FLOW]:,}",
             f"simulated runs: {self.simulations:,} ({states or 'none'}), {self.virtual_secs / 3600:.1f} h of virtual time",
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
@@ -162,78 +167,78 @@ class Figures:
         return "\n".join(lines)
 
     def state_lines(self) -> list[str]:
-        """What the simulated runs with state came to."""
+        """Totals of the simulated runs with state."""
         counts = self.state
         return [
-            f"simulated topologies with state: {counts['runs']:,}; their processes: {listed(counts, 'process ')}",
-            f"  struck: {listed(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
+            f"simulated topologies with state: {counts['runs']:,}; their processes: {list_counts(counts, 'process ')}",
+            f"  struck: {list_counts(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
             f"  compared: {counts['cuts']:,} committed cuts, {counts['rollbacks']:,} states after a rollback; "
             f"{counts['replayed']:,} messages replayed",
         ]
 
     def transaction_lines(self) -> list[str]:
-        """What the simulated transactional topologies came to."""
+        """Totals of the simulated transactional topologies."""
         counts = self.transactions
         return [
-            f"simulated transactional topologies: {counts['runs']:,} ({listed(counts, 'source ')}); "
-            f"their processes: {listed(counts, 'process ')}",
-            f"  struck: {listed(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
+            f"simulated transactional topologies: {counts['runs']:,} ({list_counts(counts, 'source ')}); "
+            f"their processes: {list_counts(counts, 'process ')}",
+            f"  struck: {list_counts(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
             f"  compared: {counts['batches']:,} committed batches; {counts['replayed']:,} attempts replayed; of writes that nobody waited "
             f"for {counts['landed']:,} came late, {counts['refused']:,} were refused",
         ]
 
     def kill_lines(self) -> list[str]:
-        """What the kills of topologies with state came to."""
+        """Totals of the kills of topologies with state."""
         counts = self.kills
         return [
             f"kill -9 of topologies with state: {counts['kills']:,}, in {counts['rounds']:,} rounds; "
             f"{counts['servers']:,} times the server; {counts['numbers']:,} numbers judged",
-            f"  by store: {listed(counts, 'of ')}",
-            f"  by step: {listed(counts, 'died ')}",
+            f"  by store: {list_counts(counts, 'of ')}",
+            f"  by step: {list_counts(counts, 'died ')}",
         ]
 
     def killed_transactions_lines(self) -> list[str]:
-        """What the kills of transactional topologies came to."""
+        """Totals of the kills of transactional topologies."""
         counts = self.killed_transactions
         return [
             f"kill -9 of transactional topologies: {counts['kills']:,}, in {counts['rounds']:,} rounds",
-            f"  by combination: {listed(counts, 'of ')}",
-            f"  by step: {listed(counts, 'died ')}",
+            f"  by combination: {list_counts(counts, 'of ')}",
+            f"  by step: {list_counts(counts, 'died ')}",
         ]
 
     def killed_flows_lines(self) -> list[str]:
-        """What the kills of topologies under flow control came to."""
+        """Totals of the kills of topologies under flow control."""
         counts = self.killed_flows
         return [
             f"kill -9 of topologies under flow control: {counts['kills']:,}, in {counts['rounds']:,} rounds; "
             f"{counts['records']:,} records, {counts['repeats']:,} repeats, {counts['most repeats']:,} of one task at once",
-            f"  by combination: {listed(counts, 'of ')}",
-            f"  by step: {listed(counts, 'died ')}",
+            f"  by combination: {list_counts(counts, 'of ')}",
+            f"  by step: {list_counts(counts, 'died ')}",
         ]
 
     def spark_lines(self) -> list[str]:
-        """What the kills of an engine and a pipeline came to."""
+        """Totals of the kills of an engine and a pipeline."""
         counts = self.spark
         return [
             f"kill -9 around Spark: {counts['kills']:,}, in {counts['rounds']:,} rounds; {counts['numbers']:,} numbers in "
             f"{counts['batches']:,} batches, judged in each sink",
-            f"  by victim: {listed(counts, 'died ')}",
+            f"  by victim: {list_counts(counts, 'died ')}",
             *(f"  {line}" for line in self.frozen),
         ]
 
     def kafka_lines(self) -> list[str]:
-        """What the groups on a Kafka broker came to."""
-        lines = [f"  {name}: {listed(counts, '')}" for name, counts in self.kafka.items()]
+        """Totals of the groups on a Kafka broker."""
+        lines = [f"  {name}: {list_counts(counts, '')}" for name, counts in self.kafka.items()]
         return [f"groups on a Kafka broker: {len(self.kafka)} scenarios", *lines]
 
 
-def listed(counts: Counter[str], prefix: str) -> str:
-    """What begins with the prefix, as a list."""
+def list_counts(counts: Counter[str], prefix: str) -> str:
+    """List the counts whose names begin with the prefix."""
     found = sorted((name.removeprefix(prefix), count) for name, count in counts.items() if name.startswith(prefix))
     return ", ".join(f"{count:,} {name}" for name, count in found) or "none"
 
 
 def peak_mib() -> float:
-    """The most memory that this process had, in MiB."""
+    """Peak memory of this process in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 1024

@@ -1,7 +1,9 @@
-"""Topologies under flow control that are killed again and again, in all combinations, in the counts that a release shows.
+"""Kills topologies under flow control again and again, in all combinations.
 
-python -m tests.soak.flow COUNT SEED               kills so many processes; the same seed plays the same rounds
-python -m tests.soak.flow COUNT SEED --round 12    one of them again: the same deaths, at about the same instants
+Usage:
+
+    python -m tests.soak.flow COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.flow COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
 """
 
 import random
@@ -20,22 +22,22 @@ from tests.flow.kills.steps import STEPS
 from tests.soak import campaign, kills
 
 ROUND: Final = 12
-"""How many processes are killed."""
+"""Number of processes to kill."""
 STEPS_PER_ROUND: Final = 3
-"""And one of those at the end."""
+"""Steps of a round, besides one at the end of the work."""
 INSTANTS_PER_ROUND: Final = 9
 MOST_INSTANT_SECS: Final = 0.3
 
 
 @dataclass
-class Played(campaign.Played[Killed]):
-    """And what was judged."""
+class FlowResult(campaign.KillsResult[Killed]):
+    """Counts of all rounds, with the records that were checked."""
 
     records: int = 0
     repeats: int = 0
-    """Records that were done again by a life behind a death."""
+    """Records that a process processed again after a death."""
     most_repeats: int = 0
-    """Of one task, behind one death."""
+    """Most such records of one task after one death."""
 
     def add(self, killed: Killed) -> None:
         super().add(killed)
@@ -48,33 +50,33 @@ class Played(campaign.Played[Killed]):
 
 
 class Flow(campaign.Campaign[str, Killed]):
-    """Its servers are the URL of a Redis server; empty where none can be had, and positions are not kept there."""
+    """Kills topologies under flow control. The server is the URL of Redis; if empty, no positions are kept there."""
 
     name = "flow"
     full = 400
     enough = 300
 
-    def why_no(self) -> None:
+    def why_not(self) -> None:
         return None
 
     @contextmanager
     def running(self, folder: Path) -> Iterator[str]:
-        if reason := kills.why_no("redis"):
+        if reason := kills.why_not("redis"):
             print(f"no positions in redis: {reason}", flush=True)
             yield ""
             return
         from tests.servers.process import HOST
-        from tests.servers.redis_server import RedisServer  # whose client may not be installed
+        from tests.servers.redis_server import RedisServer  # imported here, because its client may be missing
 
         with RedisServer(folder) as server:
             yield f"redis://{HOST}:{server.port}/0"
 
-    def begin(self, seed: int, count: int) -> Played:
-        return Played(seed, count, "under flow control", STEPS)
+    def begin(self, seed: int, count: int) -> FlowResult:
+        return FlowResult(seed, count, "under flow control", STEPS)
 
     def topology(self, servers: str, seed: int, number: int, folder: Path) -> KilledFlow:
         there = [each for each in COMBINATIONS if servers or each.state != "redis"]
-        combination = campaign.drawn_in_turn(there, seed, number)
+        combination = campaign.choose_in_turn(there, seed, number)
         records = random.Random(f"{seed} records {number}").choice([2500, 5000, 10_000]) // combination.tasks
         prefix = f"round-{number}-{random.SystemRandom().randrange(2**32):08x}"
         return KilledFlow(combination, f"{servers}?prefix={prefix}", folder, records)

@@ -1,6 +1,8 @@
-"""Groups on a real Kafka broker under faults, in the counts that a release shows; each scenario has a broker of its own.
+"""Groups on a real Kafka broker under faults; each scenario has its own broker.
 
-python -m tests.soak.kafka SCENARIO COUNT SEED     plays one again: the same faults in the same order, at about the same instants
+Usage:
+
+    python -m tests.soak.kafka SCENARIO COUNT SEED     repeat a scenario: the same faults in the same order, at about the same instants
 """
 
 import argparse
@@ -31,105 +33,82 @@ FULL: Final[Mapping[str, int]] = {
     "state": 20,
     "poison": 100_000,
 }
-"""How often each scenario strikes (of the broker's faults two thirds are kills), and among how many records one is poison."""
+"""Number of faults of each scenario. Two thirds of the broker's faults are kills; one in so many records is poison."""
 ROUND: Final[Mapping[str, int]] = {name: max(1, count // 20) for name, count in FULL.items()}
 
 Scenario: TypeAlias = "Callable[[KafkaBroker, Path, int, int], Awaitable[Verdict]]"
 
 
 @dataclass(frozen=True)
-class Played:
-    """What came of one scenario."""
+class ScenarioResult:
+    """Result of one scenario."""
 
     name: str
     verdict: "Verdict"
     replay: str
 
     def describe(self) -> str:
-        """The violations, and the command that plays it again."""
+        """Return the violations, and the command that replays the scenario."""
         lines = "\n".join(f"  - {violation}" for violation in self.verdict.violations)
         return f"Kafka, {self.name}:\n{lines}\nReplay: {self.replay}"
 
 
-def why_no() -> str | None:
-    """Return why no broker can be had here, None where it can."""
+def why_not() -> str | None:
+    """Return why no broker can run here, or None."""
     try:
-        from tests.servers.kafka_broker import why_not
+        from tests.servers import kafka_broker
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed: pip install 'stormcell[kafka]'"
-    return why_not()
+    return kafka_broker.why_not()
 
 
 def scenarios() -> dict[str, Scenario]:
-    """All of them, by name."""
-    from tests.kafka.torture import scenarios as of
+    """Return all scenarios by name."""
+    from tests.kafka.torture import scenarios as torture
     from tests.kafka.torture.watched import AT_MOST_ONCE_STEPS, STEPS
 
-    def rebalances(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.rebalances(broker.bootstrap, folder, count, seed)
+    def on_broker(scenario: "Callable[..., Awaitable[Verdict]]", **settings: object) -> Scenario:
+        return lambda broker, folder, count, seed: scenario(broker.bootstrap, folder, count, seed, **settings)
 
-    def without_set(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.rebalances(broker.bootstrap, folder, count, seed, commit_acked_set=False)
+    def at_steps(steps: tuple[str, ...], **settings: str) -> Scenario:
+        return on_broker(
+            lambda at, folder, count, seed: torture.deaths_at_steps(at, folder, drawn_steps(steps, count, seed), seed, **settings)
+        )
 
-    def rebalances_at_most_once(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.rebalances(broker.bootstrap, folder, count, seed, guarantee="at_most_once")
-
-    def broker_faults(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.broker_faults(broker, folder, count - count // 3, count // 3, seed)
-
-    def steps(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.deaths_at_steps(broker.bootstrap, folder, drawn_steps(STEPS, count, seed), seed)
-
-    def steps_at_most_once(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        drawn = drawn_steps(AT_MOST_ONCE_STEPS, count, seed)
-        return of.deaths_at_steps(broker.bootstrap, folder, drawn, seed, guarantee="at_most_once")
-
-    def at_most_once(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.kills(broker.bootstrap, folder, count, seed, guarantee="at_most_once")
-
-    def no_guarantee(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.kills(broker.bootstrap, folder, count, seed, guarantee="no_guarantee")
-
-    def state(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.state_kills(broker.bootstrap, folder, count, seed)
-
-    def poison(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
-        return of.poison(broker.bootstrap, folder, count, seed)
-
-    every = (
-        rebalances,
-        without_set,
-        rebalances_at_most_once,
-        broker_faults,
-        steps,
-        steps_at_most_once,
-        at_most_once,
-        no_guarantee,
-        state,
-        poison,
+    every: tuple[Scenario, ...] = (
+        on_broker(torture.rebalances),
+        on_broker(torture.rebalances, commit_acked_set=False),
+        on_broker(torture.rebalances, guarantee="at_most_once"),
+        lambda broker, folder, count, seed: torture.broker_faults(broker, folder, count - count // 3, count // 3, seed),
+        at_steps(STEPS),
+        at_steps(AT_MOST_ONCE_STEPS, guarantee="at_most_once"),
+        on_broker(torture.kills, guarantee="at_most_once"),
+        on_broker(torture.kills, guarantee="no_guarantee"),
+        on_broker(torture.state_kills),
+        on_broker(torture.poison),
     )
     return dict(zip(FULL, every, strict=True))
 
 
 def drawn_steps(steps: tuple[str, ...], count: int, seed: int) -> list[tuple[str, int]]:
-    """Each step as often as the count allows, in a drawn order, each at its first, second or third time."""
+    """Draw steps in random order, each equally often, and each at its first, second or third time."""
     draws = random.Random(seed)
     every = [(step, draws.choice([1, 1, 2, 3])) for step in (steps * (count // len(steps) + 1))[:count]]
     draws.shuffle(every)
     return every
 
 
-def play(name: str, count: int, seed: int) -> Played:
-    """Play one scenario; its files stay where something was violated."""
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a client whose broker is dead has much to say
+def run(name: str, count: int, seed: int) -> ScenarioResult:
+    """Run one scenario. Its files stay after a violation."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a client without a broker logs much
     folder = Path(tempfile.mkdtemp(prefix="soak-kafka-"))
-    verdict = asyncio.run(_play(name, count, seed, folder))
+    verdict = asyncio.run(_run(name, count, seed, folder))
     if not verdict.violations:
         shutil.rmtree(folder)
-    return Played(name, verdict, f"python -m tests.soak.kafka {name!r} {count} {seed}")
+    return ScenarioResult(name, verdict, f"python -m tests.soak.kafka {name!r} {count} {seed}")
 
 
-async def _play(name: str, count: int, seed: int, folder: Path) -> "Verdict":
+async def _run(name: str, count: int, seed: int, folder: Path) -> "Verdict":
     from tests.kafka.torture.judge import Verdict
     from tests.kafka.torture.scenarios import BROKER_SETTINGS
     from tests.servers.kafka_broker import KafkaBroker
@@ -144,19 +123,19 @@ async def _play(name: str, count: int, seed: int, folder: Path) -> "Verdict":
 
 
 def main() -> int:
-    """Play one scenario; status 1 where it violates something."""
+    """Run one scenario; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.kafka", description="One scenario on a Kafka broker.")
     parser.add_argument("scenario", choices=FULL)
     parser.add_argument("count", type=int)
     parser.add_argument("seed", type=int, nargs="?", default=random.SystemRandom().getrandbits(40))
     arguments = parser.parse_args()
-    if reason := why_no():
+    if reason := why_not():
         parser.error(reason)
-    played = play(arguments.scenario, arguments.count, arguments.seed)
-    print(f"{played.name}, seed {arguments.seed}: {played.verdict.line()}")
-    if played.verdict.violations:
-        print(played.describe())
-    return 1 if played.verdict.violations else 0
+    result = run(arguments.scenario, arguments.count, arguments.seed)
+    print(f"{result.name}, seed {arguments.seed}: {result.verdict.line()}")
+    if result.verdict.violations:
+        print(result.describe())
+    return 1 if result.verdict.violations else 0
 
 
 if __name__ == "__main__":

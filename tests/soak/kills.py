@@ -1,7 +1,9 @@
-"""Topologies with state that are killed again and again, on SQLite and Redis, in the counts that a release shows (CP-10).
+"""Kills topologies with state again and again, on SQLite and Redis (CP-10).
 
-python -m tests.soak.kills COUNT SEED               kills so many processes; the same seed plays the same rounds
-python -m tests.soak.kills COUNT SEED --round 12    one of them again: the same deaths, at about the same instants
+Usage:
+
+    python -m tests.soak.kills COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.kills COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
 """
 
 import asyncio
@@ -24,60 +26,60 @@ from tests.soak import campaign
 
 Store: TypeAlias = Literal["sqlite", "redis"]
 ROUND: Final = 25
-"""How many processes are killed."""
+"""Number of processes to kill."""
 LIVES: Final = 30
-"""Processes that die, at most, before one may live to the end."""
+"""Most processes that die before one may run to the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Death(lives.Death):
-    """And when the server of the store dies, too, and is started again."""
+    """Death of a process, with the time at which the store's server dies as well."""
 
     server_secs: float | None = None
 
     def of_the_process(self) -> lives.Death:
-        """Return the death without that of the server."""
+        """Return the death of the process alone."""
         return lives.Death(**{each.name: getattr(self, each.name) for each in fields(lives.Death)})
 
 
 @dataclass
-class Played(campaign.Played[Killed]):
-    """And what was judged."""
+class CheckpointsResult(campaign.KillsResult[Killed]):
+    """Counts of all rounds, with the numbers that were checked."""
 
     numbers: int = 0
     servers: int = 0
-    """Deaths of servers."""
+    """Number of times that a server died."""
 
     def judged(self) -> str:
         return f"{self.servers:,} times the server, {self.numbers:,} numbers; "
 
 
-def why_no(store: Store) -> str | None:
-    """Return why a store cannot be had here, None where it can."""
+def why_not(store: Store) -> str | None:
+    """Return why a store cannot be used here, or None."""
     if store == "sqlite":
         return None
     try:
-        from tests.servers.redis_server import why_not
+        from tests.servers import redis_server
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed: pip install 'stormcell[redis]'"
-    return why_not()
+    return redis_server.why_not()
 
 
 class KilledWithItsServer(KilledCheckpoints):
-    """Kills the server of the store as well, where there is one; a process that begins just then is refused."""
+    """Kills the store's server as well, if there is one. A process that starts at that moment is refused."""
 
-    def __init__(self, folder: Path, messages: int, server: Server | None, played: Played) -> None:
+    def __init__(self, folder: Path, messages: int, server: Server | None, result: CheckpointsResult) -> None:
         url = f"sqlite:///{folder}/state.db" if server is None else f"redis://{HOST}:{server.port}/0?prefix=soak"
         super().__init__(folder, url, messages)
-        self._server, self._played = server, played
+        self._server, self._result = server, result
 
     async def prepare(self) -> None:
-        self._played.numbers += self.places.messages
+        self._result.numbers += self.places.messages
         if self._server is not None:
             await asyncio.to_thread(self._server.start)
 
     async def die(self, death: lives.Death) -> bool:
-        """Have a process die; tell whether the next may begin: not when all numbers are acked."""
+        """Let a process die. Return whether the next one may begin, which is false when all numbers are acked."""
         assert isinstance(death, Death)
         if death.server_secs is None or self._server is None:
             return await super().die(death.of_the_process())
@@ -93,13 +95,13 @@ class KilledWithItsServer(KilledCheckpoints):
         await asyncio.sleep(secs)
         await asyncio.to_thread(self._server.kill)
         await asyncio.to_thread(self._server.start)
-        self._played.servers += 1
+        self._result.servers += 1
 
     def may_end_with(self, said: str) -> bool:
         return self._is_refusal(said)
 
     def _is_refusal(self, said: str) -> bool:
-        """Tell whether a process had only just begun when the server died: a start without a store is refused at once."""
+        """Whether a process began when the server had died: a start without a store fails at once."""
         return self._server is not None and "self._features.open(" in said and "\nengine.errors.StateUnavailable: " in said
 
     async def finish(self) -> Killed:
@@ -115,39 +117,39 @@ class KilledWithItsServer(KilledCheckpoints):
 
 
 class Checkpoints(campaign.Campaign[None, Killed]):
-    """Kills topologies with state: each round has a store, and a server of its own."""
+    """Kills topologies with state. Each round has its own store and server."""
 
     name = "kills"
     full = 1000
     enough = 800
 
     def __init__(self) -> None:
-        self.stores: list[Store] = [store for store in ("sqlite", "redis") if why_no(store) is None]
+        self.stores: list[Store] = [store for store in ("sqlite", "redis") if why_not(store) is None]
 
-    def why_no(self) -> None:
+    def why_not(self) -> None:
         return None
 
     @contextmanager
     def running(self, folder: Path) -> Iterator[None]:
-        if reason := why_no("redis"):
+        if reason := why_not("redis"):
             print(f"no kills on redis: {reason}", flush=True)
         yield None
 
-    def begin(self, seed: int, count: int) -> Played:
-        self._played = Played(seed, count, "with state", STEPS)
-        return self._played
+    def begin(self, seed: int, count: int) -> CheckpointsResult:
+        self._result = CheckpointsResult(seed, count, "with state", STEPS)
+        return self._result
 
     def topology(self, servers: None, seed: int, number: int, folder: Path) -> KilledWithItsServer:
         server = None
         if self.stores[number % len(self.stores)] == "redis":
-            from tests.servers.redis_server import RedisServer  # whose client may not be installed
+            from tests.servers.redis_server import RedisServer  # imported here, because its client may be missing
 
             server = RedisServer(folder)
         messages = random.Random(f"{seed} messages {number}").choice([2000, 4000, 8000])
-        return KilledWithItsServer(folder, messages, server, self._played)
+        return KilledWithItsServer(folder, messages, server, self._result)
 
     def deaths(self, seed: int, number: int) -> list[Death]:
-        """Draw them; in one round of ten nothing dies, and all is counted exactly once."""
+        """Draw the deaths. In one round of ten nothing dies, and no number may be emitted twice."""
         draws = random.Random(f"{seed} round {number}")
         return [] if draws.random() < 0.1 else [self._death(draws) for _ in range(LIVES)]
 

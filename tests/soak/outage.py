@@ -1,7 +1,7 @@
 """An outage under load: `python -m tests.soak.outage [SECS] [DOWN_SECS]`.
 
-A web service on a real HTTP server embeds a run: an async bolt calls a downstream service over HTTP (concurrency=100), a stateful bolt on
-SQLite counts. The downstream answers 500 for a while in the middle. Each request gets its own result or failure, and the run lives.
+A web service on a real HTTP server embeds a run. An async bolt calls a downstream service over HTTP (concurrency=100), and a stateful bolt
+on SQLite counts. The downstream service answers 500 for a while. Each request gets its own result or failure, and the run lives.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ CUSTOMERS = 7
 
 @dataclass
 class Outage:
-    """The record of one run."""
+    """Record of one run."""
 
     down: bool = False
     refused: set[int] = field(default_factory=set)
-    """Orders that the downstream answered with 500."""
+    """Orders that the downstream service answered with 500."""
     charged: set[int] = field(default_factory=set)
-    """Those that it answered with 200."""
+    """Orders that it answered with 200."""
     answers: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """The status and text that each order's client got."""
+    """Status and text that the client of each order got."""
     counted: Counter[int] = field(default_factory=Counter)
     """Orders in the state, by customer."""
     state: str = ""
     renewals: int = 0
 
     def faults(self) -> list[str]:
-        """Return what breaks the promises SV-1 to SV-5."""
+        """Return violations of the promises SV-1 to SV-5."""
         found = [f"the run is {self.state} after the load"] * (self.state != "running")
         for number, (status, text) in self.answers.items():
             if number in self.charged and status != 200:
@@ -70,7 +70,7 @@ def downstream(outage: Outage) -> Starlette:
 
 
 class Charge(BasicBolt):
-    """Asks the downstream service."""
+    """Calls the downstream service."""
 
     output_fields = Fields("customer", "number")
     concurrency = 100
@@ -123,7 +123,7 @@ def service(run: engine.Run) -> Starlette:
 
 @contextlib.asynccontextmanager
 async def served(app: Starlette) -> AsyncIterator[str]:
-    """Serve an application on a free port of loopback; its URL."""
+    """Serve an application on a free port of loopback; yields its URL."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     serving = asyncio.create_task(server.serve())
     while not server.started:
@@ -137,7 +137,7 @@ async def served(app: Starlette) -> AsyncIterator[str]:
 
 
 async def play(secs: float, down_secs: float, folder: Path) -> Outage:
-    """Put load on the service for so long, with the outage in the middle."""
+    """Put load on the service for `secs`, with the outage in the middle."""
     outage = Outage()
     config = Config(state_provider=f"sqlite:///{folder}/outage.db", state_checkpoint_interval_ms=100, message_timeout_secs=30)
     async with served(downstream(outage)) as url, engine.run(topology(outage, url), config) as run, served(service(run)) as front:

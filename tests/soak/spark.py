@@ -1,8 +1,10 @@
-"""An engine and a pipeline on Spark, killed again and again for all ready-made sinks at once, and Spark that stands still for a minute.
+"""Kills an engine and a pipeline on Spark again and again, with all ready-made sinks at once; also freezes Spark.
 
-python -m tests.soak.spark COUNT SEED               kills so many processes; the same seed plays the same rounds
-python -m tests.soak.spark COUNT SEED --round 12    one of them again: the same deaths, at about the same instants
-python -m tests.soak.spark --frozen 60              Spark stands still for so many seconds, and no one is killed
+Usage:
+
+    python -m tests.soak.spark COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.spark COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
+    python -m tests.soak.spark --frozen 60              freeze Spark for 60 seconds, and kill nothing
 """
 
 import argparse
@@ -26,40 +28,40 @@ if TYPE_CHECKING:
     from tests.spark_bridge.kills.rounds import Killed, Strike
 
 FULL: Final = 300
-"""About every third on Spark's side."""
+"""Number of processes to kill; about a third of them on Spark's side."""
 ROUND: Final = 20
 FROZEN_SECS: Final = 60.0
 ROUND_FROZEN_SECS: Final = 5.0
 DEATHS_PER_ROUND: Final = 12
-"""On Spark's side; engines die beside it."""
+"""Deaths on Spark's side; engines die independently."""
 MOST_VIOLATIONS: Final = 3
 IS_APART: Final = 1
 IS_ON_CLUSTER: Final = 2
 KINDS: Final = 4
-"""Of so many rounds, this one has a query for each sink, and this one a standalone cluster."""
+"""Kinds of rounds that take turns. Two are special: a query for each sink, and a standalone cluster."""
 
 
 @dataclass
-class Played:
-    """What came of all rounds."""
+class SparkResult:
+    """Counts of all rounds."""
 
     seed: int
     rounds: int = 0
     deaths: Counter[str] = field(default_factory=Counter)
-    """By victim, point and step."""
+    """Killed processes by victim, point and step."""
     numbers: int = 0
     txids: int = 0
     frozen: "list[Frozen]" = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    """Each with the command that replays it."""
+    """Violations, each with the command that replays it."""
 
     @property
     def kills(self) -> int:
-        """Processes that were killed."""
+        """Number of killed processes."""
         return self.deaths.total()
 
     def line(self) -> str:
-        """One line of progress."""
+        """Return one line of progress."""
         from tests.spark_bridge.writer.killed import STEPS
 
         engines = sum(count for name, count in self.deaths.items() if name == "engine" or name in STEPS)
@@ -69,14 +71,14 @@ class Played:
         )
 
     def summary(self) -> str:
-        """What it came to, by victim."""
+        """Return the totals, by victim."""
         deaths = [f"  {count:5,}  {name}" for name, count in sorted(self.deaths.items())]
         frozen = [each.line() for each in self.frozen]
         return "\n".join([f"seed {self.seed}: {self.line()}", *deaths, *frozen, *self.violations])
 
 
-def why_no() -> str | None:
-    """Return why not all that is needed can be had here, None where it can."""
+def why_not() -> str | None:
+    """Return why this campaign cannot run here, or None."""
     try:
         from tests.servers import postgres_server, spark_programs
     except ModuleNotFoundError as error:
@@ -84,21 +86,21 @@ def why_no() -> str | None:
     return spark_programs.why_not() or spark_programs.why_no_jdbc() or postgres_server.why_not()
 
 
-def play(count: int, seed: int, frozen_secs: float, is_over: Callable[[], bool] = lambda: False, only: int | None = None) -> Played:
-    """Kill so many processes, with a line after each round, and have Spark stand still; or play one round."""
-    played = Played(seed)
+def run(count: int, seed: int, frozen_secs: float, is_over: Callable[[], bool] = lambda: False, only: int | None = None) -> SparkResult:
+    """Kill `count` processes, with a line after each round, then freeze Spark; or run one round alone."""
+    result = SparkResult(seed)
     with _database() as database:
         if only is not None:
-            _play_round(played, only, database, is_over)
-            return played
+            _run_round(result, only, database, is_over)
+            return result
         if count:
             number = 0
-            while played.kills < count and len(played.violations) < MOST_VIOLATIONS and not is_over():
-                _play_round(played, number, database, is_over)
+            while result.kills < count and len(result.violations) < MOST_VIOLATIONS and not is_over():
+                _run_round(result, number, database, is_over)
                 number += 1
         if frozen_secs and not is_over():
-            _play_frozen(played, frozen_secs, database)
-    return played
+            _run_frozen(result, frozen_secs, database)
+    return result
 
 
 @contextmanager
@@ -113,25 +115,25 @@ def _database() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _play_round(played: Played, number: int, database: str, is_over: Callable[[], bool]) -> None:
-    """Play one round; its files stay where something is violated."""
+def _run_round(result: SparkResult, number: int, database: str, is_over: Callable[[], bool]) -> None:
+    """Run one round. Its files stay after a violation."""
     from tests.spark_bridge.kills.places import Places
 
     folder = Path(tempfile.mkdtemp(prefix="soak-spark-"))
     with _master(folder, is_cluster=number % KINDS == IS_ON_CLUSTER) as (master, strikes):
         places = Places(**_place(folder, database, f"round_{number}"), master=master, apart=number % KINDS == IS_APART)
-        killed = asyncio.run(_kill(places, played.seed, number, strikes, is_over))
-    played.rounds += 1
-    played.deaths += killed.deaths
-    played.numbers += killed.numbers
-    played.txids += killed.txids
+        killed = asyncio.run(_kill(places, result.seed, number, strikes, is_over))
+    result.rounds += 1
+    result.deaths += killed.deaths
+    result.numbers += killed.numbers
+    result.txids += killed.txids
     if killed.violations:
         listed = "\n".join(f"  - {violation}" for violation in killed.violations)
-        replay = f"python -m tests.soak.spark {FULL} {played.seed} --round {number}"
-        _violated(played, f"Spark, round {number} ({places.master}):\n{listed}\nIts files: {folder}\nReplay: {replay}")
+        replay = f"python -m tests.soak.spark {FULL} {result.seed} --round {number}"
+        _add_violation(result, f"Spark, round {number} ({places.master}):\n{listed}\nIts files: {folder}\nReplay: {replay}")
     else:
         shutil.rmtree(folder)
-    print(f"  {played.line()}", flush=True)
+    print(f"  {result.line()}", flush=True)
 
 
 async def _kill(places: "Places", seed: int, number: int, strikes: "Mapping[str, Strike]", is_over: Callable[[], bool]) -> "Killed":
@@ -143,23 +145,23 @@ async def _kill(places: "Places", seed: int, number: int, strikes: "Mapping[str,
     return await KilledFlow(places, strikes, is_over).play(deaths, engine_deaths(random.Random(f"{seed} engine {number}")))
 
 
-def _play_frozen(played: Played, secs: float, database: str) -> None:
+def _run_frozen(result: SparkResult, secs: float, database: str) -> None:
     from tests.spark_bridge.kills.back_pressure import play_frozen
     from tests.spark_bridge.kills.places import Places
 
     folder = Path(tempfile.mkdtemp(prefix="soak-spark-frozen-"))
     frozen = asyncio.run(play_frozen(Places(**_place(folder, database, "frozen")), secs))
-    played.frozen.append(frozen)
+    result.frozen.append(frozen)
     print(f"  {frozen.line()}", flush=True)
     if frozen.violations:
         listed = "\n".join(f"  - {violation}" for violation in frozen.violations)
-        _violated(played, f"Spark that stood still:\n{listed}\nIts files: {folder}\nReplay: python -m tests.soak.spark --frozen {secs:g}")
+        _add_violation(result, f"frozen Spark:\n{listed}\nIts files: {folder}\nReplay: python -m tests.soak.spark --frozen {secs:g}")
     else:
         shutil.rmtree(folder)
 
 
-def _violated(played: Played, text: str) -> None:
-    played.violations.append(text)
+def _add_violation(result: SparkResult, text: str) -> None:
+    result.violations.append(text)
     print(text, flush=True)
 
 
@@ -172,7 +174,7 @@ def _place(folder: Path, database: str, table: str) -> "dict[str, object]":
 
 @contextmanager
 def _master(folder: Path, *, is_cluster: bool) -> "Iterator[tuple[str, Mapping[str, Strike]]]":
-    """Where Spark works, and how to kill what works there."""
+    """Yield the master's address, and functions that kill parts of the cluster."""
     from tests.servers.spark_cluster import SparkCluster
 
     if not is_cluster:
@@ -185,7 +187,7 @@ def _master(folder: Path, *, is_cluster: bool) -> "Iterator[tuple[str, Mapping[s
 
 
 def strikes_of(cluster: "SparkCluster") -> "Mapping[str, Strike]":
-    """How to kill an executor and a worker; False where there is none."""
+    """Return functions that kill an executor or a worker; each returns False if there is none."""
 
     def executor() -> bool:
         there = bool(cluster.executors())
@@ -203,21 +205,23 @@ def strikes_of(cluster: "SparkCluster") -> "Mapping[str, Strike]":
 
 
 def main() -> int:
-    """Kill; status 1 where something is violated."""
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.spark", description="kill -9 of an engine, of Spark, and of all between.")
+    """Run the campaign of the command line; status 1 after a violation."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak.spark", description="kill -9 of an engine, of Spark, and of the processes between them."
+    )
     parser.add_argument("count", type=int, nargs="?", default=FULL, help=f"processes to kill (default {FULL:,})")
     parser.add_argument("seed", type=int, nargs="?", default=random.SystemRandom().getrandbits(40))
-    parser.add_argument("--round", type=int, help="play this round alone")
-    parser.add_argument("--frozen", type=float, help="have Spark stand still for so many seconds, and kill no one")
+    parser.add_argument("--round", type=int, help="run this round alone")
+    parser.add_argument("--frozen", type=float, help="freeze Spark for so many seconds, and kill nothing")
     arguments = parser.parse_args()
-    if reason := why_no():
+    if reason := why_not():
         parser.error(reason)
     count = 0 if arguments.frozen else arguments.count
     print(f"seed {arguments.seed}: {count:,} kills, Python {sys.version.split()[0]}", flush=True)
     began = time.monotonic()
-    played = play(count, arguments.seed, arguments.frozen or 0.0, only=arguments.round)
-    print(f"\nafter {time.monotonic() - began:.0f} s, {played.summary()}")
-    return 1 if played.violations else 0
+    result = run(count, arguments.seed, arguments.frozen or 0.0, only=arguments.round)
+    print(f"\nafter {time.monotonic() - began:.0f} s, {result.summary()}")
+    return 1 if result.violations else 0
 
 
 if __name__ == "__main__":

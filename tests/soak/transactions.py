@@ -1,7 +1,9 @@
-"""Transactional topologies that are killed again and again, on real servers, in all combinations, in the counts that a release shows.
+"""Kills transactional topologies again and again, on real servers and in all combinations.
 
-python -m tests.soak.transactions COUNT SEED               kills so many processes; the same seed plays the same rounds
-python -m tests.soak.transactions COUNT SEED --round 12    one of them again: the same deaths, at about the same instants
+Usage:
+
+    python -m tests.soak.transactions COUNT SEED               kill COUNT processes; a seed gives the same rounds
+    python -m tests.soak.transactions COUNT SEED --round 12    repeat one round: the same deaths, at about the same instants
 """
 
 import logging
@@ -21,25 +23,25 @@ from tests.transactional.kills.rounds import KilledTransactions, Servers, drawn_
 from tests.transactional.kills.steps import STEPS, steps_of
 
 ROUND: Final = 25
-"""How many processes are killed."""
+"""Number of processes to kill."""
 STEPS_PER_ROUND: Final = 8
 INSTANTS_PER_ROUND: Final = 5
 SERVERS: Final = ("kafka", "redis", "postgres", "zookeeper")
 
 
 def combination_of(seed: int, number: int) -> Combination:
-    """Which combination a round has."""
-    return campaign.drawn_in_turn(COMBINATIONS, seed, number)
+    """Return the combination of a round."""
+    return campaign.choose_in_turn(COMBINATIONS, seed, number)
 
 
 class Transactions(campaign.Campaign[Servers, Killed]):
-    """Its servers are one of each."""
+    """Kills transactional topologies, with one server of each kind."""
 
     name = "transactions"
     full = 1000
     enough = 800
 
-    def why_no(self) -> str | None:
+    def why_not(self) -> str | None:
         try:
             from tests.servers import kafka_broker, postgres_server, redis_server, zookeeper_server
         except ModuleNotFoundError as error:
@@ -56,7 +58,7 @@ class Transactions(campaign.Campaign[Servers, Killed]):
         from tests.servers.redis_server import RedisServer
         from tests.servers.zookeeper_server import ZooKeeperServer
 
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a new topic has no leader yet
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # until a new topic has a leader, the client logs warnings
         own = {name: folder / name for name in SERVERS}
         for each in own.values():
             each.mkdir()
@@ -72,8 +74,8 @@ class Transactions(campaign.Campaign[Servers, Killed]):
                 zookeeper=f"{HOST}:{zookeeper.port}",
             )
 
-    def begin(self, seed: int, count: int) -> campaign.Played[Killed]:
-        return campaign.Played(seed, count, "of transactions", STEPS)
+    def begin(self, seed: int, count: int) -> campaign.KillsResult[Killed]:
+        return campaign.KillsResult(seed, count, "of transactions", STEPS)
 
     def topology(self, servers: Servers, seed: int, number: int, folder: Path) -> KilledTransactions:
         draws = random.Random(f"{seed} lines {number}")
@@ -82,12 +84,12 @@ class Transactions(campaign.Campaign[Servers, Killed]):
         return KilledTransactions(combination_of(seed, number), servers, folder, name, lines)
 
     def deaths(self, seed: int, number: int) -> list[Death]:
-        """Of the steps of its combination."""
+        """Draw the deaths from the steps of the round's combination."""
         draws = random.Random(f"{seed} round {number}")
         combination = combination_of(seed, number)
         steps = steps_of(combination)
         random.Random(f"{seed} {combination}").shuffle(steps)
-        steps.sort(key=lambda step: sum(step.where(each) for each in COMBINATIONS))  # first those that few combinations come to
+        steps.sort(key=lambda step: sum(step.where(each) for each in COMBINATIONS))  # steps of few combinations come first
         first = number // len(COMBINATIONS) * STEPS_PER_ROUND
         chosen = [steps[at % len(steps)] for at in range(first, first + STEPS_PER_ROUND)]
         deaths = chain(chosen, draws)

@@ -16,7 +16,7 @@ def store(request: pytest.FixtureRequest) -> AnySlowStore:
 
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
-    """All SQLite connections that are made from here on."""
+    """All SQLite connections that are opened during the test."""
     made = list[sqlite3.Connection]()
     monkeypatch.setattr(sqlite3, "connect", noting(sqlite3.connect, made))
     return made

@@ -1,4 +1,4 @@
-"""SQLite connections that a test opens, and whether they are closed."""
+"""SQLite connections of a test, and whether they are closed."""
 
 import sqlite3
 from collections.abc import Callable
@@ -8,7 +8,7 @@ Connect = Callable[..., sqlite3.Connection]
 
 
 def noting(connect: Connect, made: list[sqlite3.Connection]) -> Connect:
-    """Return what connects the same, and keeps each connection, so that nothing else closes it."""
+    """Return a `connect` that keeps each connection, so that the garbage collector does not close it."""
 
     def noted(*args: Any, **options: Any) -> sqlite3.Connection:
         made.append(connect(*args, **options))
@@ -18,7 +18,7 @@ def noting(connect: Connect, made: list[sqlite3.Connection]) -> Connect:
 
 
 def is_closed(connection: sqlite3.Connection) -> bool:
-    """Tell whether somebody has closed it."""
+    """Whether a connection is closed."""
     try:
         return connection.total_changes < 0
     except sqlite3.ProgrammingError:

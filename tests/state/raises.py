@@ -1,3 +1,3 @@
-"""A module that raises while it is imported: a state provider of somebody's, with a mistake in it."""
+"""A module that raises while it is imported, like a user's state provider with a mistake."""
 
 raise ZeroDivisionError

@@ -25,7 +25,7 @@ class SlowStore(StagingStore):
         await asyncio.sleep(0)
         if self.failures:
             self.failures -= 1
-            raise StateUnavailable("the slow store is away")
+            raise StateUnavailable("the slow store is unavailable")
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         self.writing += 1
@@ -87,7 +87,7 @@ AnySlowStore: TypeAlias = SlowLookupStore | SlowResidentStore
 
 
 class SlowProvider(StateProvider):
-    """Gives out one store, to whichever task asks."""
+    """Returns one store for all tasks."""
 
     def __init__(self, store: AnySlowStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Codecs: what is written is read back equal and of the same type; what is not ours is refused."""
+"""Codecs read values back equal and with the same types, and refuse foreign bytes."""
 
 from collections import Counter
 from contextlib import suppress
@@ -50,7 +50,7 @@ values = st.recursive(
 
 
 def typed(value: Any) -> Any:
-    """A value with the types of all that is in it, so that `1 == True` is told apart."""
+    """Return a value with the types of all its parts, so that `1` and `True` differ."""
     if isinstance(value, list | tuple):
         return type(value), [typed(item) for item in value]
     if isinstance(value, dict):
@@ -69,29 +69,29 @@ def codec(request: pytest.FixtureRequest) -> Codec:
 
 @pytest.mark.guarantee("CP-8")
 @given(value=values)
-def test_message_pack_gives_back_what_was_written(value: Any) -> None:
+def test_message_pack_reads_back_equal_values(value: Any) -> None:
     codec = MessagePack()
     assert typed(codec.decode(codec.encode(value))) == typed(value)
 
 
 @given(value=values)
-def test_pickle_gives_back_what_was_written(value: Any) -> None:
+def test_pickle_reads_back_equal_values(value: Any) -> None:
     codec = Pickle()
     assert typed(codec.decode(codec.encode(value))) == typed(value)
 
 
-def test_not_a_number_stays_one(codec: Codec) -> None:
+def test_not_a_number_is_read_back_as_nan(codec: Codec) -> None:
     assert str(codec.decode(codec.encode([float("nan"), Decimal("NaN"), Decimal("sNaN")]))) == "[nan, Decimal('NaN'), Decimal('sNaN')]"
 
 
-def test_a_sealed_value_stays_sealed(codec: Codec) -> None:
+def test_an_encoded_value_stays_encoded_inside_another(codec: Codec) -> None:
     [found, deleted] = codec.decode(codec.encode([Encoded(codec.encode([1, 2])), DELETED]))
     assert type(found) is Encoded
     assert codec.decode(found) == [1, 2]
     assert deleted is DELETED
 
 
-def test_what_is_decoded_is_fresh(codec: Codec) -> None:
+def test_each_decoded_value_is_a_new_object(codec: Codec) -> None:
     encoded = codec.encode({"a": [1]})
     codec.decode(encoded)["a"].append(2)
     assert codec.decode(encoded) == {"a": [1]}
@@ -105,7 +105,7 @@ NOT_WRITTEN = [object(), Colour.RED, Counter("ab"), [1, {2: object()}], (Colour.
 
 
 @pytest.mark.parametrize("value", NOT_WRITTEN, ids=range(len(NOT_WRITTEN)))
-def test_what_message_pack_cannot_write_is_named(value: object) -> None:
+def test_the_error_names_the_value_that_message_pack_cannot_write(value: object) -> None:
     codec = MessagePack()
     with pytest.raises(Unencodable, match=r"of type \w+ cannot be written as MessagePack. Put its parts"):
         codec.encode(value)
@@ -120,26 +120,26 @@ def nested(kind: type, depth: int) -> Any:
 
 
 @pytest.mark.parametrize(("kind", "depth"), [(tuple, 63), (frozenset, 63), (list, 500)])
-def test_what_is_deep_but_written_can_be_read(kind: type, depth: int) -> None:
+def test_deep_values_that_can_be_written_can_be_read(kind: type, depth: int) -> None:
     codec = MessagePack()
     assert codec.decode(codec.encode(nested(kind, depth))) == nested(kind, depth)
 
 
 @pytest.mark.parametrize(("kind", "depth"), [(tuple, 65), (tuple, 5000), (list, 5000), (list, 100_000)])
-def test_what_is_too_deep_is_refused(kind: type, depth: int) -> None:
+def test_a_value_that_is_too_deep_is_refused(kind: type, depth: int) -> None:
     codec = MessagePack()
     with pytest.raises(Unencodable):
         codec.encode(nested(kind, depth))
     assert codec.decode(codec.encode(nested(kind, 5))) == nested(kind, 5)
 
 
-def test_what_pickle_cannot_write_is_named() -> None:
+def test_the_error_names_the_value_that_pickle_cannot_write() -> None:
     with pytest.raises(Unencodable, match="of type function cannot be pickled"):
         Pickle().encode(lambda: None)
 
 
 @given(encoded=st.binary(max_size=60))
-def test_bytes_of_nobody_are_refused_or_read(encoded: bytes) -> None:
+def test_random_bytes_are_refused_or_read(encoded: bytes) -> None:
     with suppress(ValueError):
         MessagePack().decode(encoded)
 
@@ -193,8 +193,8 @@ def test_the_stored_form_does_not_change() -> None:
     )
 
 
-def test_what_a_store_has_too_deep_is_no_value() -> None:
-    """And does not end the process: each level takes its part of the stack."""
+def test_a_stored_value_that_is_too_deep_is_refused() -> None:
+    """The refusal must not overflow the stack, of which each level needs a part."""
     stored = MessagePack().encode(1)
     for _ in range(1000):
         stored = msgpack.packb(msgpack.ExtType(1, msgpack.packb([msgpack.ExtType(1, stored)])))

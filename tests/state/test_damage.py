@@ -1,4 +1,4 @@
-"""Damaged stores: whatever bytes are wrong, what is read is what was written, or there is a clean error (CP-11)."""
+"""Damaged stores: with any wrong bytes, the written values are read, or there is a clear error (CP-11)."""
 
 import asyncio
 import shutil
@@ -14,7 +14,7 @@ from engine.cli.main import run_command_line
 from engine.errors import StateDamaged, StateError
 from engine.state.checksums import MARK
 from engine.state.sqlite.tables import STATEMENTS
-from tests.checkpoint.stored_states import Found, found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.stored_states import Found, read_at_start, read_with_tools, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
 from tests.state.connections import is_closed
 
@@ -25,7 +25,7 @@ Printed = dict[str, tuple[int, str]]
 
 @pytest.fixture(autouse=True)
 def all_closed(connections: list[sqlite3.Connection]) -> Iterator[None]:
-    """Have every connection of a test be closed by its end, and not by the garbage collector."""
+    """Check that every connection of a test is closed at its end, and not by the garbage collector."""
     yield
     assert all(map(is_closed, connections))
 
@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """Status and output of each command; what is wrong stands on standard error, in words."""
+    """Run each command. Return status and output; errors must be clear texts on standard error."""
     shown = {}
     for command in COMMANDS:
         topology = () if command == "list" else ("--topology", "counts")
@@ -54,9 +54,11 @@ def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
 
 
 def damaged(path: Path, random: Random) -> str:
-    """Change a few bytes of a file; return how."""
+    """Change a few bytes of a file; return a description."""
     stored = bytearray(path.read_bytes())
-    at = random.choice([at for at, byte in enumerate(stored) if byte] if random.random() < 0.9 else range(len(stored)))  # most are zeros
+    at = random.choice(
+        [at for at, byte in enumerate(stored) if byte] if random.random() < 0.9 else range(len(stored))
+    )  # most bytes are zero
     size = min(random.choice([1, 1, 1, 2, 16]), len(stored) - at)
     before = bytes(stored[at : at + size])
     while stored[at : at + size] == before:
@@ -68,16 +70,16 @@ def damaged(path: Path, random: Random) -> str:
 def found_by_deleting(path: Path) -> Found:
     """The remaining data of one topology after a deletion of the other."""
     assert run_command_line(["state", "delete", f"sqlite:///{path}", "--topology", "other", "--yes"]) in (0, 2)
-    return asyncio.run(found_by_looking(f"sqlite:///{path}", "counts"))
+    return asyncio.run(read_with_tools(f"sqlite:///{path}", "counts"))
 
 
 @pytest.mark.guarantee("CP-11")
 @pytest.mark.parametrize("seed", range(FILES))
-def test_a_damaged_file_gives_what_was_written_or_an_error(
+def test_a_damaged_file_gives_the_written_values_or_an_error(
     seed: int, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = printed(whole, capsys)
-    state = asyncio.run(found_by_looking(f"sqlite:///{whole}", "counts"))
+    state = asyncio.run(read_with_tools(f"sqlite:///{whole}", "counts"))
     path = tmp_path / "state.db"
     shutil.copy(whole, path)
     how = damaged(path, Random(seed))
@@ -87,7 +89,7 @@ def test_a_damaged_file_gives_what_was_written_or_an_error(
     with suppress(StateError):
         assert found_by_deleting(tmp_path / "copy.db") == state, how
     with suppress(StateError):
-        assert asyncio.run(found_by_a_start(f"sqlite:///{path}", "counts", WORD_PLACES)) == state, how
+        assert asyncio.run(read_at_start(f"sqlite:///{path}", "counts", WORD_PLACES)) == state, how
 
 
 # One block
@@ -97,7 +99,7 @@ TRIGGERS = [statement for statement in STATEMENTS[2] if statement.startswith("CR
 
 
 def changed(path: Path, statement: str) -> None:
-    """Do to a file what SQL says, and leave the counts of its rows as they were."""
+    """Change a file with SQL, without its counts of rows."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         for trigger in TRIGGERS:
             database.execute(f"DROP TRIGGER {trigger.split()[2]}")
@@ -142,13 +144,13 @@ def test_a_damaged_block_is_named(statement: str, said: str, whole: Path, tmp_pa
     shutil.copy(whole, path)
     changed(path, statement)
     with pytest.raises(StateDamaged, match=said):
-        asyncio.run(found_by_a_start(f"sqlite:///{path}", "counts", WORD_PLACES))
+        asyncio.run(read_at_start(f"sqlite:///{path}", "counts", WORD_PLACES))
     assert run_command_line(["state", "export", f"sqlite:///{path}", "--topology", "counts"]) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_block_moved_to_another_place_is_refused(whole: Path, tmp_path: Path) -> None:
-    """Each is whole, in the place of the other."""
+    """Swap two rows, which are both undamaged."""
     path = tmp_path / "state.db"
     shutil.copy(whole, path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -156,14 +158,14 @@ def test_a_block_moved_to_another_place_is_refused(whole: Path, tmp_path: Path) 
     changed(path, f"UPDATE rows SET value = CASE WHEN value = x'{one.hex()}' THEN x'{two.hex()}' ELSE x'{one.hex()}' END WHERE {OF_COUNT} "
             f"AND slot IN ({first}, {second})")  # fmt: skip
     with pytest.raises(StateDamaged, match="its checksum does not match"):
-        asyncio.run(found_by_a_start(f"sqlite:///{path}", "counts", WORD_PLACES))
+        asyncio.run(read_at_start(f"sqlite:///{path}", "counts", WORD_PLACES))
 
 
 # Older versions
 
 
 def without_checksums(path: Path) -> None:
-    """Make of a file one of format 1, as versions without checksums wrote it."""
+    """Convert a file to format 1, of versions without checksums."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         for trigger in TRIGGERS:
             database.execute(f"DROP TRIGGER {trigger.split()[2]}")
@@ -176,21 +178,21 @@ def without_checksums(path: Path) -> None:
 
 
 @pytest.mark.guarantee("CP-11")
-def test_what_an_older_version_wrote_is_read_and_gets_checksums_as_it_changes(whole: Path, tmp_path: Path) -> None:
+def test_rows_of_an_older_version_are_read_and_get_checksums_when_changed(whole: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     shutil.copy(whole, tmp_path / "state.db")
-    state = asyncio.run(found_by_looking(url, "counts"))
+    state = asyncio.run(read_with_tools(url, "counts"))
     without_checksums(tmp_path / "state.db")
-    assert asyncio.run(found_by_looking(url, "counts")) == state
-    assert asyncio.run(found_by_a_start(url, "counts", WORD_PLACES)) == state  # folds what is committed
+    assert asyncio.run(read_with_tools(url, "counts")) == state
+    assert asyncio.run(read_at_start(url, "counts", WORD_PLACES)) == state  # folds what is committed
     with closing(sqlite3.connect(tmp_path / "state.db")) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (2,)
         values = [value for (value,) in database.execute(f"SELECT value FROM rows WHERE {OF_COUNT}")]
     assert {value[:1] == MARK for value in values} == {True, False}
-    assert asyncio.run(found_by_looking(url, "counts")) == state
+    assert asyncio.run(read_with_tools(url, "counts")) == state
     changed(tmp_path / "state.db", f"UPDATE rows SET value = CAST(value || x'00' AS BLOB) WHERE {OF_COUNT} AND substr(value, 1, 1) = x'c1'")
     with pytest.raises(StateDamaged, match="its checksum does not match"):
-        asyncio.run(found_by_a_start(url, "counts", WORD_PLACES))
+        asyncio.run(read_at_start(url, "counts", WORD_PLACES))
 
 
 @pytest.mark.parametrize(
@@ -206,10 +208,10 @@ def test_what_an_older_version_wrote_is_read_and_gets_checksums_as_it_changes(wh
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("command", [*COMMANDS, "delete"])
-def test_a_damaged_row_of_an_older_version_is_an_error_in_words(
+def test_a_damaged_row_of_an_older_version_is_a_clear_error(
     command: str, statement: str, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing tells that it is damaged, but that it cannot be read."""
+    """Without a checksum, such damage is noticed only if the value cannot be read."""
     shutil.copy(whole, tmp_path / "state.db")
     without_checksums(tmp_path / "state.db")
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as database:
@@ -241,8 +243,8 @@ builder.set_bolt("count", count, parallelism=2).fields_grouping("numbers", "numb
 
 @pytest.mark.guarantee("CP-11")
 @pytest.mark.parametrize("column", ["key", "value"])
-def test_a_run_on_a_damaged_row_ends_and_says_which(column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A damaged key is one that nobody asks for: the run must not begin to count it anew."""
+def test_a_run_with_a_damaged_row_ends_with_an_error_that_names_it(column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No call reads the row with the damaged key, and the run must not start it at zero."""
     (tmp_path / "numbers.py").write_text(TOPOLOGY)
     command = ["run", f"{tmp_path}/numbers.py", "-c", f"state_provider=sqlite:///{tmp_path}/state.db"]
     assert run_command_line(command) == 0

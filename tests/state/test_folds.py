@@ -1,4 +1,4 @@
-"""When `LayeredState` folds, and what becomes of it when that fails or is cut off."""
+"""Folds of `LayeredState`: their start, failures and interruptions."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -20,13 +20,13 @@ async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_rec
         state.put(txid, txid)
         await checkpoint(state, txid)
         most = max(most, len(store.staged))
-    assert most < MOST_COUNTED, "what the record forgets must be folded"
+    assert most < MOST_COUNTED, "deltas that the record drops must be folded"
     await state.close()
     assert not store.staged
     assert dict(state.items()) == {txid: txid for txid in range(200)}
 
 
-async def test_runs_that_die_before_a_fold_is_done_do_not_add_up_to_more_than_the_record_counts(store: AnySlowStore) -> None:
+async def test_deltas_of_runs_that_die_before_a_fold_stay_within_the_record(store: AnySlowStore) -> None:
     from engine.checkpoint.machine import MOST_COUNTED
 
     async def never(rows: Any, upto_txid: int) -> None:
@@ -55,14 +55,14 @@ async def _commit_from(state: LayeredState[Any, Any], txid: int) -> None:
 
 
 async def still_moves(state: LayeredState[Any, Any]) -> bool:
-    """Tell whether a state has committed something in many turns."""
+    """Whether a state commits within many turns."""
     before = state.committed_txid
     for _ in range(200):
         await asyncio.sleep(0)
     return state.committed_txid > before
 
 
-async def test_a_fold_that_fails_is_told_and_done_again(store: AnySlowStore) -> None:
+async def test_a_failed_fold_is_reported_and_repeated(store: AnySlowStore) -> None:
     state = state_on(store)
     for txid in range(layered.FOLD_TXIDS):
         state.put(txid, txid)
@@ -80,7 +80,7 @@ async def test_a_fold_that_fails_is_told_and_done_again(store: AnySlowStore) -> 
     assert len(store.rows) == layered.FOLD_TXIDS + 1
 
 
-async def test_a_store_that_never_folds_holds_commits_back(store: AnySlowStore) -> None:
+async def test_commits_wait_for_a_store_that_does_not_fold(store: AnySlowStore) -> None:
     state = state_on(store)
 
     async def away(rows: Any, upto_txid: int) -> None:
@@ -91,7 +91,7 @@ async def test_a_store_that_never_folds_holds_commits_back(store: AnySlowStore) 
     for txid in range(10 * layered.FOLD_TXIDS):
         state.put(txid, txid)
         await state.prepare_commit(txid)
-        tries = [await told(state.commit(txid)) for _ in range(3)]
+        tries = [await unavailable_error(state.commit(txid)) for _ in range(3)]
         if None not in tries:
             held_back = txid
             break
@@ -100,7 +100,7 @@ async def test_a_store_that_never_folds_holds_commits_back(store: AnySlowStore) 
     assert dict(state.items()) == {number: number for number in range(held_back + 1)}
 
 
-async def told(work: Awaitable[None]) -> StateUnavailable | None:
+async def unavailable_error(work: Awaitable[None]) -> StateUnavailable | None:
     try:
         await work
     except StateUnavailable as error:

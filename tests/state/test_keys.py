@@ -1,4 +1,4 @@
-"""Keys: equal keys have one stored form, others another; what is no key is refused."""
+"""Keys: equal keys have the same stored form, different keys different ones. Invalid keys are refused."""
 
 from collections import namedtuple
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -34,26 +34,26 @@ keys = st.recursive(
 )
 
 
-def stored(key: Any) -> bytes:
+def stored_form(key: Any) -> bytes:
     return MessagePack().encode(canonical(key))
 
 
 @pytest.mark.guarantee("CP-6")
 @given(first=keys, second=keys)
 def test_keys_are_equal_exactly_when_their_stored_forms_are(first: Any, second: Any) -> None:
-    assert (first == second) == (stored(first) == stored(second))
+    assert (first == second) == (stored_form(first) == stored_form(second))
 
 
 @given(first=numbers, second=numbers)
 def test_numbers_are_equal_exactly_when_their_stored_forms_are(first: Any, second: Any) -> None:
-    assert (first == second) == (stored(first) == stored(second))
+    assert (first == second) == (stored_form(first) == stored_form(second))
 
 
 @given(moment=moments, offset=offsets)
-def test_one_moment_in_two_offsets_is_one_key(moment: datetime, offset: timezone) -> None:
+def test_the_same_moment_in_two_time_zones_is_the_same_key(moment: datetime, offset: timezone) -> None:
     if moment.tzinfo is not None:
-        assert stored(moment) == stored(moment.astimezone(offset))
-    assert stored(moment) == stored(moment.replace(fold=1))
+        assert stored_form(moment) == stored_form(moment.astimezone(offset))
+    assert stored_form(moment) == stored_form(moment.replace(fold=1))
 
 
 @given(key=keys)
@@ -61,8 +61,8 @@ def test_the_stored_form_equals_the_key_and_is_its_own(key: Any) -> None:
     form = canonical(key)
     assert form == key
     assert hash(form) == hash(key)
-    assert stored(form) == stored(key)
-    assert stored(MessagePack().decode(stored(key))) == stored(key)
+    assert stored_form(form) == stored_form(key)
+    assert stored_form(MessagePack().decode(stored_form(key))) == stored_form(key)
 
 
 @pytest.mark.guarantee("CP-9")
@@ -90,25 +90,25 @@ class Word(str):
     ("key", "plain"),
     [(Point(1, "a"), (1, "a")), (Level.LOW, 1), (Colour.RED, "red"), (Word("a"), "a"), ((Level.LOW, Point(1, 2)), (1, (1, 2)))],
 )
-def test_a_key_of_a_derived_type_is_the_plain_one(key: Any, plain: Any) -> None:
-    assert stored(key) == stored(plain)
+def test_a_key_of_a_derived_type_equals_the_plain_key(key: Any, plain: Any) -> None:
+    assert stored_form(key) == stored_form(plain)
     assert type(canonical(key)) is type(plain)
 
 
 def test_a_decimal_of_many_digits_is_not_rounded() -> None:
     one, other = Decimal("0." + "1" * 60), Decimal("0." + "1" * 60 + "2")
-    assert stored(one) != stored(other)
+    assert stored_form(one) != stored_form(other)
     with localcontext() as context:
         context.prec = 3
         assert canonical(one) == one
         assert canonical(Decimal("123456.70")) == Decimal("123456.7")
-    assert stored(Decimal("0." + "1" * 60 + "000")) == stored(one)
+    assert stored_form(Decimal("0." + "1" * 60 + "000")) == stored_form(one)
 
 
-def test_an_hour_that_a_zone_has_twice_is_one_key() -> None:
+def test_the_repeated_hour_of_a_time_zone_is_one_key() -> None:
     first = datetime(2020, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     assert first == first.replace(fold=1)
-    assert stored(first) == stored(first.replace(fold=1)) == stored(first.astimezone(UTC))
+    assert stored_form(first) == stored_form(first.replace(fold=1)) == stored_form(first.astimezone(UTC))
 
 
 class Plain(Enum):
@@ -138,15 +138,15 @@ NO_KEYS = [*NOT_A_NUMBER, *OF_NO_KIND, *OUT_OF_RANGE]
 
 
 @pytest.mark.parametrize("key", NO_KEYS, ids=range(len(NO_KEYS)))
-def test_what_is_no_key_is_refused(key: Any) -> None:
+def test_an_invalid_key_is_refused(key: Any) -> None:
     with pytest.raises(TypeError, match="cannot be a key"):
         canonical(key)
 
 
 def test_the_deepest_key_can_be_stored() -> None:
     key = too_deep()[0]
-    assert MessagePack().decode(stored(key)) == key
+    assert MessagePack().decode(stored_form(key)) == key
 
 
-def test_a_uuid_is_its_own_form() -> None:
+def test_a_uuid_has_its_own_stored_form() -> None:
     assert canonical(UUID(int=3)) == UUID(int=3)

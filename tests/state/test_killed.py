@@ -28,7 +28,7 @@ def expected(txid: int) -> dict[str, object]:
 
 
 async def started(url: str) -> tuple[LayeredState[str, object], object, int]:
-    """A state as a start makes it, with the ledger, the last committed txid and the last round."""
+    """Open the state like a start, with the ledger, the last committed txid and the last round."""
     provider = provider_of(url)
     await provider.open("words")
     ledger = provider.ledger("$checkpoint")
@@ -45,7 +45,7 @@ async def started(url: str) -> tuple[LayeredState[str, object], object, int]:
 
 
 async def commit_for_ever(url: str) -> None:
-    """The victim: prints each txid behind its commit."""
+    """Run the victim, which prints each txid after its commit."""
     from engine.state import layered
 
     layered.FOLD_TXIDS = 4
@@ -74,7 +74,7 @@ async def commit_for_ever(url: str) -> None:
 
 
 @pytest.mark.guarantee("CP-7")
-def test_what_is_committed_survives_kill_9(tmp_path: Path) -> None:
+def test_committed_state_survives_kill_9(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     command = [
         sys.executable,
@@ -88,13 +88,13 @@ def test_what_is_committed_survives_kill_9(tmp_path: Path) -> None:
             assert victim.stdout is not None
             for _ in range(lines):
                 line = victim.stdout.readline()
-                assert line, "the victim found something else than what was committed"
+                assert line, "the victim did not find the committed state"
                 assert int(line) == last + 1 or _ == 0
                 last = int(line)
             victim.kill()
             victim.wait()
         state_txid = asyncio.run(found_txid(url))
-        assert state_txid >= last, "something committed is lost"
+        assert state_txid >= last, "a committed checkpoint is lost"
         last = state_txid
 
 

@@ -1,27 +1,23 @@
-"""`LayeredState`, one behaviour each; `test_layered_model.py` mixes them."""
+"""`LayeredState`, one behaviour in each test; `test_layered_model.py` mixes them."""
 
 import asyncio
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from engine.errors import StateError, StateUnavailable
 from engine.kernel import key_group
-from engine.state import LayeredState, StatePlace, codec_named, delta, fold_committed, layered
+from engine.state import StatePlace, codec_named, delta, fold_committed, layered
 from engine.state.codec import CodecName
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider
 from tests.state.states import checkpoint, counts, restarted, state_on
-
-Made = Callable[..., LayeredState[Any, Any]]
-
 
 # Keys
 
 
 @pytest.mark.parametrize("key", [[1], {}, float("nan"), object()], ids=["list", "dict", "nan", "object"])
-def test_what_is_no_key_is_refused(store: AnySlowStore, key: Any) -> None:
+def test_an_invalid_key_is_refused(store: AnySlowStore, key: Any) -> None:
     state = state_on(store)
     for use in (lambda: state.put(key, 1), lambda: state.delete(key), lambda: state.get(key), lambda: key in state):
         with pytest.raises(StateError, match=r"'count': .* cannot be a key"):
@@ -29,7 +25,7 @@ def test_what_is_no_key_is_refused(store: AnySlowStore, key: Any) -> None:
 
 
 @pytest.mark.guarantee("CP-6")
-async def test_equal_keys_are_one_key(store: AnySlowStore) -> None:
+async def test_equal_keys_share_one_value(store: AnySlowStore) -> None:
     state = state_on(store)
     state.put(1, "int")
     await checkpoint(state, 0)
@@ -88,7 +84,7 @@ class Seen(NamedTuple):
 
 
 @pytest.mark.guarantee("CP-9")
-async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: AnySlowStore) -> None:
+async def test_key_of_also_decides_the_group_of_rows_that_a_start_folds(store: AnySlowStore) -> None:
     place = StatePlace("count", 1, 3, True, 8)
     own, foreign = own_and_foreign(place)
     state = state_on(store, place, key_of=lambda key: key[0])
@@ -104,7 +100,7 @@ async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: AnySlo
 
 
 @pytest.mark.parametrize("codec", ["msgpack", "pickle"])
-async def test_a_key_has_one_row_whichever_codec_writes_values(store: AnySlowStore, codec: CodecName) -> None:
+async def test_a_key_has_one_row_with_any_codec_of_values(store: AnySlowStore, codec: CodecName) -> None:
     state = state_on(store, codec=codec)
     word = "word"
     for txid, key in enumerate([(word, word), (word, "".join(["wo", "rd"])), ("wor" + chr(100), word)]):
@@ -154,7 +150,7 @@ async def test_a_value_that_cannot_be_stored_is_named_with_its_key(store: AnySlo
     assert dict(state.items()) == {"good": 1}
 
 
-async def test_heavy_values_make_more_blobs(store: AnySlowStore) -> None:
+async def test_large_values_make_more_blobs(store: AnySlowStore) -> None:
     state = state_on(store)
     for number in range(50):
         state.put(number, [b"x" * 20_000])
@@ -165,7 +161,7 @@ async def test_heavy_values_make_more_blobs(store: AnySlowStore) -> None:
     assert state.staged_bytes == sum(map(len, blobs))
 
 
-async def test_a_row_that_cannot_be_read_names_the_component(store: AnySlowStore) -> None:
+async def test_the_error_for_an_unreadable_row_names_the_component(store: AnySlowStore) -> None:
     store.rows[0, b"\xa1a"] = b"\xc1"
     state = state_on(store)
 
@@ -181,7 +177,7 @@ async def test_a_row_that_cannot_be_read_names_the_component(store: AnySlowStore
 
 
 @pytest.mark.guarantee("CP-6")
-async def test_the_order_of_a_checkpoint_is_kept(store: AnySlowStore) -> None:
+async def test_steps_of_a_checkpoint_in_a_wrong_order_are_refused(store: AnySlowStore) -> None:
     state = state_on(store)
     with pytest.raises(StateError, match="commit of txid 0, which was never prepared"):
         await state.commit(0)
@@ -199,8 +195,8 @@ async def test_the_order_of_a_checkpoint_is_kept(store: AnySlowStore) -> None:
 
 @pytest.mark.guarantee("CP-7")
 @pytest.mark.parametrize("turns", range(12))
-async def test_a_commit_that_is_cancelled_is_committed(store: AnySlowStore, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decision has fallen before a task is told: wherever it dies then, nothing of the layer may be lost."""
+async def test_a_cancelled_commit_is_still_committed(store: AnySlowStore, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision to commit is saved before a task knows it. If the task dies in between, its layer must survive."""
     monkeypatch.setattr(layered, "KEYS_PER_TURN", 1)
     state = state_on(store)
     for txid in range(2):
@@ -233,7 +229,7 @@ async def test_only_changed_keys_are_written(store: AnySlowStore) -> None:
     assert delta.decode_blob(blob, codec_named("msgpack")) == ([5, 7], [6, delta.DELETED], [])
 
 
-async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: AnySlowStore) -> None:
+async def test_an_abandoned_write_stages_nothing_in_a_later_round(store: AnySlowStore) -> None:
     state = state_on(store)
     state.put("a", 1)
     state.freeze(0, 1)
@@ -251,7 +247,7 @@ async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: 
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_the_loop_goes_on_while_a_delta_is_written(store: AnySlowStore) -> None:
+async def test_the_loop_is_not_blocked_while_a_delta_is_written(store: AnySlowStore) -> None:
     state = state_on(store)
     for number in range(100):
         state.put(number, 1)
@@ -267,7 +263,7 @@ async def test_the_loop_goes_on_while_a_delta_is_written(store: AnySlowStore) ->
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_a_fold_that_begins_while_a_commit_joins_its_layers_loses_nothing(store: AnySlowStore) -> None:
+async def test_a_fold_that_begins_during_a_commit_loses_nothing(store: AnySlowStore) -> None:
     state = state_on(store)
     state.put("first", 0)
     await checkpoint(state, 0)

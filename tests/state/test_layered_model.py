@@ -1,4 +1,4 @@
-"""`LayeredState` against a plain dict: any interleaving of changes, freezes, commits, rollbacks, folds, failures and crashes."""
+"""Compares `LayeredState` with a dict, for any sequence of changes, commits, rollbacks, folds, failures and crashes."""
 
 import asyncio
 import copy
@@ -26,7 +26,7 @@ values = st.one_of(st.integers(0, 99), st.lists(st.integers(0, 9), max_size=2), 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_steps() -> Iterator[None]:
-    """Everything that goes in slices goes in very small ones, and folds come soon."""
+    """Make all slices very small, and folds frequent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delta, "KEYS_PER_BLOB", 2)
         patch.setattr(layered, "KEYS_PER_TURN", 1)
@@ -45,7 +45,7 @@ async def patiently(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 class StateAgainstDict(RuleBasedStateMachine):
-    """`now`, `prepared` and `committed` are what the state has to be; each is a dict of its own copies."""
+    """`now`, `prepared` and `committed` are the expected contents, as separate copies."""
 
     store_kind: type[AnySlowStore] = SlowLookupStore
 
@@ -66,7 +66,7 @@ class StateAgainstDict(RuleBasedStateMachine):
         return (txid, round_) in self.counted
 
     def begin(self) -> None:
-        """Start of a process."""
+        """Start a process."""
 
         async def start() -> None:
             codec = codec_named("msgpack")
@@ -159,7 +159,7 @@ class StateAgainstDict(RuleBasedStateMachine):
             if count == 0 and not ends:
                 return
         assert len(self.seen) == len(set(self.seen)), "a key came twice"
-        assert not self.expected, "a key that was there all the time did not come"
+        assert not self.expected, "a key that existed all the time was not found"
         self.iteration = None
 
     # Checkpoints
@@ -193,7 +193,7 @@ class StateAgainstDict(RuleBasedStateMachine):
         if not task.cancelled():
             task.exception()
         self.loop.run_until_complete(patiently(lambda: self.state.commit(self.txid)))
-        self.loop.run_until_complete(patiently(lambda: self.state.commit(self.txid)))  # harmless
+        self.loop.run_until_complete(patiently(lambda: self.state.commit(self.txid)))  # a second commit has no effect
 
     @rule(really=few)
     def roll_back(self, really: bool) -> None:
@@ -246,7 +246,7 @@ class StateAgainstDict(RuleBasedStateMachine):
         self.cancel_all()
         self.get_all()
         self.items()
-        assert self.store.most_writing <= 2, "an old round's write and the newest one's"
+        assert self.store.most_writing <= 2, "only writes of the newest round and of one old round may run"
         self.process_ends(really=True, closes=False)
         self.get_all()
         self.items()
@@ -261,8 +261,8 @@ class ResidentAgainstDict(StateAgainstDict):
 @pytest.mark.guarantee("CP-6", "CP-7")
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("machine", [StateAgainstDict, ResidentAgainstDict])
-def test_a_long_life(machine: type[StateAgainstDict], seed: int) -> None:
-    """The same rules by weight, which come to deeper states than Hypothesis does; it shrinks what it finds."""
+def test_random_operations_agree_with_a_dict(machine: type[StateAgainstDict], seed: int) -> None:
+    """The same rules with weights, which reach deeper states than Hypothesis. Hypothesis can shrink its findings."""
     chance = random.Random(seed)
     life = machine()
     for _ in range(200):
@@ -271,7 +271,7 @@ def test_a_long_life(machine: type[StateAgainstDict], seed: int) -> None:
 
 
 def one_step(life: StateAgainstDict, chance: random.Random) -> None:
-    """One rule, by weight."""
+    """Choose one rule by weight."""
 
     def value() -> Any:
         return chance.choice([chance.randrange(100), None, [], [chance.randrange(9)], [1, 2]])

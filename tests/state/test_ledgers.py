@@ -1,4 +1,4 @@
-"""`ValueLedger`: who may write, where two processes have the same stored value."""
+"""`ValueLedger` decides which of two processes with the same stored value may write."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from engine.state.ledgers import Change
 
 
 class LedgerOf(ValueLedger):
-    """A process's ledger; the store is a list of one value."""
+    """A process's ledger; the store is a list with one value."""
 
     def __init__(self, stored: list[bytes | None]) -> None:
         super().__init__()
@@ -19,7 +19,7 @@ class LedgerOf(ValueLedger):
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_who_claimed_last_alone_writes() -> None:
+async def test_only_the_last_claimant_may_write() -> None:
     stored: list[bytes | None] = [None]
     first, second = LedgerOf(stored), LedgerOf(stored)
     assert await first.claim() == 1
@@ -32,7 +32,7 @@ async def test_who_claimed_last_alone_writes() -> None:
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_who_finds_the_store_emptied_since_its_claim_writes_nothing() -> None:
+async def test_a_claimant_whose_store_was_emptied_cannot_write() -> None:
     stored: list[bytes | None] = [None]
     ledger = LedgerOf(stored)
     await ledger.claim()

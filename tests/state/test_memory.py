@@ -1,4 +1,4 @@
-"""`memory://` against the suite that every provider must pass."""
+"""`memory://` passes the suite for state providers."""
 
 from pathlib import Path
 from typing import ClassVar

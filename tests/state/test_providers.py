@@ -1,4 +1,4 @@
-"""From the text of `state_provider` to a provider."""
+"""The text of `state_provider` selects the provider."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ def path_of(url: str) -> Path:
 
 
 @pytest.mark.guarantee("CP-8")
-def test_the_scheme_chooses() -> None:
+def test_the_scheme_of_the_url_selects_the_provider() -> None:
     assert isinstance(provider_of("memory://"), MemoryProvider)
     assert path_of("sqlite:///counts.db") == Path("counts.db")
     assert path_of("sqlite:////var/lib/counts.db") == Path("/var/lib/counts.db")
@@ -47,7 +47,7 @@ def test_the_scheme_chooses() -> None:
 
 
 @pytest.mark.guarantee("CP-8")
-def test_a_provider_of_ones_own_is_named() -> None:
+def test_a_users_own_provider_is_named_by_module_and_function() -> None:
     assert provider_of(f"{HERE}:made").argument == "nothing"  # type: ignore[attr-defined]
     assert provider_of(f"{HERE}:made?redis://host:1/0?x=y").argument == "redis://host:1/0?x=y"  # type: ignore[attr-defined]
 
@@ -73,7 +73,7 @@ def test_a_provider_of_ones_own_is_named() -> None:
         ("tests.state.raises:made", "cannot be loaded: ZeroDivisionError"),
     ],
 )
-def test_what_names_none_is_refused(url: str, text: str) -> None:
+def test_a_text_that_names_no_provider_is_refused(url: str, text: str) -> None:
     with pytest.raises(StateProviderError) as caught:
         provider_of(url)
     assert text in str(caught.value)
@@ -82,7 +82,7 @@ def test_what_names_none_is_refused(url: str, text: str) -> None:
 
 @pytest.mark.guarantee("CP-8")
 @pytest.mark.parametrize(("scheme", "client", "extra"), [("redis", "redis", "redis"), ("zookeeper", "kazoo", "zookeeper")])
-def test_a_client_that_is_not_installed_is_named(scheme: str, client: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_client_that_is_not_installed(scheme: str, client: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [name for name in sys.modules if name.startswith((f"{client}.", f"engine.state.{extra}"))]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, client, None)

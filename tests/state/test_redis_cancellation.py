@@ -1,4 +1,4 @@
-"""A task that is cancelled while it waits for Redis ends, whatever the client makes of the cancellation (CP-8)."""
+"""A task that is cancelled while it waits for Redis ends, even if the client handles the cancellation wrongly (CP-8)."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_SECS
 
 
 class Deaf:
-    """A client that answers all the same, or fails, when what waits for it is cancelled."""
+    """A client that answers or fails in spite of a cancellation."""
 
     def __init__(self, error: Exception | None) -> None:
         self.error = error
@@ -32,7 +32,7 @@ class Deaf:
 
 @pytest.mark.parametrize("error", [None, TimeoutError("while it read")])
 @pytest.mark.parametrize("ask", ["command", "run"])
-async def test_a_cancellation_is_not_lost(ask: str, error: Exception | None) -> None:
+async def test_a_cancellation_during_a_call_of_redis_is_not_lost(ask: str, error: Exception | None) -> None:
     link = RedisLink(RedisAddress("127.0.0.1", 1, 0, password=None, prefix="test"), 1.0)
     link._client = Deaf(error)  # type: ignore[assignment]
     asked = link.command("GET", "a") if ask == "command" else link.run(RELEASE, ["a"], ["b"])

@@ -1,4 +1,4 @@
-"""`StoreRetry`, in virtual time: how often it tries, when it gives up, and what it says meanwhile."""
+"""`StoreRetry` in virtual time: number of tries, end of the retries, and log."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from engine.testing import run_virtual
 
 
 class Store:
-    """Away until a moment; notes when it was tried."""
+    """Is unavailable until `back_at`, and records the times of the calls."""
 
     def __init__(self, back_at: float = float("inf"), error: Exception | None = None) -> None:
         self.back_at = back_at
@@ -33,7 +33,7 @@ def virtually(test: Callable[[], Awaitable[None]]) -> None:
     run_virtual(main)
 
 
-def test_what_succeeds_is_done_once_and_nothing_is_said() -> None:
+def test_a_call_that_succeeds_is_made_once_without_a_log() -> None:
     troubles: list[str | None] = []
     store = Store(back_at=0)
 
@@ -44,7 +44,7 @@ def test_what_succeeds_is_done_once_and_nothing_is_said() -> None:
     assert (store.tries, troubles) == ([0.0], [])
 
 
-def test_what_is_away_is_tried_again_ever_more_seldom(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unavailable_store_is_tried_after_growing_pauses(caplog: pytest.LogCaptureFixture) -> None:
     troubles: list[str | None] = []
     store = Store(back_at=20)
 
@@ -61,7 +61,7 @@ def test_what_is_away_is_tried_again_ever_more_seldom(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(("timeout", "last"), [(0, 0.0), (0.1, 0.1), (10, 10.0)])
-def test_it_gives_up_when_its_time_is_over_and_not_before(timeout: float, last: float) -> None:
+def test_retries_end_exactly_at_the_timeout(timeout: float, last: float) -> None:
     troubles: list[str | None] = []
     store = Store()
 
@@ -75,7 +75,7 @@ def test_it_gives_up_when_its_time_is_over_and_not_before(timeout: float, last: 
     assert troubles[-1] is None
 
 
-def test_what_will_never_do_is_not_tried_again() -> None:
+def test_a_permanent_error_is_not_retried() -> None:
     store = Store(error=StateError("another codec"))
 
     async def main() -> None:
@@ -86,7 +86,7 @@ def test_what_will_never_do_is_not_tried_again() -> None:
     assert store.tries == [0.0]
 
 
-def test_what_turns_out_never_to_do_ends_the_tries() -> None:
+def test_a_later_permanent_error_ends_the_retries() -> None:
     store = Store()
 
     async def main() -> None:
@@ -98,7 +98,7 @@ def test_what_turns_out_never_to_do_ends_the_tries() -> None:
     assert store.tries[-1] == 6.35
 
 
-def test_who_is_cancelled_leaves_no_trouble_behind() -> None:
+def test_a_cancelled_call_does_not_leave_the_store_marked_as_unavailable() -> None:
     troubles: list[str | None] = []
 
     async def main() -> None:

@@ -17,7 +17,7 @@ def places(tasks: int, key_groups: int) -> list[StatePlace]:
 
 @pytest.mark.guarantee("CP-9")
 @given(key_groups=st.integers(1, 1000), data=st.data())
-def test_every_group_is_of_one_task(key_groups: int, data: st.DataObject) -> None:
+def test_every_key_group_belongs_to_one_task(key_groups: int, data: st.DataObject) -> None:
     tasks = data.draw(st.integers(1, key_groups))
     of_tasks = places(tasks, key_groups)
     assert [group for place in of_tasks for group in place.slots] == list(range(key_groups))
@@ -34,7 +34,7 @@ def test_every_group_is_of_one_task(key_groups: int, data: st.DataObject) -> Non
     tasks=st.integers(1, 16),
     key_groups=st.integers(16, 300),
 )
-def test_the_task_of_a_key_is_the_one_that_the_fields_grouping_chooses(
+def test_a_key_belongs_to_the_task_that_the_fields_grouping_chooses(
     values: tuple[Any, ...], positions: tuple[int, ...], tasks: int, key_groups: int
 ) -> None:
     outlet = Outlet(Choice.BY_FIELDS, [(task, Mailbox()) for task in range(tasks)], positions=positions, key_groups=key_groups)
@@ -54,16 +54,16 @@ def test_without_a_fields_grouping_a_task_has_one_slot() -> None:
         assert place.slot_of(object()) == index
 
 
-def test_what_has_no_stable_hash_has_no_slot() -> None:
+def test_a_key_without_a_stable_hash_has_no_slot() -> None:
     with pytest.raises(TypeError):
         StatePlace("count", 0, 1, True, 128).slot_of({"a": 1})
 
 
-def test_a_named_key_of_one_field_is_in_the_group_of_its_field() -> None:
+def test_a_key_of_one_named_field_is_in_the_group_of_its_value() -> None:
     One = namedtuple("One", "word")
     place = StatePlace("count", 0, 1, True, 128)
     assert place.slot_of(One("a")) == place.slot_of("a") == place.slot_of(("a",))
 
 
-def test_its_text_names_the_task() -> None:
+def test_the_text_of_a_place_names_the_task() -> None:
     assert str(StatePlace("count", 3, 5, True, 128)) == "'count' (task index 3)"

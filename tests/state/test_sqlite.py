@@ -1,4 +1,4 @@
-"""`sqlite:///path` against the suite that every provider must pass."""
+"""`sqlite:///path` passes the suite for state providers."""
 
 from pathlib import Path
 

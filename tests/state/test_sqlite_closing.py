@@ -1,4 +1,4 @@
-"""SQLite: whatever ends the use of a file closes its connections, and leaves nothing for the garbage collector."""
+"""SQLite: any end of the use of a file closes its connections, without the garbage collector."""
 
 import asyncio
 import sqlite3
@@ -25,7 +25,7 @@ Opens = Callable[[Path], Awaitable[None]]
 
 @pytest.fixture
 async def path(tmp_path: Path) -> AsyncIterator[Path]:
-    """A file of state with more rows than one chunk, which a process has open."""
+    """A file of state with more rows than one chunk, opened by a process."""
     provider = SqliteProvider(tmp_path / "state.db")
     await provider.open("words")
     rows = [Row(0, b"%05d" % number, b"value") for number in range(2 * ROWS_PER_CHUNK)]
@@ -35,7 +35,7 @@ async def path(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 class Held:
-    """A call that begins in a thread, and ends only after the thread pool is told to shut down."""
+    """Return a call that begins in a thread and ends only after the shutdown of the thread pool began."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self._may_end = threading.Event(), threading.Event()
@@ -60,7 +60,7 @@ opens = pytest.mark.parametrize(
 
 
 @opens
-async def test_a_file_with_a_text_that_is_no_utf8_is_closed(opens: Opens, tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
+async def test_a_file_with_invalid_utf8_is_closed(opens: Opens, tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as database:
         for statement in ("CREATE TABLE topologies (id)", "PRAGMA writable_schema = ON"):
             database.execute(statement)
@@ -71,7 +71,7 @@ async def test_a_file_with_a_text_that_is_no_utf8_is_closed(opens: Opens, tmp_pa
 
 
 @opens
-async def test_an_opening_that_is_cancelled_closes_what_its_thread_opens(
+async def test_a_cancelled_opening_closes_the_connection_that_its_thread_opens(
     opens: Opens, path: Path, connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, connect = Held(monkeypatch), sqlite3.connect
@@ -89,9 +89,7 @@ async def test_an_opening_that_is_cancelled_closes_what_its_thread_opens(
     assert [is_closed(each) for each in connections] == [True]
 
 
-async def test_a_closing_that_is_cancelled_closes_all_the_same(
-    path: Path, connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_closing_still_closes(path: Path, connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a write in its thread, when the waiting close is cancelled, then the write ends first."""
     file = SqliteFile(path)
     await file.open()
@@ -107,8 +105,8 @@ async def test_a_closing_that_is_cancelled_closes_all_the_same(
     await writing
 
 
-async def test_a_file_whose_rows_were_not_read_to_the_end_is_closed(path: Path) -> None:
-    """SQLite would keep the view of a reader that is left, and no log could be emptied beside it."""
+async def test_a_file_is_closed_even_if_its_rows_were_not_read_to_the_end(path: Path) -> None:
+    """An unclosed reader would keep its view in SQLite, and the log could not be emptied."""
     async with SqliteProvider(path).inventory().look("words") as stored:
         rows = stored.rows("count")
         assert len(await anext(rows)) == ROWS_PER_CHUNK

@@ -24,8 +24,8 @@ PLACE = StatePlace("count", 0, 1, True, 8)
 ROOT = Path(__file__).resolve().parents[2]
 
 
-async def refusal(path: Path) -> StateError:
-    """Why the file cannot be opened."""
+async def opening_error(path: Path) -> StateError:
+    """Return the error with which the file cannot be opened."""
     provider = SqliteProvider(path)
     with pytest.raises(StateError) as caught:
         await provider.open("words")
@@ -33,7 +33,7 @@ async def refusal(path: Path) -> StateError:
     return caught.value
 
 
-async def opened(path: Path, topology: str = "words") -> SqliteProvider:
+async def open_provider(path: Path, topology: str = "words") -> SqliteProvider:
     provider = SqliteProvider(path)
     await provider.open(topology)
     return provider
@@ -46,8 +46,8 @@ async def state_in(provider: SqliteProvider, txid: int = -1) -> LayeredState[obj
     return state
 
 
-async def filled(path: Path) -> None:
-    provider = await opened(path)
+async def fill_store(path: Path) -> None:
+    provider = await open_provider(path)
     state = await state_in(provider)
     for number in range(2000):
         state.put(number, "x" * 50)
@@ -66,70 +66,70 @@ def database(path: Path, *statements: str) -> None:
 # Files without state of the engine
 
 
-async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    error = await refusal(tmp_path / "gone" / "state.db")
+async def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    error = await opening_error(tmp_path / "gone" / "state.db")
     assert "the folder" in error.message
     assert not (tmp_path / "gone").exists()
 
 
-async def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
+async def test_a_path_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
-    assert "is not a file" in (await refusal(tmp_path / "state.db")).message
+    assert "is not a file" in (await opening_error(tmp_path / "state.db")).message
 
 
-async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+async def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    assert "the folder" in (await refusal(tmp_path / "file" / "state.db")).message
+    assert "the folder" in (await opening_error(tmp_path / "file" / "state.db")).message
 
 
-async def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_a_lock_file_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 240)
-    assert "the lock" in (await refusal(path)).message
+    assert "the lock" in (await opening_error(path)).message
 
 
 @pytest.mark.parametrize("size", [100, 5000])
-async def test_a_file_that_is_no_database(tmp_path: Path, size: int) -> None:
+async def test_a_file_that_is_not_a_database_is_an_error(tmp_path: Path, size: int) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"not a database " * size)
-    error = await refusal(path)
+    error = await opening_error(path)
     assert "is damaged, or not a SQLite file" in error.message
     assert str(path) in error.message
     assert path.read_bytes() == b"not a database " * size
 
 
-async def test_a_database_of_somebody_else(tmp_path: Path) -> None:
+async def test_a_foreign_database_is_an_error(tmp_path: Path) -> None:
     for number, statements in enumerate(
         (["CREATE TABLE theirs (x)"], ["PRAGMA application_id = 77", "CREATE TABLE theirs (x)"], ["PRAGMA user_version = 3"])
     ):
         path = tmp_path / f"{number}.db"
         database(path, *statements)
         before = path.read_bytes()
-        assert "of another program" in (await refusal(path)).message
+        assert "of another program" in (await opening_error(path)).message
         assert path.read_bytes() == before
 
 
-async def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    await filled(path)
+    await fill_store(path)
     database(path, f"PRAGMA user_version = {FORMAT + 1}")
     before = path.read_bytes()
-    error = await refusal(path)
+    error = await opening_error(path)
     assert f"newer version of the engine (format {FORMAT + 1}; this one knows {FORMAT})" in error.message
     assert path.read_bytes() == before
 
 
-async def test_an_empty_file_is_ours_to_fill(tmp_path: Path) -> None:
+async def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.touch()
-    await filled(path)
+    await fill_store(path)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
 
 
 @pytest.mark.parametrize("left", [0.05, 0.3, 0.7, 0.98])
-async def test_a_truncated_file_is_told(tmp_path: Path, left: float) -> None:
+async def test_a_truncated_file_is_an_error(tmp_path: Path, left: float) -> None:
     path = tmp_path / "state.db"
-    await filled(path)
+    await fill_store(path)
     with path.open("r+b") as file:
         file.truncate(int(path.stat().st_size * left))
 
@@ -147,10 +147,10 @@ async def test_a_truncated_file_is_told(tmp_path: Path, left: float) -> None:
         await use()
 
 
-async def test_a_damaged_page_is_told(tmp_path: Path) -> None:
+async def test_a_damaged_page_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    await filled(path)
-    provider = await opened(path)
+    await fill_store(path)
+    provider = await open_provider(path)
     with path.open("r+b") as file:
         file.seek(4096 * 8)
         file.write(b"\xff" * 4096 * 20)
@@ -165,11 +165,11 @@ async def test_a_damaged_page_is_told(tmp_path: Path) -> None:
         await provider.close()
 
 
-async def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
-    """The tests may run as root, whom no right stops: SQLite's own switch does."""
+async def test_a_read_only_file_is_an_error(tmp_path: Path) -> None:
+    """The tests may run as root, who may write any file. SQLite's own switch also stops root."""
     path = tmp_path / "state.db"
-    await filled(path)
-    provider = await opened(path)
+    await fill_store(path)
+    provider = await open_provider(path)
     try:
         state = await state_in(provider, 0)
         await provider._file._in_thread(lambda: provider._file._writer.execute("PRAGMA query_only = 1"))  # type: ignore[union-attr]
@@ -182,12 +182,12 @@ async def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
         await provider.close()
 
 
-# Trouble that passes
+# Temporary faults
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_a_full_disk_loses_nothing_and_passes(tmp_path: Path) -> None:
-    provider = await opened(tmp_path / "state.db")
+async def test_a_full_disk_loses_nothing_and_the_run_recovers(tmp_path: Path) -> None:
+    provider = await open_provider(tmp_path / "state.db")
     state = await state_in(provider)
     state.put("kept", 1)
     await state.prepare_commit(0)
@@ -205,14 +205,14 @@ async def test_a_full_disk_loses_nothing_and_passes(tmp_path: Path) -> None:
     await state.write_frozen()
     await state.commit(1)
     await provider.close()
-    provider = await opened(tmp_path / "state.db")
+    provider = await open_provider(tmp_path / "state.db")
     state = await state_in(provider, 1)
     assert dict(state.items()) == {"kept": 1} | dict.fromkeys(range(3000), "x" * 50)
     await provider.close()
 
 
 async def test_a_disk_that_is_full_at_a_fold_loses_nothing(tmp_path: Path) -> None:
-    provider = await opened(tmp_path / "state.db")
+    provider = await open_provider(tmp_path / "state.db")
     state = await state_in(provider)
     for number in range(3000):
         state.put(number, "x" * 50)
@@ -224,14 +224,14 @@ async def test_a_disk_that_is_full_at_a_fold_loses_nothing(tmp_path: Path) -> No
         await state.fold()
     assert dict(state.items()) == dict.fromkeys(range(3000), "x" * 50)
     await provider.close()
-    provider = await opened(tmp_path / "state.db")
+    provider = await open_provider(tmp_path / "state.db")
     assert dict((await state_in(provider, 0)).items()) == dict.fromkeys(range(3000), "x" * 50)
     await provider.close()
 
 
-async def test_another_process_that_writes_long_is_waited_for_then_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_write_of_another_process_is_waited_for_then_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.state.sqlite.file.WRITER_BUSY_SECS", 0.05)
-    provider = await opened(tmp_path / "state.db")
+    provider = await open_provider(tmp_path / "state.db")
     state = await state_in(provider)
     state.put("a", 1)
     state.freeze(0)
@@ -272,38 +272,38 @@ async def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: P
     try:
         assert first.stdout is not None
         assert await first.stdout.readline() == b"open\n"
-        error = await refusal(path)
+        error = await opening_error(path)
         assert "topology 'words' runs already, in this or another process" in error.message
-        await (await opened(path, "another topology")).close()
+        await (await open_provider(path, "another topology")).close()
     finally:
         first.kill()
         await first.wait()
-    provider = await opened(path)
+    provider = await open_provider(path)
     assert await provider.ledger("one").read() == {"by": "the first"}
     assert await provider.ledger("one").claim() == 2
     await provider.close()
 
 
-async def test_one_process_is_refused_twice_the_same(tmp_path: Path) -> None:
-    first = await opened(tmp_path / "state.db")
-    assert "runs already" in (await refusal(tmp_path / "state.db")).message
+async def test_a_second_opening_in_the_same_process_is_refused(tmp_path: Path) -> None:
+    first = await open_provider(tmp_path / "state.db")
+    assert "runs already" in (await opening_error(tmp_path / "state.db")).message
     await first.close()
     await first.close()
-    await (await opened(tmp_path / "state.db")).close()
+    await (await open_provider(tmp_path / "state.db")).close()
 
 
-async def test_a_link_to_the_file_is_the_file(tmp_path: Path) -> None:
+async def test_a_link_is_locked_like_its_file(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     os.symlink(tmp_path / "state.db", tmp_path / "linked" / "other.db")
     os.symlink(tmp_path, tmp_path / "linked" / "folder")
-    first = await opened(tmp_path / "state.db")
+    first = await open_provider(tmp_path / "state.db")
     for path in (tmp_path / "linked" / "other.db", tmp_path / "linked" / "folder" / "state.db"):
-        assert "runs already" in (await refusal(path)).message
+        assert "runs already" in (await opening_error(path)).message
     await first.close()
 
 
 @pytest.mark.parametrize("statements", range(4))
-async def test_a_file_that_another_process_fills_meanwhile_is_ours(tmp_path: Path, statements: int) -> None:
+async def test_a_file_that_another_process_initialises_meanwhile_is_accepted(tmp_path: Path, statements: int) -> None:
     path = tmp_path / "state.db"
     other = SqliteFile(path)
 
@@ -322,8 +322,8 @@ async def test_a_file_that_another_process_fills_meanwhile_is_ours(tmp_path: Pat
     await other.close()
 
 
-async def test_topologies_that_make_one_file_at_the_same_time(tmp_path: Path) -> None:
-    providers = await asyncio.gather(*(opened(tmp_path / "state.db", f"topology {number}") for number in range(6)))
+async def test_two_topologies_may_create_the_file_at_the_same_time(tmp_path: Path) -> None:
+    providers = await asyncio.gather(*(open_provider(tmp_path / "state.db", f"topology {number}") for number in range(6)))
     for number, provider in enumerate(providers):
         await provider.ledger("one").claim()
         await provider.ledger("one").write({"number": number})
@@ -333,8 +333,8 @@ async def test_topologies_that_make_one_file_at_the_same_time(tmp_path: Path) ->
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> None:
-    provider = await opened(tmp_path / "state.db")
+async def test_a_ledger_that_another_process_claimed_is_fenced(tmp_path: Path) -> None:
+    provider = await open_provider(tmp_path / "state.db")
     first, second = (SqliteLedger(provider._file, provider._topology, "one") for _ in range(2))
     await first.claim()
     await first.write({"a": 1})
@@ -345,9 +345,9 @@ async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> No
     await provider.close()
 
 
-async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_waits_for_a_running_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a write whose task was cancelled, when the provider is closed, then the write ends first."""
-    provider = await opened(tmp_path / "state.db")
+    provider = await open_provider(tmp_path / "state.db")
     state = await state_in(provider)
     for number in range(20_000):
         state.put(number, number)

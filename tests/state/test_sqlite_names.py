@@ -1,4 +1,4 @@
-"""SQLite: a file that may only be read, and one with two names, are refused before SQLite opens them."""
+"""SQLite: read-only files, and files with two names, are refused before SQLite opens them."""
 
 import asyncio
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import StateError
 from engine.state.sqlite.provider import SqliteProvider
-from tests.state.test_sqlite_faults import ROOT, filled, opened, refusal
+from tests.state.test_sqlite_faults import ROOT, fill_store, open_provider, opening_error
 
 REFUSED = """
 import asyncio, os, sys
@@ -28,12 +28,12 @@ except StateError as error:
 """
 
 
-def test_a_file_without_the_right_to_write_is_left_alone() -> None:
+def test_a_read_only_file_is_refused_and_not_changed() -> None:
     """Run in a process without root's permissions. The file was opened before, so it is in WAL mode."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to others
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # other users cannot read pytest's folder
     try:
         path = folder / "state.db"
-        asyncio.run(filled(path))
+        asyncio.run(fill_store(path))
         path.chmod(0o444)
         folder.chmod(0o777)
         for lock in folder.glob("*.lock"):
@@ -47,17 +47,17 @@ def test_a_file_without_the_right_to_write_is_left_alone() -> None:
 
 
 @pytest.mark.guarantee("CP-8")
-async def test_a_file_under_two_names_is_refused_while_another_process_has_it_and_after(tmp_path: Path) -> None:
-    """SQLite finds its log by the name: by the other name what was committed last would not be there."""
+async def test_a_file_with_two_names_is_refused_during_and_after_its_use_by_another_process(tmp_path: Path) -> None:
+    """SQLite finds its log by the name of the file. With another name, the last commits would be missing."""
     path, link = tmp_path / "state.db", tmp_path / "other.db"
-    await filled(path)
-    provider = await opened(path)
+    await fill_store(path)
+    provider = await open_provider(path)
     link.hardlink_to(path)
-    assert "has 2 names" in (await refusal(link)).message
+    assert "has 2 names" in (await opening_error(link)).message
     await provider.close()
-    assert "has 2 names" in (await refusal(path)).message
+    assert "has 2 names" in (await opening_error(path)).message
     with pytest.raises(StateError, match="has 2 names"):
         async with SqliteProvider(link).inventory().look("words"):
             pass
     link.unlink()
-    await (await opened(path)).close()
+    await (await open_provider(path)).close()

@@ -78,7 +78,7 @@ async def longest_turn(url: str, keys: list[Any], value: Any) -> dict[str, float
 @pytest.mark.guarantee("CP-7")
 @pytest.mark.parametrize("provider", ["memory", "sqlite"])
 @pytest.mark.parametrize("kind", ["counts", "lists by tuple"])
-async def test_a_checkpoint_of_many_keys_never_holds_the_loop(provider: str, kind: str, tmp_path: Path) -> None:
+async def test_a_checkpoint_of_many_keys_does_not_block_the_loop(provider: str, kind: str, tmp_path: Path) -> None:
     url = "memory://" if provider == "memory" else f"sqlite:///{tmp_path}/state.db"
     words = [f"word {number:07}" for number in range(KEYS)]
     turns = await longest_turn(url, words, 12) if kind == "counts" else await longest_turn(url, [(word, 1) for word in words], [1, "two"])

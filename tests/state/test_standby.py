@@ -1,4 +1,4 @@
-"""Standing by on a file, and where there is nothing to stand by for."""
+"""Standby on a file, and without anything to wait for."""
 
 import asyncio
 import logging
@@ -42,14 +42,14 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/state.db"
 
 
-async def opened(url: str) -> StateProvider:
+async def open_standing_by(url: str) -> StateProvider:
     provider = provider_of(url)
     await provider.open("one")
     return provider
 
 
-async def test_who_stands_by_opens_when_the_first_has_closed(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    first, second = await opened(url), provider_of(url)
+async def test_a_standby_opens_when_the_first_process_has_closed(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = await open_standing_by(url), provider_of(url)
     waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     while "Waiting until" not in caplog.text:  # noqa: ASYNC110 - a log rings no bell
         await asyncio.sleep(0)
@@ -58,12 +58,12 @@ async def test_who_stands_by_opens_when_the_first_has_closed(url: str, caplog: p
     await waiting
     assert "topology 'one' is free after" in caplog.text
     with pytest.raises(StateError, match="runs already"):
-        await opened(url)
+        await open_standing_by(url)
     await second.close()
-    await (await opened(url)).close()
+    await (await open_standing_by(url)).close()
 
 
-async def test_nobody_is_waited_for_where_nobody_runs_it(url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_standby_opens_at_once_if_no_process_runs_the_topology(url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     provider = provider_of(url)
     await open_provider(provider, "one", standby=True)
@@ -71,19 +71,19 @@ async def test_nobody_is_waited_for_where_nobody_runs_it(url: str, caplog: pytes
     assert not caplog.records
 
 
-async def test_who_gives_up_waiting_holds_nothing(url: str) -> None:
-    first, second = await opened(url), provider_of(url)
+async def test_a_cancelled_standby_holds_no_lock(url: str) -> None:
+    first, second = await open_standing_by(url), provider_of(url)
     waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     await first.close()
-    await (await opened(url)).close()
+    await (await open_standing_by(url)).close()
 
 
-async def test_a_run_that_waits_says_so(url: str) -> None:
-    first = await opened(url)
+async def test_a_standby_that_waits_has_the_state_waiting(url: str) -> None:
+    first = await open_standing_by(url)
     run = Run(topology(), Config(state_provider=url, standby=True))  # type: ignore[arg-type]
     entering = asyncio.create_task(run.__aenter__())
     await asyncio.sleep(0)
@@ -94,23 +94,23 @@ async def test_a_run_that_waits_says_so(url: str) -> None:
     assert run.state == "complete"
 
 
-async def test_a_topology_without_state_has_nothing_to_wait_for() -> None:
+async def test_a_standby_without_state_is_refused() -> None:
     with pytest.raises(TopologyError, match=r"standby=True waits for .*, and this topology keeps none"):
         Run(topology(forgets), Config(standby=True))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("provider", [lambda: provider_of("memory://"), lambda: LmdbProvider("nowhere")])
-async def test_a_store_that_cannot_be_waited_for_says_so(provider: object) -> None:
+async def test_a_standby_on_a_provider_that_cannot_wait_is_refused(provider: object) -> None:
     with pytest.raises(StateError) as told:
         await open_provider(provider(), "one", standby=True)  # type: ignore[operator]
     assert told.value.hint
 
 
-def test_a_look_at_a_lock_leaves_it_free(tmp_path: Path) -> None:
+def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
     lock = lock_of(tmp_path / "state.db", "one")
     assert lock is not None
     assert lock.is_taken() is False
-    assert not list(tmp_path.iterdir()), "a look makes no file"
+    assert not list(tmp_path.iterdir()), "looking must not create a file"
     holder = FileLock(lock.path)
     assert holder.take()
     assert lock.is_taken() is True

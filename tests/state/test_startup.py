@@ -21,7 +21,7 @@ def place(index: int, tasks: int, *, keyed: bool = True) -> StatePlace:
 
 
 async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, **changes: Any) -> None:
-    """A delta of a task that was killed after it; None deletes."""
+    """Stage a delta of a task that was killed after it; None deletes."""
     state: LayeredState[str, Any] = LayeredState(store, codec, place(0, 1))
     state.committed_txid = txid - 1
     for key, value in changes.items():
@@ -33,8 +33,10 @@ async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, *
     await state.write_frozen()
 
 
-async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
-    """Both starts: one folds first, and in the other the task takes up its own deltas."""
+async def restored_state(
+    store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack"
+) -> dict[Any, Any]:
+    """Two kinds of start: one folds first, in the other the task loads its own deltas."""
     taken_up = await taken_up_by_its_task(copy.deepcopy(store), committed_txid, counted, codec)
     assert await folded(store, committed_txid, counted, codec) == taken_up
     return taken_up
@@ -43,7 +45,7 @@ async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[
 async def folded(
     store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack"
 ) -> dict[Any, Any]:
-    """State of a start that folds first. The fold runs twice, as after a crash."""
+    """Return the state of a start that folds first. The fold runs twice, as after a crash."""
     for _ in range(2):
         await fold_committed(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
     assert not store.staged
@@ -68,24 +70,24 @@ async def taken_up_by_its_task(
 
 @pytest.mark.guarantee("CP-7")
 @pytest.mark.parametrize("codec", ["msgpack", "pickle"])
-async def test_what_counts_is_folded_and_the_rest_never_was(codec: CodecName) -> None:
+async def test_committed_deltas_are_folded_and_others_dropped(codec: CodecName) -> None:
     store, writer = SlowLookupStore(), codec_named(codec)
     await staged(store, 0, 2, writer, a=1, gone=1, back=1)
     await staged(store, 1, 4, writer, a="undone by a rollback", b="undone")
     await staged(store, 1, 7, writer, a=2, gone=None, back=None, list=[1])
     await staged(store, 2, 9, writer, back=3)
     await staged(store, 3, 12, writer, a="prepared, never committed", back=None)
-    assert await found(store, 2, {(0, 2), (1, 7), (2, 9)}, codec) == {"a": 2, "list": [1], "back": 3}
+    assert await restored_state(store, 2, {(0, 2), (1, 7), (2, 9)}, codec) == {"a": 2, "list": [1], "back": 3}
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_where_nothing_counts_nothing_is_there() -> None:
+async def test_without_a_committed_checkpoint_the_state_is_empty() -> None:
     store = SlowLookupStore()
     await staged(store, 0, 1, codec_named("msgpack"), a=1)
-    assert await found(store, -1, set()) == {}
+    assert await restored_state(store, -1, set()) == {}
 
 
-async def test_a_store_is_given_each_key_once() -> None:
+async def test_a_store_gets_each_key_once() -> None:
     store, given = SlowLookupStore(), []
     for txid in range(4):
         await staged(store, txid, txid, codec_named("msgpack"), a=txid if txid % 2 else None, b=txid)
@@ -105,7 +107,7 @@ async def test_a_store_is_given_each_key_once() -> None:
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_a_start_that_breaks_off_is_done_again() -> None:
+async def test_an_interrupted_start_is_repeated() -> None:
     for failing_step in range(12):
         store = SlowLookupStore()
         await staged(store, 0, 1, codec_named("msgpack"), a=1, b=1, c=1, d=1)
@@ -119,24 +121,24 @@ async def test_a_start_that_breaks_off_is_done_again() -> None:
 
         store._step = breaks  # type: ignore[method-assign]
         with suppress(ConnectionResetError):
-            await found(store, 1, {(0, 1), (1, 2)})
+            await restored_state(store, 1, {(0, 1), (1, 2)})
         store._step = step  # type: ignore[method-assign]
-        assert await found(store, 1, {(0, 1), (1, 2)}) == {"a": 2, "c": 1, "d": 1}
+        assert await restored_state(store, 1, {(0, 1), (1, 2)}) == {"a": 2, "c": 1, "d": 1}
 
 
 @pytest.mark.parametrize(
     "blob", [b"", b"\xc1", b"\x01", b"\x91\x01", b"\x92\x91\xa1a\x90", b"\x92\x91\x90\x91\x01", b"\x92\x01\x02"], ids=repr
 )
-async def test_a_delta_that_cannot_be_read_is_named(blob: bytes) -> None:
+async def test_the_error_for_an_unreadable_delta_names_it(blob: bytes) -> None:
     store = SlowLookupStore()
     store.staged[1, 5] = (blob,)
     with pytest.raises(StateError, match=r"the delta that 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):
-        await found(store, 1, {(1, 5)})
+        await restored_state(store, 1, {(1, 5)})
     assert store.staged, "nothing was dropped"
 
 
 async def started(provider: StateProvider, before: int, tasks: int, committed_txid: int) -> list[LayeredState[Any, Any]]:
-    """The states of all tasks, as a start makes them: first what counts, in the layout that wrote it."""
+    """Return the states of all tasks after a start: committed deltas are applied in the layout that wrote them."""
     codec = codec_named("msgpack")
     for index in range(before):
         await fold_committed(provider, codec, place(index, before), lambda *_: True, committed_txid)

@@ -6,6 +6,7 @@ import pytest
 
 from engine import Config, Run, Topology, TopologyBuilder, UsageError
 from engine.testing import Capture, Feeder, run_topology
+from tests.runtime.stage import number_feeder
 
 
 def topology(feeder: Feeder, sink: Capture, tasks: int = 1) -> Topology:
@@ -15,24 +16,17 @@ def topology(feeder: Feeder, sink: Capture, tasks: int = 1) -> Topology:
     return builder.build()
 
 
-def fed(count: int) -> Feeder:
-    feeder = Feeder("number")
-    feeder.feed_all([(number,) for number in range(count)])
-    feeder.close()
-    return feeder
-
-
-def test_arrivals_tell_task_and_time() -> None:
+def test_arrivals_have_task_and_time() -> None:
     sink = Capture()
-    run_topology(topology(fed(4), sink, tasks=2))
+    run_topology(topology(number_feeder(4), sink, tasks=2))
     assert sorted(sink.values) == [(0,), (1,), (2,), (3,)]
     assert {arrival.task_id for arrival in sink.arrivals} == {2, 3}
     assert all(arrival.secs < 1 for arrival in sink.arrivals)
     assert sink.unsettled == []
 
 
-def test_a_test_settles_by_hand_in_any_order() -> None:
-    feeder, sink = fed(3), Capture(settles=False)
+def test_a_test_may_settle_inputs_in_any_order() -> None:
+    feeder, sink = number_feeder(3), Capture(settles=False)
 
     async def script(run: Run) -> None:
         await sink.arrived(3)
@@ -51,7 +45,7 @@ def test_a_test_settles_by_hand_in_any_order() -> None:
 
 
 def test_the_oldest_unsettled_input_is_settled_next() -> None:
-    feeder, sink = fed(4), Capture(settles=False)
+    feeder, sink = number_feeder(4), Capture(settles=False)
 
     async def script(run: Run) -> None:
         await sink.arrived(4)
@@ -66,14 +60,14 @@ def test_the_oldest_unsettled_input_is_settled_next() -> None:
     assert [message_id for message_id, _ in feeder.failed] == [1]
 
 
-def test_one_field_of_all_inputs_by_name_or_index() -> None:
+def test_field_returns_one_field_of_all_inputs_by_name_or_index() -> None:
     sink = Capture()
-    run_topology(topology(fed(3), sink))
+    run_topology(topology(number_feeder(3), sink))
     assert sink.field("number") == sink.field(0) == [0, 1, 2]
 
 
 def test_a_reset_restarts_the_clock() -> None:
-    feeder, sink = fed(1), Capture(settles=False)
+    feeder, sink = number_feeder(1), Capture(settles=False)
 
     async def script(run: Run) -> None:
         await sink.arrived(1)
@@ -87,8 +81,8 @@ def test_a_reset_restarts_the_clock() -> None:
     assert feeder.acked == [1]
 
 
-def test_what_is_acked_already_cannot_be_settled_by_hand() -> None:
+def test_an_acked_input_cannot_be_settled_again() -> None:
     sink = Capture()
-    run_topology(topology(fed(1), sink))
+    run_topology(topology(number_feeder(1), sink))
     with pytest.raises(UsageError, match="settles=False"):
         sink.ack(sink.tuples[0])

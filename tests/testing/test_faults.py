@@ -110,14 +110,14 @@ def test_the_nth_call_raises(relay: BoltFactory) -> None:
     assert "InjectedError: call 3 of relay.execute()" in finished.errors[0].text
 
 
-def test_an_error_of_ones_own_and_several_calls() -> None:
+def test_a_fault_may_have_its_own_error_and_several_calls() -> None:
     feeder = numbers(10)
     finished = run(feeder, RaiseError("relay", at_call={2, 7}, error=KeyError("word")))
     assert [message_id for message_id, _ in feeder.failed] == [2, 7]
     assert finished.errors[0].text == "KeyError: 'word'"
 
 
-def test_calls_are_numbered_through_deaths_of_instances() -> None:
+def test_calls_are_counted_across_instances() -> None:
     feeder = numbers(10)
     run(feeder, RaiseError("relay", at_call=range(3, 10, 3)))
     assert [message_id for message_id, _ in feeder.failed] == [3, 6, 9]
@@ -127,13 +127,13 @@ def test_lifecycle_methods_raise_too() -> None:
     feeder = numbers(2)
     finished = run(feeder, RaiseError("relay", at_call={1, 2}, method="prepare"), RaiseError("numbers", at_call=1, method="open"))
     assert feeder.acked == [1, 2]
-    assert [report.component_id for report in finished.errors] == ["relay", "numbers"], "equal errors are told once"
+    assert [report.component_id for report in finished.errors] == ["relay", "numbers"], "equal errors are reported once"
     components = finished.snapshot.components
     assert [(components[name].errors, components[name].restarts) for name in ("relay", "numbers")] == [(2, 2), (1, 1)]
 
 
 @pytest.mark.parametrize(("on_error", "restarts"), [("fail", 0), ("restart", 1)])
-def test_a_spouts_calls_raise(on_error: Any, restarts: int) -> None:
+def test_calls_of_a_spout_raise(on_error: Any, restarts: int) -> None:
     feeder = numbers(5, max_retries=1)
     config = Config(message_timeout_secs=30, on_error=on_error)
     finished = run_topology(topology(feeder), config, faults=[RaiseError("numbers", at_call=3)])
@@ -191,7 +191,7 @@ def test_a_task_dies_at_its_own_call() -> None:
     assert finished.snapshot.components["relay"].restarts == 1
 
 
-def test_a_call_in_a_thread_kills_too() -> None:
+def test_a_call_in_a_thread_may_kill_a_task() -> None:
     class Threaded(BasicBolt):
         output_fields = "number"
         threads = 2
@@ -220,7 +220,7 @@ def test_a_dropped_tuple_is_never_seen_and_its_tree_times_out(relay: BoltFactory
 
 
 @relays
-def test_a_delayed_tuple_comes_late_and_those_behind_it_wait(relay: BoltFactory) -> None:
+def test_a_delayed_tuple_also_delays_the_tuples_behind_it(relay: BoltFactory) -> None:
     feeder, sink = numbers(5), Capture()
     run(feeder, DelayTuple("numbers", "relay", number=3, secs=12), relay=relay, sink=sink)
     assert [values[0] for values in sink.values] == [1, 2, 3, 4, 5]
@@ -252,7 +252,7 @@ def test_a_delayed_tuple_of_a_task_that_dies_fails_with_it() -> None:
     assert feeder.verdicts[0].secs == pytest.approx(3, abs=0.01)
 
 
-# All of it, again
+# All of it, replayed
 
 
 def test_a_seed_replays_a_run_with_its_faults() -> None:
@@ -295,12 +295,12 @@ def test_a_seed_replays_a_run_with_its_faults() -> None:
         (DelayTuple("relay", "numbers", number=1, secs=1), "does not subscribe"),
     ],
 )
-def test_a_fault_that_can_never_strike_is_refused(fault: Fault, text: str) -> None:
+def test_an_impossible_fault_is_refused(fault: Fault, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         FaultInjector(topology(numbers(1)), [fault])
 
 
-def test_a_tuple_cannot_be_held_up_in_a_thread() -> None:
+def test_a_tuple_of_a_threaded_bolt_cannot_be_delayed() -> None:
     class Threaded(BasicBolt):
         output_fields = "number"
         threads = 1
@@ -312,5 +312,5 @@ def test_a_tuple_cannot_be_held_up_in_a_thread() -> None:
         FaultInjector(topology(numbers(1), Threaded), [DropTuple("numbers", "relay", number=1)])
 
 
-def test_an_injected_error_is_an_exception_of_its_own() -> None:
+def test_an_injected_error_has_its_own_class() -> None:
     assert issubclass(InjectedError, Exception)

@@ -17,7 +17,7 @@ def topology(feeder: Feeder, sink: Capture, spouts: int = 1) -> Topology:
     return builder.build()
 
 
-def test_what_is_fed_is_emitted_in_order_and_acked() -> None:
+def test_fed_tuples_are_emitted_in_order_and_acked() -> None:
     feeder, sink = Feeder("a", "b"), Capture()
     assert feeder.feed_all([(1, 2), (3, 4)]) == [1, 2]
     assert feeder.feed((5, 6), message_id="mine") == "mine"
@@ -38,7 +38,7 @@ def test_an_untracked_tuple_has_no_verdict() -> None:
     assert feeder.verdicts == []
 
 
-def test_several_streams() -> None:
+def test_a_feeder_may_emit_on_several_streams() -> None:
     feeder, sink = Feeder(streams={"default": Fields("a"), "late": Fields("a", "hours")}), Capture()
     feeder.feed((1,))
     feeder.feed((2, 24), "late")
@@ -90,7 +90,7 @@ def test_a_timeout_is_a_fail() -> None:
 
 
 @pytest.mark.guarantee("ACK-13")
-def test_what_was_open_when_its_spout_died_is_lost_and_retried() -> None:
+def test_open_tuples_of_a_dead_spout_are_lost_and_retried() -> None:
     feeder, sink = Feeder("a", max_retries=1), Capture(settles=False)
     feeder.feed((1,))
     feeder.close()
@@ -107,7 +107,7 @@ def test_what_was_open_when_its_spout_died_is_lost_and_retried() -> None:
     assert feeder.acked == [1]
 
 
-def test_several_tasks_take_from_one_queue() -> None:
+def test_several_tasks_share_one_queue() -> None:
     feeder, sink = Feeder("a"), Capture()
 
     async def script(run: Run) -> None:
@@ -121,7 +121,7 @@ def test_several_tasks_take_from_one_queue() -> None:
     assert len(feeder.acked) == 10
 
 
-def test_a_fed_tuple_leaves_at_once() -> None:
+def test_a_fed_tuple_is_emitted_at_once() -> None:
     feeder, sink = Feeder("a"), Capture()
     delays: list[float] = []
 
@@ -138,7 +138,7 @@ def test_a_fed_tuple_leaves_at_once() -> None:
     assert max(delays) < 0.01
 
 
-def test_misuse_is_refused() -> None:
+def test_wrong_uses_are_refused() -> None:
     feeder = Feeder("a")
     feeder.feed((1,), message_id=7)
     with pytest.raises(UsageError, match="fed already"):

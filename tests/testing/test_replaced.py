@@ -48,7 +48,7 @@ def test_source_and_sink_are_replaced_and_the_rest_runs() -> None:
     assert {arrival.task_id for arrival in sink.arrivals} <= {4, 5, 6}
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_an_unsuitable_replacement_is_refused() -> None:
     with pytest.raises(UsageError, match="Did you mean 'source'"):
         replaced(topology(), "sourc", Feeder("number"))
     with pytest.raises(TopologyError, match="is a spout"):

@@ -7,19 +7,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, ComponentError, Config, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple, UsageError, bolt
 from engine.testing import Capture, Feeder, RunUnfinished, VirtualTimeLoop, run_topology, run_topology_async, run_virtual
-
-
-class Endless(Spout):
-    """Emits 1, 2, 3, … as fast as it is polled."""
-
-    output_fields = "number"
-
-    def open(self) -> None:
-        self.number = 0
-
-    def next_tuple(self) -> None:
-        self.number += 1
-        self.collector.emit((self.number,), self.number)
+from tests.runtime.stage import Counting
 
 
 @bolt("word")
@@ -38,7 +26,7 @@ def word_topology(lines: Feeder, sink: Capture) -> Topology:
 
 def endless_topology(sink: Capture | None = None) -> Topology:
     builder = TopologyBuilder("endless")
-    builder.set_spout("numbers", Endless, max_spout_pending=10)
+    builder.set_spout("numbers", Counting, max_spout_pending=10)
     builder.set_bolt("sink", sink or Capture()).shuffle_grouping("numbers")
     return builder.build()
 
@@ -64,7 +52,7 @@ def test_a_time_ends_an_endless_topology() -> None:
     assert finished.snapshot.components["numbers"].acked > 100
 
 
-def test_a_time_is_its_own_limit() -> None:
+def test_a_run_until_a_time_needs_no_other_limit() -> None:
     finished = run_topology(word_topology(Feeder("line"), Capture()), until=50, limit_secs=20)
     assert finished.secs == pytest.approx(50, abs=0.1)
 
@@ -82,7 +70,7 @@ def test_a_condition_that_never_comes_true_lets_the_run_complete() -> None:
     assert run_topology(word_topology(lines, Capture()), until=lambda run: False).state == "complete"
 
 
-def test_a_script_feeds_while_the_run_goes_on() -> None:
+def test_a_script_may_feed_during_the_run() -> None:
     lines, sink = Feeder("line"), Capture()
 
     async def script(run: Run) -> None:
@@ -105,7 +93,7 @@ def test_a_script_may_end_the_run() -> None:
     assert run_topology(endless_topology(), during=script).state == "stopped"
 
 
-def test_what_a_script_raises_ends_the_run_and_is_raised() -> None:
+def test_an_exception_of_the_script_ends_the_run_and_is_raised() -> None:
     async def script(run: Run) -> None:
         await asyncio.sleep(1)
         raise AssertionError("not what the test expected")
@@ -114,7 +102,7 @@ def test_what_a_script_raises_ends_the_run_and_is_raised() -> None:
         run_topology(endless_topology(), during=script)
 
 
-def test_a_run_that_is_not_over_in_time_says_what_is_open() -> None:
+def test_the_error_of_an_unfinished_run_names_the_open_work() -> None:
     lines, sink = Feeder("line"), Capture(settles=False)
     lines.feed(("to be",))
     with pytest.raises(RunUnfinished) as caught:
@@ -225,12 +213,12 @@ def order_of_sources(*, seed: int, shuffle: bool) -> tuple[int, ...]:
     return tuple(tup.source_task for tup in sink.tuples)
 
 
-def test_shuffling_permutes_the_tasks_that_are_ready_side_by_side() -> None:
+def test_a_shuffled_schedule_permutes_ready_tasks() -> None:
     assert len({order_of_sources(seed=seed, shuffle=False) for seed in range(5)}) == 1
     assert len({order_of_sources(seed=seed, shuffle=True) for seed in range(5)}) == 5
 
 
-def test_the_seed_of_the_config_is_the_runs() -> None:
+def test_the_run_uses_the_seed_of_the_config() -> None:
     lines = Feeder("line")
     lines.close()
     assert run_topology(word_topology(lines, Capture()), Config(seed=5)).seed == 5
@@ -239,10 +227,10 @@ def test_the_seed_of_the_config_is_the_runs() -> None:
     assert run_topology(word_topology(lines, Capture())).seed == 0
 
 
-# In a loop that runs already.
+# In a running loop
 
 
-def test_in_a_running_loop_the_other_spelling_is_named() -> None:
+def test_in_a_running_loop_the_error_names_the_async_function() -> None:
     async def main() -> None:
         run_topology(endless_topology())
 

@@ -16,28 +16,13 @@ from hypothesis import strategies as st
 from engine.clock import Clock
 from engine.testing.virtual_loop import EPOCH_SECS, LeftoverTaskWarning, VirtualTimeLoop, run_virtual
 from tests.patience import PATIENCE_SECS
-
-
-def loop_of_this_test() -> VirtualTimeLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return loop
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-async def sleep_then(secs: float, call: Callable[[], object]) -> None:
-    await asyncio.sleep(secs)
-    call()
-
+from tests.testing.virtual import loop_of_this_test, now
 
 # Time jumps.
 
 
 @pytest.mark.parametrize("secs", [1e-9, 0.1, 1.0, 86_400.5, 1e6, 1e9, 1e15])
-def test_a_sleep_ends_at_its_time_and_at_once(secs: float) -> None:
+def test_a_sleep_ends_at_its_virtual_time_without_waiting(secs: float) -> None:
     async def main() -> float:
         await asyncio.sleep(secs)
         return now()
@@ -48,7 +33,7 @@ def test_a_sleep_ends_at_its_time_and_at_once(secs: float) -> None:
 
 
 @pytest.mark.parametrize("start", [0.0, 0.1, 1e6 + 0.1, 2.0**33 + 0.3])
-def test_ten_thousand_small_sleeps_add_up_from_any_start(start: float) -> None:
+def test_ten_thousand_short_sleeps_add_up_exactly_from_any_start(start: float) -> None:
     async def main() -> float:
         for _ in range(10_000):
             await asyncio.sleep(0.001)
@@ -77,7 +62,7 @@ def test_wait_for_is_virtual() -> None:
     assert run_virtual(main) == 59.0
 
 
-def test_the_wall_clock_goes_with_the_time_and_the_run_clock_takes_both() -> None:
+def test_the_wall_clock_follows_virtual_time_and_the_run_uses_both() -> None:
     async def main() -> None:
         clock = Clock.of(asyncio.get_running_loop())
         await asyncio.sleep(7)
@@ -97,7 +82,7 @@ def test_time_stands_still_while_anything_is_ready() -> None:
     run_virtual(main)
 
 
-def test_with_step_secs_a_program_that_never_rests_sees_its_timers() -> None:
+def test_with_step_secs_timers_fire_in_a_program_that_never_waits() -> None:
     async def main() -> int:
         turns = 0
         asyncio.get_running_loop().call_later(1.0, lambda: due.append(now()))
@@ -113,7 +98,7 @@ def test_with_step_secs_a_program_that_never_rests_sees_its_timers() -> None:
 # advance().
 
 
-def test_advance_holds_the_loop_and_due_timers_fire_in_the_next_turn_in_order() -> None:
+def test_advance_blocks_the_loop_and_due_timers_fire_in_order_in_the_next_turn() -> None:
     async def main() -> list[tuple[int, float]]:
         fired: list[tuple[int, float]] = []
 
@@ -132,7 +117,7 @@ def test_advance_holds_the_loop_and_due_timers_fire_in_the_next_turn_in_order() 
 
 
 @pytest.mark.parametrize("secs", [-1e-9, math.inf, math.nan])
-def test_advance_refuses_what_is_no_duration(secs: float) -> None:
+def test_advance_refuses_an_invalid_duration(secs: float) -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="advance"):
             loop_of_this_test().advance(secs)
@@ -151,7 +136,7 @@ def test_a_timer_at_nan_is_refused() -> None:
 # Order.
 
 
-def test_timers_that_are_due_together_fire_in_the_order_in_which_they_were_set() -> None:
+def test_timers_with_the_same_time_fire_in_the_order_of_their_creation() -> None:
     async def main() -> list[int]:
         fired: list[int] = []
         loop = asyncio.get_running_loop()
@@ -199,7 +184,7 @@ def test_every_timer_fires_once_at_its_time_and_time_never_goes_back(delays: lis
     assert all(b >= a - max(2e-9, 2 * math.ulp(a)) for a, b in pairwise(whens))
 
 
-# The same run again.
+# Replays
 
 
 def contest(trace: list[str], tasks: int = 5) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -237,11 +222,11 @@ def test_the_same_seed_gives_the_same_trace_and_each_task_keeps_its_order() -> N
             assert [step for step in trace if step[0] == name] == [f"{name}{step}" for step in range(3)]
 
 
-def test_seeds_reach_every_order_of_first_steps() -> None:
+def test_every_order_of_first_steps_occurs_for_some_seed() -> None:
     assert {tuple(traced(seed, 3)[:3]) for seed in range(100)} == set(permutations(["a0", "b0", "c0"]))
 
 
-def test_a_shuffle_keeps_callbacks_in_order_and_no_step_passes_one() -> None:
+def test_a_shuffle_keeps_the_order_of_callbacks_and_of_steps_around_them() -> None:
     async def main() -> list[str]:
         seen: list[str] = []
         loop = asyncio.get_running_loop()
@@ -262,7 +247,7 @@ def test_a_shuffle_keeps_callbacks_in_order_and_no_step_passes_one() -> None:
         assert run_virtual(main, shuffle=random.Random(seed)) == expected
 
 
-def test_a_shuffle_permutes_timers_that_are_due_together_only() -> None:
+def test_a_shuffle_permutes_only_timers_with_the_same_time() -> None:
     async def main() -> list[tuple[int, int]]:
         fired: list[tuple[int, int]] = []
         for number in range(4):
@@ -345,7 +330,7 @@ def test_leftover_tasks_are_cancelled_and_reported_where_they_wait() -> None:
     assert ended == [5.0]
 
 
-def test_what_main_raises_is_raised() -> None:
+def test_an_exception_of_main_is_raised() -> None:
     async def main() -> None:
         await asyncio.sleep(1)
         raise KeyError("mine")

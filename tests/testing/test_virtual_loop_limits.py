@@ -10,14 +10,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from engine.errors import EngineError
-from engine.testing.virtual_loop import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded, VirtualTimeLoop, run_virtual
+from engine.testing.virtual_loop import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded, run_virtual
 from tests.patience import PATIENCE_SECS
-
-
-def loop_of_this_test() -> VirtualTimeLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return loop
+from tests.testing.virtual import loop_of_this_test
 
 
 async def wait_for_ever() -> None:
@@ -31,7 +26,7 @@ async def ticks(secs: float) -> AsyncIterator[float]:
 
 
 @pytest.mark.parametrize("waiting", [wait_for_ever, lambda: asyncio.sleep(math.inf)])
-def test_a_deadlock_is_raised_and_names_who_waits_where(waiting: Callable[[], object]) -> None:
+def test_a_deadlock_is_raised_with_the_waiting_tasks_and_their_lines(waiting: Callable[[], object]) -> None:
     ended: list[str] = []
 
     async def main() -> None:
@@ -74,7 +69,7 @@ def test_a_cleanup_that_never_ends_is_a_deadlock_too() -> None:
         run_virtual(main)
 
 
-def test_the_limit_of_virtual_time_ends_what_repeats_for_ever_and_leaves_time_to_clean_up() -> None:
+def test_the_limit_of_virtual_time_ends_an_endless_program_and_allows_cleanup() -> None:
     ended: list[float] = []
 
     async def main() -> None:
@@ -90,7 +85,7 @@ def test_the_limit_of_virtual_time_ends_what_repeats_for_ever_and_leaves_time_to
     assert ended == [115.0]
 
 
-def test_advance_does_not_pass_the_limit_unseen() -> None:
+def test_advance_beyond_the_limit_raises() -> None:
     async def main() -> None:
         loop_of_this_test().advance(11)
         await asyncio.sleep(0)
@@ -100,7 +95,7 @@ def test_advance_does_not_pass_the_limit_unseen() -> None:
         run_virtual(main, limit_secs=10)
 
 
-def test_a_program_that_never_rests_ends_at_the_limit_of_real_time() -> None:
+def test_a_program_that_never_waits_ends_at_the_limit_of_real_time() -> None:
     async def main() -> None:
         async for _ in ticks(0):
             pass
@@ -109,7 +104,7 @@ def test_a_program_that_never_rests_ends_at_the_limit_of_real_time() -> None:
         run_virtual(main, real_limit_secs=0.05)
 
 
-def test_a_thread_that_waits_for_virtual_time_is_named_and_burns_no_cpu() -> None:
+def test_a_thread_that_waits_for_virtual_time_is_named_and_uses_no_cpu() -> None:
     released = threading.Event()
 
     def wait_in_thread() -> None:
@@ -130,7 +125,7 @@ def test_a_thread_that_waits_for_virtual_time_is_named_and_burns_no_cpu() -> Non
 
 
 @pytest.mark.parametrize("secs", [1, math.inf])
-def test_a_hold_that_is_never_released_is_named_and_burns_no_cpu(secs: float) -> None:
+def test_a_hold_that_is_never_released_is_named_and_uses_no_cpu(secs: float) -> None:
     async def main() -> None:
         with loop_of_this_test().hold_time("the device"):
             await asyncio.sleep(secs)

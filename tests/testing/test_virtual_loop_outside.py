@@ -12,16 +12,7 @@ import pytest
 
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
 from tests.patience import PATIENCE_SECS
-
-
-def loop_of_this_test() -> VirtualTimeLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return loop
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
+from tests.testing.virtual import loop_of_this_test, now
 
 
 def in_a_thread(work: Callable[[], object]) -> threading.Thread:
@@ -59,7 +50,7 @@ def test_time_stands_still_while_a_thread_runs() -> None:
     run_virtual(main)
 
 
-def test_a_timeout_does_not_strike_a_thread_however_long_it_takes() -> None:
+def test_a_virtual_timeout_does_not_expire_while_a_thread_works() -> None:
     async def main() -> str:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(1e-6):
@@ -69,7 +60,7 @@ def test_a_timeout_does_not_strike_a_thread_however_long_it_takes() -> None:
     assert run_virtual(main) == "not timed out"
 
 
-def test_results_land_in_the_order_of_submission_whichever_thread_is_first() -> None:
+def test_results_of_threads_arrive_in_the_order_of_submission() -> None:
     async def main() -> list[str]:
         landed: list[str] = []
         second_is_done = threading.Event()
@@ -86,7 +77,7 @@ def test_results_land_in_the_order_of_submission_whichever_thread_is_first() -> 
     assert run_virtual(main) == ["first", "second"]
 
 
-def test_a_result_comes_when_nothing_else_is_ready() -> None:
+def test_a_result_arrives_when_nothing_else_is_ready() -> None:
     async def main() -> int:
         job = asyncio.create_task(asyncio.to_thread(lambda: None))
         await asyncio.sleep(0)
@@ -191,7 +182,7 @@ def test_the_end_of_a_run_waits_for_its_threads() -> None:
     assert ended.is_set()
 
 
-def test_a_closed_pool_and_a_closed_loop_take_no_more_jobs() -> None:
+def test_a_closed_pool_and_a_closed_loop_refuse_jobs() -> None:
     async def main() -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
         await asyncio.to_thread(lambda: None)
@@ -205,7 +196,7 @@ def test_a_closed_pool_and_a_closed_loop_take_no_more_jobs() -> None:
         loop.run_in_executor(None, lambda: None)
 
 
-def test_time_waits_for_a_thread_of_ones_own_when_it_is_told_to() -> None:
+def test_a_hold_stops_time_for_a_users_own_thread() -> None:
     async def main() -> float:
         loop = loop_of_this_test()
         result: asyncio.Future[str] = loop.create_future()
@@ -239,7 +230,7 @@ def socket_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield left, right
 
 
-def test_both_ends_of_a_socket_in_one_loop_lose_no_time() -> None:
+def test_two_ends_of_a_socket_in_one_loop_take_no_virtual_time() -> None:
     async def main() -> float:
         loop = asyncio.get_running_loop()
         with socket_pair() as (left, right):
@@ -292,7 +283,7 @@ def test_a_peer_outside_the_loop_is_in_time_for_a_timeout() -> None:
         assert runner.run(main()) == b"answer"
 
 
-def test_an_idle_socket_delays_a_jump_by_the_patience_only() -> None:
+def test_an_idle_socket_delays_a_jump_only_by_the_patience() -> None:
     async def main() -> float:
         with socket_pair() as (_, right):
             loop = asyncio.get_running_loop()
@@ -307,7 +298,7 @@ def test_an_idle_socket_delays_a_jump_by_the_patience_only() -> None:
     assert time.monotonic() - begun >= ImpatientLoop.socket_patience_secs * 0.9
 
 
-def test_a_hold_makes_time_wait_for_a_peer_beyond_the_patience() -> None:
+def test_a_hold_stops_time_for_a_peer_longer_than_the_patience() -> None:
     async def main() -> bytes:
         with socket_pair() as (left, right):
             loop = loop_of_this_test()

@@ -1,4 +1,4 @@
-"""The exact words of each fault that `build()` reports (GRP-5)."""
+"""Exact text of each fault that `build()` reports (GRP-5)."""
 
 import pytest
 
@@ -146,48 +146,48 @@ def bolt_with(subscribe) -> TopologyBuilder:
         ),
     ],
 )
-def test_a_wrong_input(subscribe, fault) -> None:
+def test_an_unknown_input_is_a_fault(subscribe, fault) -> None:
     assert faults_of(bolt_with(subscribe)) == [fault]
 
 
-def test_a_spout_with_inputs() -> None:
+def test_a_spout_with_inputs_is_a_fault() -> None:
     builder = words_and()
     builder.set_spout("more", Words).shuffle_grouping("words")
     assert faults_of(builder) == ["spout 'more': a spout takes no input, but it subscribes to 'words'. Remove that, or write a bolt."]
 
 
-def test_no_spout() -> None:
+def test_a_topology_without_a_spout_is_a_fault() -> None:
     assert faults_of(TopologyBuilder("empty")) == ["no spout: nothing would ever be emitted. Add one with set_spout()."]
 
 
-def test_a_duplicate_id() -> None:
+def test_a_duplicate_id_is_a_fault() -> None:
     builder = words_and()
     builder.set_bolt("words", Sink)
     assert faults_of(builder) == ["bolt 'words': an earlier spout has the same id. Rename one of them."]
 
 
 @pytest.mark.parametrize("reserved", ["__acker", "$checkpoint"])
-def test_a_reserved_id(reserved) -> None:
+def test_a_reserved_id_is_a_fault(reserved) -> None:
     builder = words_and()
     builder.set_bolt(reserved, Sink).shuffle_grouping("words")
     assert faults_of(builder) == [f"bolt {reserved!r}: ids that begin with '__' or '$' are the engine's own. Rename it."]
 
 
 @pytest.mark.parametrize("wrong", ["", None, 3, ["a"]])
-def test_an_id_that_is_no_name(wrong) -> None:
+def test_an_id_that_is_not_a_name_is_a_fault(wrong) -> None:
     builder = words_and()
     builder.set_bolt(wrong, Sink).shuffle_grouping("words")
     assert faults_of(builder) == [f"bolt {wrong!r}: an id must be a non-empty str. Fix set_bolt()."]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", True, None])
-def test_a_wrong_parallelism(wrong) -> None:
+def test_a_wrong_parallelism_is_a_fault(wrong) -> None:
     builder = TopologyBuilder("test")
     builder.set_spout("words", Words, parallelism=wrong)
     assert faults_of(builder) == [f"spout 'words': parallelism must be an integer of at least 1, not {wrong!r}. Fix set_spout()."]
 
 
-def test_names_that_cannot_be_written() -> None:
+def test_names_that_cannot_be_encoded_are_faults() -> None:
     class Torn(Sink):
         output_fields = {"torn\ud800": Fields("word")}
 
@@ -203,7 +203,7 @@ def test_names_that_cannot_be_written() -> None:
         Fields("word\ud800")
 
 
-def test_more_tasks_than_a_process_can_have() -> None:
+def test_too_many_tasks_are_a_fault() -> None:
     builder = TopologyBuilder("test")
     builder.set_spout("words", Words, parallelism=2**40)
     assert faults_of(builder) == ["spout 'words': parallelism must be at most 65_536, not 1099511627776. Fix set_spout()."]
@@ -244,7 +244,7 @@ def test_more_tasks_than_a_process_can_have() -> None:
         ),
     ],
 )
-def test_a_wrong_setting(factory, settings, fault) -> None:
+def test_a_wrong_setting_is_a_fault(factory, settings, fault) -> None:
     builder = words_and()
     builder.set_bolt("count", factory, **settings).shuffle_grouping("words")
     assert faults_of(builder) == [f"bolt 'count': {fault}"]
@@ -285,13 +285,13 @@ def count_words(tup):
         (make_async, "its factory is async. Make it a plain function, and await in open() or prepare()."),
     ],
 )
-def test_a_wrong_factory(factory, fault) -> None:
+def test_a_wrong_factory_is_a_fault(factory, fault) -> None:
     builder = TopologyBuilder("test")
     builder.set_spout("source", factory)
     assert faults_of(builder) == [f"spout 'source': {fault}"]
 
 
-def test_a_function_in_place_of_its_factory() -> None:
+def test_a_plain_function_as_a_bolt_is_a_fault() -> None:
     builder = words_and()
     builder.set_bolt("count", count_words).shuffle_grouping("words")
     assert faults_of(builder) == [
@@ -300,13 +300,13 @@ def test_a_function_in_place_of_its_factory() -> None:
     ]
 
 
-def test_a_class_without_execute() -> None:
+def test_a_class_without_execute_is_a_fault() -> None:
     builder = words_and()
     builder.set_bolt("count", Unfinished).shuffle_grouping("words")
     assert faults_of(builder) == ["bolt 'count': Unfinished has no execute(). Define it."]
 
 
-def test_a_factory_that_raises_names_the_place() -> None:
+def test_the_fault_of_a_raising_factory_names_the_line() -> None:
     def broken():
         raise OSError("no such book")
 
@@ -319,7 +319,7 @@ def test_a_factory_that_raises_names_the_place() -> None:
     ]
 
 
-def test_wrong_output_fields() -> None:
+def test_wrong_output_fields_are_faults() -> None:
     class Wrong(Words):
         output_fields = 3
 
@@ -331,7 +331,7 @@ def test_wrong_output_fields() -> None:
     ]
 
 
-def test_a_property_that_raises_names_the_place() -> None:
+def test_the_fault_of_a_raising_property_names_the_line() -> None:
     class Wrong(Words):
         @property
         def output_fields(self):
@@ -362,7 +362,7 @@ def test_a_property_that_raises_names_the_place() -> None:
         ),
     ],
 )
-def test_a_wrong_name_or_config(builder, fault) -> None:
+def test_a_wrong_name_or_config_is_a_fault(builder, fault) -> None:
     builder.set_spout("words", Words)
     assert faults_of(builder) == [fault]
 

@@ -66,7 +66,7 @@ def word_count() -> Topology:
     return builder.build()
 
 
-def test_the_topology_is_what_was_declared() -> None:
+def test_the_topology_has_all_declarations() -> None:
     topology = word_count()
     assert topology.name == "word-count"
     assert list(topology.components) == ["lines", "split", "count"]
@@ -82,12 +82,12 @@ def test_the_topology_is_what_was_declared() -> None:
     assert topology.subscribers("lines", "late") == ()
 
 
-def test_a_keyword_wins_over_the_class_attribute_and_none_leaves_it() -> None:
+def test_a_keyword_overrides_the_class_attribute_unless_it_is_none() -> None:
     assert source_topology(Lines, max_spout_pending=3).components["lines"].settings.max_spout_pending == 3
     assert source_topology(Lines, max_spout_pending=None).components["lines"].settings.max_spout_pending == 10
 
 
-def test_a_topology_does_not_change() -> None:
+def test_a_topology_is_immutable() -> None:
     builder = TopologyBuilder("test")
     builder.set_spout("lines", Lines)
     sink = builder.set_bolt("split", split).shuffle_grouping("lines")
@@ -106,14 +106,14 @@ def test_a_topology_does_not_change() -> None:
         topology.components["lines"].streams["late"] = Fields("a")
 
 
-def test_a_class_that_says_what_it_emits_is_not_called_by_build(made) -> None:
+def test_build_does_not_call_a_class_with_output_fields(made) -> None:
     topology = source_topology(Lines)
     assert made() == 0
     assert isinstance(topology.components["lines"].factory.create(), Lines)
     assert made() == 1
 
 
-def test_another_factory_is_called_once_by_build_and_once_per_task_in_all(made) -> None:
+def test_build_calls_any_other_factory_once_and_uses_the_instance_for_a_task(made) -> None:
     factory = source_topology(lambda: Lines("book.txt"), parallelism=3).components["lines"].factory
     assert made() == 1
     instances = [factory.create() for _ in range(3)]
@@ -121,7 +121,7 @@ def test_another_factory_is_called_once_by_build_and_once_per_task_in_all(made) 
     assert len(set(map(id, instances))) == 3
 
 
-def test_building_twice_hands_the_first_instance_out_once(made) -> None:
+def test_the_instance_that_build_made_is_used_only_once(made) -> None:
     builder = TopologyBuilder("test")
     builder.set_spout("lines", lambda: Lines("book.txt"))
     first, second = builder.build(), builder.build()
@@ -130,7 +130,7 @@ def test_building_twice_hands_the_first_instance_out_once(made) -> None:
     assert made() == 2
 
 
-def test_what_an_init_sets_is_read_from_an_instance() -> None:
+def test_attributes_set_by_init_are_read_from_an_instance() -> None:
     class Renamed(Spout):
         def __init__(self) -> None:
             self.output_fields = Fields("renamed")
@@ -154,7 +154,7 @@ def test_output_fields_may_be_a_property() -> None:
 
 
 @pytest.mark.parametrize("factory", [read_lines("book.txt"), lambda: read_lines("book.txt"), read_lines("book.txt").create])
-def test_a_decorated_generator_is_a_factory_however_it_is_given(factory) -> None:
+def test_a_decorated_generator_is_accepted_with_and_without_a_call(factory) -> None:
     spec = source_topology(factory).components["lines"]
     assert dict(spec.streams) == {"default": Fields("line")}
     assert spec.fields_declared_at == "the @spout(...) of read_lines()"
@@ -162,7 +162,7 @@ def test_a_decorated_generator_is_a_factory_however_it_is_given(factory) -> None
 
 
 @pytest.mark.parametrize("factory", [split, lambda: split, split.create, lambda: split()])
-def test_a_decorated_function_is_a_factory_however_it_is_given(factory) -> None:
+def test_a_decorated_function_is_accepted_with_and_without_a_call(factory) -> None:
     builder = TopologyBuilder("test")
     builder.set_spout("lines", Lines)
     builder.set_bolt("split", factory).shuffle_grouping("lines")
@@ -191,7 +191,7 @@ def test_a_factory_that_returns_something_else_later_is_refused() -> None:
         factory.create()
 
 
-def test_what_a_factory_raises_at_run_time_comes_through() -> None:
+def test_an_exception_of_a_factory_during_a_run_is_raised() -> None:
     class Failing(Spout):
         output_fields = Fields("a")
 

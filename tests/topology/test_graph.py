@@ -85,7 +85,7 @@ def test_svg_shows_each_component_and_label_once() -> None:
     assert sorted(shown) == sorted([*boxes, *labels, "late · shuffledefault · shuffle"])
 
 
-def test_svg_marks_what_closes_a_cycle() -> None:
+def test_svg_marks_the_edges_that_close_a_cycle() -> None:
     paths = [element for element in ElementTree.fromstring(svg(word_count())).iter(f"{SVG}path") if "edge" in element.get("class", "")]
     assert len(paths) == 6
     assert [path.get("class") for path in paths].count("edge closing") == 1
@@ -104,7 +104,7 @@ def test_svg_keeps_everything_inside_and_no_boxes_overlap() -> None:
             assert x + box_width <= x2 or x2 + width2 <= x or y + box_height <= y2 or y2 + height2 <= y
 
 
-def test_a_hostile_name_breaks_no_drawing() -> None:
+def test_a_hostile_name_does_not_break_a_drawing() -> None:
     topology = named(HOSTILE)
     assert HOSTILE.replace("\x00", "?") in texts(svg(topology))
     body = mermaid(topology).splitlines()[4:]
@@ -114,11 +114,11 @@ def test_a_hostile_name_breaks_no_drawing() -> None:
 
 
 @pytest.mark.parametrize("draw", [mermaid, dot, svg])
-def test_a_drawing_is_the_same_each_time(draw) -> None:
+def test_drawings_are_deterministic(draw) -> None:
     assert draw(word_count()) == draw(word_count())
 
 
-def test_a_lonely_spout_can_be_drawn() -> None:
+def test_a_single_spout_can_be_drawn() -> None:
     builder = TopologyBuilder("alone")
     builder.set_spout("lines", Source)
     assert texts(svg(builder.build())) == ["alone", "lines", "spout × 1"]

@@ -8,7 +8,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Fields, FlowControlBolt, Spout, StatefulBolt, TopologyBuilder, TopologyError, UsageError, bolt, spout
 from engine.transactional import BatchBolt, TransactionalTopologyBuilder
-from tests.transactional.play import Batches
+from tests.transactional.batch_topologies import Batches
 
 pytestmark = pytest.mark.guarantee("GRP-5")
 
@@ -82,11 +82,11 @@ class Missing(Bolt):
         (NoRecord, "NoRecord.process(self) is called with (record). Write def process(self, record)."),
     ],
 )
-def test_a_method_that_cannot_take_what_it_is_given(bolt_class: Any, fault: str) -> None:
+def test_a_method_with_a_wrong_signature_is_a_fault(bolt_class: Any, fault: str) -> None:
     assert f"bolt 'count': {fault}" in faults_of(bolt_class)
 
 
-def test_a_spouts_methods_too() -> None:
+def test_wrong_signatures_of_spouts_are_faults() -> None:
     class Words(Spout):
         output_fields = Fields("word")
 
@@ -100,7 +100,7 @@ def test_a_spouts_methods_too() -> None:
     )
 
 
-def test_the_methods_of_a_transactional_topology_too() -> None:
+def test_wrong_signatures_in_a_transactional_topology_are_faults() -> None:
     class Finishes(BatchBolt):
         def execute(self, tup: Any) -> None: ...
 
@@ -138,7 +138,7 @@ class Inherits(Free):
 
 
 def unpacked(function: Any) -> Any:
-    """Decorator of a user: calls a function with the values of its input."""
+    """A user's decorator: calls a function with the values of its input."""
 
     @functools.wraps(function)
     def called(*arguments: Any) -> Any:
@@ -159,25 +159,25 @@ class StaticInput(Bolt):
 
 
 @pytest.mark.parametrize("bolt_class", [Free, Assigned, Inherits, Unpacks, StaticInput, bolt()(unpacked(lambda word, count: None))])
-def test_whatever_can_be_called_is_in_order(bolt_class: Any) -> None:
+def test_any_callable_signature_is_accepted(bolt_class: Any) -> None:
     assert faults_of(bolt_class) == ()
 
 
 @pytest.mark.parametrize("make", [lambda: bolt()(lambda: None), lambda: bolt()(lambda tup, more: None)])
-def test_a_bolt_function_without_its_one_parameter_is_refused(make: Callable[[], Any]) -> None:
+def test_a_bolt_function_needs_exactly_one_parameter(make: Callable[[], Any]) -> None:
     with pytest.raises(UsageError, match=r"the function cannot be called with \(tup\)") as caught:
         make()
     assert caught.value.hint == "Write def f(tup): ..."
 
 
-def test_the_function_is_named() -> None:
+def test_the_fault_names_the_function() -> None:
     with pytest.raises(UsageError, match=r"@bolt above quiet\(\): the function cannot be called with \(tup\)"):
 
         @bolt()
         def quiet() -> None: ...
 
 
-def test_a_spout_function_is_given_arguments_that_it_takes() -> None:
+def test_the_arguments_of_a_spout_function_must_fit() -> None:
     @spout("number")
     def numbers(limit: int) -> Any:
         yield from ((number,) for number in range(limit))

@@ -27,12 +27,12 @@ UNBOUNDED = (
 
 
 @pytest.mark.guarantee("BP-5")
-def test_a_cycle_without_max_spout_pending() -> None:
+def test_a_cycle_without_max_spout_pending_is_a_fault() -> None:
     assert faults_of(cycle(Config())) == [UNBOUNDED]
 
 
 @pytest.mark.guarantee("BP-5")
-def test_a_cycle_whose_builder_has_no_config_is_judged_by_the_run() -> None:
+def test_a_cycle_without_a_config_of_the_builder_is_checked_by_the_run() -> None:
     topology = cycle().build()
     validate_run(topology, Config(max_spout_pending=1000))
     with pytest.raises(TopologyError) as raised:
@@ -41,20 +41,20 @@ def test_a_cycle_whose_builder_has_no_config_is_judged_by_the_run() -> None:
 
 
 @pytest.mark.guarantee("BP-5")
-def test_a_cycle_that_is_bounded_by_the_component_or_by_the_config() -> None:
+def test_a_cycle_may_be_bounded_by_the_component_or_the_config() -> None:
     assert cycle(max_spout_pending=100).build().components["words"].settings.max_spout_pending == 100
     assert cycle(Config(max_spout_pending=100)).build().config == Config(max_spout_pending=100)
 
 
 @pytest.mark.guarantee("BP-5")
-def test_a_cycle_without_ackers() -> None:
+def test_a_cycle_without_ackers_is_a_fault() -> None:
     assert faults_of(cycle(Config(acker_executors=0, max_spout_pending=5))) == [
         "cycle 'split' → 'again' → 'split': with acker_executors=0 nothing bounds the tuples in it. "
         "Set Config(acker_executors=1), or take the cycle out."
     ]
 
 
-def test_a_run_judges_again_by_its_own_config() -> None:
+def test_a_run_checks_again_with_its_own_config() -> None:
     topology = cycle(Config(max_spout_pending=100)).build()
     validate_run(topology, Config(max_spout_pending=7))
     with pytest.raises(TopologyError) as raised:
@@ -63,7 +63,7 @@ def test_a_run_judges_again_by_its_own_config() -> None:
     assert raised.value.topology_name == "test"
 
 
-def test_parallelism_above_key_groups_behind_a_fields_grouping() -> None:
+def test_more_tasks_than_key_groups_are_a_fault() -> None:
     builder = words_and(Config())
     builder.set_bolt("count", Sink, parallelism=129).fields_grouping("words", "word")
     builder.set_bolt("free", Sink, parallelism=129).shuffle_grouping("words")

@@ -68,14 +68,14 @@ def test_without_its_closing_edges_a_graph_has_no_cycle(topology) -> None:
 
 
 @given(topologies())
-def test_each_layer_lies_right_behind_its_deepest_source(topology) -> None:
+def test_each_component_is_one_layer_below_its_deepest_source(topology) -> None:
     forward, layers = edges_of(topology) - topology.closing_edges(), topology.layers()
     assert list(layers) == list(topology.components)
     for component_id, layer in layers.items():
         assert layer == max((layers[source] + 1 for source, target in forward if target == component_id), default=0)
 
 
-def test_the_walk_starts_at_the_spouts_in_the_order_of_declaration() -> None:
+def test_cycles_are_searched_from_the_spouts_in_the_order_of_declaration() -> None:
     topology = topology_of(1, {"spout": [], "a": ["c"], "b": ["a", "spout"], "c": ["b"]})
     assert topology.closing_edges() == {("a", "b")}
     assert topology.layers() == {"spout": 0, "b": 1, "c": 2, "a": 3}
@@ -86,7 +86,7 @@ def test_a_self_loop_closes_itself() -> None:
 
 
 @pytest.mark.guarantee("GRP-3")
-def test_subscribers_are_given_in_the_order_of_declaration() -> None:
+def test_subscribers_are_listed_in_the_order_of_declaration() -> None:
     topology = topology_of(1, {"spout": [], "b": ["spout"], "a": ["spout", "b"]})
     assert [spec.component_id for spec, _ in topology.subscribers("spout", "default")] == ["b", "a"]
     assert topology.targets("spout") == ("b", "a")

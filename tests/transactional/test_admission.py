@@ -1,4 +1,4 @@
-"""New batches are held back where a component says so, and nothing else is (SP-6)."""
+"""New batches are run_held back if an admission says so; replays are not (SP-6)."""
 
 import asyncio
 import itertools
@@ -14,15 +14,15 @@ from engine.errors import FatalError, StateUnavailable
 from engine.runtime.run import Run
 from engine.testing import Finished, run_topology
 from engine.transactional import Admitted, MemoryTransactionalSpout, TransactionalTopologyBuilder
-from tests.transactional.play import Batches, Partitions, Store, Stores, Sums, run_batches
+from tests.transactional.batch_topologies import Batches, Partitions, Store, Stores, Sums, run_batches
 
 pytestmark = pytest.mark.guarantee("SP-6")
 
 BATCHES = [[1], [2], [3], [4], [5], [6]]
 
 
-class Lets:
-    """An admission that a test moves."""
+class ManualAdmission:
+    """An admission whose highest txid the test sets."""
 
     def __init__(self, txid: int | None, step: int = 0) -> None:
         self.txid, self.step = txid, step
@@ -30,7 +30,7 @@ class Lets:
         self.opened = self.closed = 0
         self.context: TaskContext | None = None
 
-    async def open(self, context: TaskContext, component_id: str) -> "Lets":
+    async def open(self, context: TaskContext, component_id: str) -> "ManualAdmission":
         assert component_id.startswith("store")
         self.opened += 1
         self.context = context
@@ -47,57 +47,57 @@ class Lets:
         self.closed += 1
 
 
-def bringing(store: Store, admission: Any) -> Any:
-    """Return a factory of committers that bring an admission."""
+def committer_with(store: Store, admission: Any) -> Any:
+    """Return a factory of committers with this admission."""
     kind = type("Brings", (Stores,), {"admission": admission})
     return lambda: kind(store)
 
 
 def topology(spout: Any, store: Store, *admissions: Any, pending: int = 1) -> Topology:
-    builder = TransactionalTopologyBuilder("held", "numbers", spout, max_spout_pending=pending)
+    builder = TransactionalTopologyBuilder("run_held", "numbers", spout, max_spout_pending=pending)
     builder.set_bolt("sums", Sums, 2).shuffle_grouping("numbers")
     for number, admission in enumerate(admissions):
-        builder.set_committer(f"store{number}", bringing(store if number == 0 else Store(), admission)).global_grouping("sums")
+        builder.set_committer(f"store{number}", committer_with(store if number == 0 else Store(), admission)).global_grouping("sums")
     return builder.build()
 
 
-def held(lets: Any, store: Store, *, seconds: float, spout: Any = None, **how: Any) -> Finished:
-    """Run for so long in virtual time."""
+def run_held(lets: Any, store: Store, *, seconds: float, spout: Any = None, **how: Any) -> Finished:
+    """Run for this number of virtual seconds."""
     return run_topology(topology(spout or Batches(list(BATCHES)), store, lets, pending=how.pop("pending", 1)), until=seconds, **how)
 
 
 @pytest.mark.parametrize("pending", [1, 4])
 @pytest.mark.parametrize("highest", [0, 1, 3])
-def test_no_batch_beyond_the_highest_begins(highest: int, pending: int) -> None:
-    store, lets = Store(), Lets(highest)
-    held(lets, store, seconds=2, pending=pending)
+def test_no_batch_beyond_the_highest_admitted_txid_begins(highest: int, pending: int) -> None:
+    store, lets = Store(), ManualAdmission(highest)
+    run_held(lets, store, seconds=2, pending=pending)
     assert store.txids == list(range(1, highest + 1))
     assert lets.opened == lets.closed == 1
 
 
-def test_it_is_asked_only_where_its_answer_is_used_up_and_then_now_and_then() -> None:
-    store, lets = Store(), Lets(3)
-    held(lets, store, seconds=2, config=Config(batch_interval_ms=100))
+def test_the_admission_is_asked_only_after_its_answer_is_used_up_and_then_periodically() -> None:
+    store, lets = Store(), ManualAdmission(3)
+    run_held(lets, store, seconds=2, config=Config(batch_interval_ms=100))
     assert [txid for _, txid in lets.asked] == [1, *[4] * (len(lets.asked) - 1)]
     times = [time for time, _ in lets.asked[1:]]
     assert all(0.1 <= later - earlier < 0.17 for earlier, later in itertools.pairwise(times)), times
 
 
-def test_it_is_asked_no_oftener_than_every_50_ms() -> None:
-    lets = Lets(0)
-    held(lets, Store(), seconds=2, config=Config(batch_interval_ms=1))
+def test_the_admission_is_asked_at_most_every_50_ms() -> None:
+    lets = ManualAdmission(0)
+    run_held(lets, Store(), seconds=2, config=Config(batch_interval_ms=1))
     assert 25 <= len(lets.asked) <= 41
 
 
-def test_any_number_of_batches_is_one_answer() -> None:
-    store, lets = Store(), Lets(None)
+def test_one_answer_may_admit_any_number_of_batches() -> None:
+    store, lets = Store(), ManualAdmission(None)
     run_batches(topology(Batches(list(BATCHES)), store, lets))
     assert store.txids == [1, 2, 3, 4, 5, 6]
     assert len(lets.asked) == 1
 
 
-def test_batches_go_on_where_they_may_and_both_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    store, lets = Store(), Lets(2)
+def test_batches_continue_when_admitted_and_the_pause_and_its_end_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    store, lets = Store(), ManualAdmission(2)
 
     async def during(run: Run) -> None:
         await asyncio.sleep(5)
@@ -112,15 +112,15 @@ def test_batches_go_on_where_they_may_and_both_are_told_once(caplog: pytest.LogC
     assert store.txids == [1, 2, 3, 4, 5, 6]
     texts = [record.getMessage() for record in caplog.records]
     assert texts == [
-        "'held' begins no batch after 2 for now: the reader is 2 batches behind.",
-        "'held' goes on with batch 3.",
-        "'held' begins no batch after 4 for now: the reader is 4 batches behind.",
-        "'held' goes on with batch 5.",
+        "'run_held' begins no batch after 2 for now: the reader is 2 batches behind.",
+        "'run_held' goes on with batch 3.",
+        "'run_held' begins no batch after 4 for now: the reader is 4 batches behind.",
+        "'run_held' goes on with batch 5.",
     ]
 
 
-def test_of_several_admissions_each_lets_a_batch_begin(caplog: pytest.LogCaptureFixture) -> None:
-    store, first, second = Store(), Lets(2), Lets(4)
+def test_a_batch_begins_only_when_all_admissions_allow_it(caplog: pytest.LogCaptureFixture) -> None:
+    store, first, second = Store(), ManualAdmission(2), ManualAdmission(4)
 
     async def during(_: Run) -> None:
         await asyncio.sleep(2)
@@ -140,8 +140,8 @@ def test_of_several_admissions_each_lets_a_batch_begin(caplog: pytest.LogCapture
 
 @pytest.mark.guarantee("RUN-3")
 @pytest.mark.parametrize("end", ["drain", "stop"])
-def test_a_run_that_is_held_back_ends_when_it_is_told_to(end: str) -> None:
-    store, lets = Store(), Lets(2)
+def test_a_run_that_is_held_back_can_be_stopped_or_drained(end: str) -> None:
+    store, lets = Store(), ManualAdmission(2)
 
     async def during(run: Run) -> None:
         await asyncio.sleep(1)
@@ -155,7 +155,7 @@ def test_a_run_that_is_held_back_ends_when_it_is_told_to(end: str) -> None:
 
 @pytest.mark.guarantee("RUN-2")
 def test_a_run_that_is_held_back_can_be_paused() -> None:
-    store, lets = Store(), Lets(2)
+    store, lets = Store(), ManualAdmission(2)
 
     async def during(run: Run) -> None:
         await asyncio.sleep(1)
@@ -174,16 +174,16 @@ def test_a_run_that_is_held_back_can_be_paused() -> None:
 
 @pytest.mark.parametrize("spout", [lambda: Batches([[1], [2]]), lambda: Partitions({"a": [1, 2]}, 1),
                                    lambda: MemoryTransactionalSpout([(1,), (2,)], "number", 1)])  # fmt: skip
-def test_a_run_whose_source_has_no_more_is_complete_though_no_more_may_begin(spout: Any) -> None:
-    store, lets = Store(), Lets(2)
+def test_a_run_whose_source_is_at_its_end_completes_even_if_no_batch_may_begin(spout: Any) -> None:
+    store, lets = Store(), ManualAdmission(2)
     finished = run_batches(topology(spout(), store, lets), limit_secs=30)
     assert store.txids == [1, 2]
     assert finished.secs < 2
 
 
 @pytest.mark.guarantee("TX-3")
-def test_replays_are_never_held_back() -> None:
-    store, lets = Store(), Lets(3)
+def test_replays_are_not_held_back() -> None:
+    store, lets = Store(), ManualAdmission(3)
     failures = iter([True, True, True, False])
 
     class Fails(Stores):
@@ -194,7 +194,7 @@ def test_replays_are_never_held_back() -> None:
                 raise ValueError("not now")
             super().finish_batch()
 
-    builder = TransactionalTopologyBuilder("held", "numbers", Batches(list(BATCHES)), max_spout_pending=3)
+    builder = TransactionalTopologyBuilder("run_held", "numbers", Batches(list(BATCHES)), max_spout_pending=3)
     builder.set_bolt("sums", Sums, 2).shuffle_grouping("numbers")
     builder.set_committer("store", lambda: Fails(store)).global_grouping("sums")
     run_topology(builder.build(), until=5)
@@ -202,7 +202,7 @@ def test_replays_are_never_held_back() -> None:
 
 
 @pytest.mark.guarantee("TX-9")
-def test_what_was_begun_before_a_restart_is_not_held_back(tmp_path: Path) -> None:
+def test_a_batch_that_was_in_doubt_at_a_restart_is_not_held_back(tmp_path: Path) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path / 'state.db'}")
 
     class Dies(Stores):
@@ -211,20 +211,20 @@ def test_what_was_begun_before_a_restart_is_not_held_back(tmp_path: Path) -> Non
                 raise FatalError("the process dies")
             super().finish_batch()
 
-    builder = TransactionalTopologyBuilder("held", "numbers", Batches(list(BATCHES)))
+    builder = TransactionalTopologyBuilder("run_held", "numbers", Batches(list(BATCHES)))
     builder.set_bolt("sums", Sums, 2).shuffle_grouping("numbers")
     builder.set_committer("store0", lambda: Dies(Store())).global_grouping("sums")
     with pytest.raises(Exception, match="the process dies"):
         run_topology(builder.build(), config)
-    store, lets = Store(), Lets(0)
-    held(lets, store, seconds=2, config=config)
-    assert store.txids == [3], "its commit phase had begun"
+    store, lets = Store(), ManualAdmission(0)
+    run_held(lets, store, seconds=2, config=config)
+    assert store.txids == [3], "its commit phase had begun before the restart"
 
 
-def test_an_admission_that_cannot_be_asked_holds_back_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unavailable_admission_holds_batches_back_and_logs_why(caplog: pytest.LogCaptureFixture) -> None:
     store = Store()
 
-    class Away(Lets):
+    class Away(ManualAdmission):
         async def admitted(self, txid: int) -> Admitted:
             await super().admitted(txid)
             if txid == 3 and len(self.asked) < 10:
@@ -234,12 +234,12 @@ def test_an_admission_that_cannot_be_asked_holds_back_and_says_why(caplog: pytes
     run_batches(topology(Batches(list(BATCHES)), store, Away(None)))
     assert store.txids == [1, 2, 3, 4, 5, 6]
     assert caplog.records[0].getMessage() == (
-        "'held' begins no batch after 2 for now: 'store0' cannot say whether it may: the storage does not answer."
+        "'run_held' begins no batch after 2 for now: 'store0' cannot say whether it may: the storage does not answer."
     )
 
 
-def test_an_admission_that_raises_ends_the_run_where_nothing_would_do_better() -> None:
-    class Wrong(Lets):
+def test_a_fatal_error_of_an_admission_ends_the_run() -> None:
+    class Wrong(ManualAdmission):
         async def admitted(self, txid: int) -> Admitted:
             raise FatalError("the folder is another's")
 
@@ -247,8 +247,8 @@ def test_an_admission_that_raises_ends_the_run_where_nothing_would_do_better() -
         run_batches(topology(Batches(list(BATCHES)), Store(), Wrong(None)))
 
 
-def test_an_answer_takes_its_time_beside_the_loop() -> None:
-    class Slow(Lets):
+def test_batches_wait_for_a_slow_answer_of_the_admission() -> None:
+    class Slow(ManualAdmission):
         async def admitted(self, txid: int) -> Admitted:
             await asyncio.sleep(0.5)
             return Admitted(txid)

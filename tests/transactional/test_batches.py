@@ -1,4 +1,4 @@
-"""What defines a batch, in order and by what the emitters tell: where each begins, what is saved, what a replay must be (TX-7, TX-9)."""
+"""Definition of batches from the reports of the emitters: begin of each partition, saved metadata, and checks of replays (TX-7, TX-9)."""
 
 import random
 from typing import Any
@@ -15,20 +15,20 @@ def attempt(txid: int, attempt_id: int = 1) -> TransactionAttempt:
     return TransactionAttempt(txid, attempt_id)
 
 
-def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None, partitioned: bool = True) -> OpenBatches:
+def open_batches(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None, partitioned: bool = True) -> OpenBatches:
     return OpenBatches(record or Record(), emitters=emitters, replays_differ=replays_differ, partitioned=partitioned)
 
 
 def processed(batches: OpenBatches, txid: int, shares: dict[int | str, PartitionOutput], attempt_id: int = 1) -> None:
-    """One emitter emits these of a txid, and it is processed."""
+    """Let one emitter report these outputs of a txid, then process the batch."""
     batches.emit_request(attempt(txid, attempt_id))
     batches.note_output(txid, 1, shares)
     batches.define_batch(txid)
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitters_have_told() -> None:
-    batches = opened(emitters=2)
+def test_a_batch_begins_at_the_end_of_the_one_before_once_all_emitters_have_reported() -> None:
+    batches = open_batches(emitters=2)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a", "b"])
     assert batches.emit_request(attempt(1)).positions == {}
@@ -43,8 +43,8 @@ def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitt
 
 
 @pytest.mark.guarantee("TX-7")
-def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
-    batches = opened(replays_differ=True)
+def test_a_new_attempt_has_no_outputs_of_the_old_one() -> None:
+    batches = open_batches(replays_differ=True)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
@@ -53,12 +53,12 @@ def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
     batches.emit_request(attempt(1, 2))
 
     assert (batches.emit_request(attempt(2, 3)).positions, batches.emit_request(attempt(2, 4)).awaited) == ({}, {"a": attempt(1, 2)})
-    assert batches.positions == {"a": 10}, "the source is told what is known"
+    assert batches.positions == {"a": 10}, "the source gets the known positions"
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_it_ended() -> None:
-    batches = opened()
+def test_a_partition_that_a_batch_skips_continues_from_its_newest_batch() -> None:
+    batches = open_batches()
     for txid, shares in ((1, {"a": PartitionOutput(10, 1, 1), "b": PartitionOutput(5, 1, 1)}), (2, {"b": PartitionOutput(6, 1, 1)})):
         batches.begin_batch(txid, list(shares))
         processed(batches, txid, dict(shares))
@@ -72,8 +72,8 @@ def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_i
 
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("replays_differ", [False, True])
-def test_a_replay_is_told_by_which_metadata_it_was_emitted_unless_it_may_differ(replays_differ: bool) -> None:
-    batches = opened(replays_differ=replays_differ)
+def test_a_replay_gets_its_metadata_unless_the_spout_is_opaque(replays_differ: bool) -> None:
+    batches = open_batches(replays_differ=replays_differ)
     batches.begin_batch(1, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
 
@@ -90,13 +90,13 @@ def test_a_replay_is_told_by_which_metadata_it_was_emitted_unless_it_may_differ(
     ],
 )
 def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: dict[int | str, PartitionOutput], words: str) -> None:
-    batches = opened()
+    batches = open_batches()
     batches.begin_batch(1, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
     with pytest.raises(FatalError, match=words):
         processed(batches, 1, again, 2)
 
-    opaque = opened(replays_differ=True)
+    opaque = open_batches(replays_differ=True)
     opaque.begin_batch(1, ["a"])
     processed(opaque, 1, {"a": PartitionOutput(10, 5, 1)})
     processed(opaque, 1, again, 2)
@@ -104,8 +104,8 @@ def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: di
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None:
-    batches = opened(partitioned=False)
+def test_without_a_digest_only_the_counts_are_compared() -> None:
+    batches = open_batches(partitioned=False)
     batches.begin_batch(1, None)
     processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 5, None)})
     processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 5, 3)}, 2)
@@ -114,8 +114,8 @@ def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None
 
 
 @pytest.mark.guarantee("TX-7")
-def test_what_several_tasks_emit_of_one_batch_is_one_share_whoever_emits_which() -> None:
-    batches = opened(emitters=2, partitioned=False)
+def test_outputs_of_several_tasks_in_one_batch_are_merged_in_any_order() -> None:
+    batches = open_batches(emitters=2, partitioned=False)
     batches.begin_batch(1, 9)
     for attempt_id, told in enumerate([((1, 3, 10), (2, 4, 2**64 - 1)), ((2, 7, 9), (1, 0, 0))], 1):
         batches.emit_request(attempt(1, attempt_id))
@@ -128,8 +128,8 @@ def test_what_several_tasks_emit_of_one_batch_is_one_share_whoever_emits_which()
     assert batches.committed_record == Record(1, 9, {})
 
 
-def test_a_batch_is_not_processed_before_all_emitters_have_told_and_no_txid_is_left_out() -> None:
-    batches = opened(emitters=2)
+def test_a_batch_is_processed_after_all_emitters_have_reported_and_no_txid_is_skipped() -> None:
+    batches = open_batches(emitters=2)
     batches.begin_batch(1, ["a"])
     batches.note_output(1, 1, {"a": PartitionOutput(1, 1, 1)})
     with pytest.raises(EngineBug, match="before all its emitters have replied"):
@@ -141,7 +141,7 @@ def test_a_batch_is_not_processed_before_all_emitters_have_told_and_no_txid_is_l
 @pytest.mark.guarantee("TX-9")
 @pytest.mark.parametrize("replays_differ", [False, True])
 def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_differ: bool) -> None:
-    batches = opened(replays_differ=replays_differ)
+    batches = open_batches(replays_differ=replays_differ)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
         processed(batches, txid, {"a": PartitionOutput([txid], txid, 2**64 - txid)})
@@ -151,7 +151,7 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
     read = record_of(entries_of(record, partitioned=True), "t", partitioned=True)
 
     assert read == record
-    again = opened(replays_differ=replays_differ, record=read)
+    again = open_batches(replays_differ=replays_differ, record=read)
     assert again.begin_stored_batch(2)
     request = again.emit_request(attempt(2, 9))
     assert (request.metadata, request.committed, request.positions) == (["a"], 1, {"a": [1]})
@@ -160,22 +160,22 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
 
 
 @pytest.mark.guarantee("TX-9")
-def test_a_txid_that_was_not_in_its_commit_phase_is_defined_anew() -> None:
-    assert not opened(record=Record(4, [], {})).begin_stored_batch(5)
-    assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(6)
-    assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(5)
+def test_after_a_restart_a_txid_before_its_commit_phase_is_defined_again() -> None:
+    assert not open_batches(record=Record(4, [], {})).begin_stored_batch(5)
+    assert not open_batches(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(6)
+    assert open_batches(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(5)
 
 
 @pytest.mark.guarantee("TX-7")
-def test_where_a_batch_of_an_opaque_spout_ended_before_a_restart_is_not_known() -> None:
-    batches = opened(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": PartitionOutput(20, 5, 1)}))
+def test_after_a_restart_the_end_of_an_opaque_batch_in_doubt_is_unknown() -> None:
+    batches = open_batches(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": PartitionOutput(20, 5, 1)}))
     batches.begin_stored_batch(2)
     assert batches.positions == {"a": 10}
 
 
 @pytest.mark.guarantee("TX-9")
-def test_a_partition_that_is_forgotten_is_kept_while_an_open_batch_has_it() -> None:
-    batches = opened()
+def test_a_forgotten_partition_is_kept_while_an_open_batch_has_it() -> None:
+    batches = open_batches()
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
         processed(batches, txid, {"a": PartitionOutput(10 * txid, 5, 1)})
@@ -189,11 +189,11 @@ def test_a_partition_that_is_forgotten_is_kept_while_an_open_batch_has_it() -> N
 
 @pytest.mark.guarantee("TX-7", "TX-9")
 @pytest.mark.parametrize("seed", range(40))
-def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -> None:
-    """The model: every batch there ever was, in a list; where one begins is found by going back."""
+def test_in_any_sequence_positions_equal_those_of_a_list_of_all_batches(seed: int) -> None:
+    """Compares with a list of all batches, in which the begin of a batch is found by going back."""
     draws = random.Random(seed)
     replays_differ, most_open = draws.random() < 0.5, draws.randint(1, 6)
-    batches = opened(replays_differ=replays_differ)
+    batches = open_batches(replays_differ=replays_differ)
     lists: list[list[str]] = []
     live: list[TransactionAttempt] = []
     ended: list[dict[str, Any]] = []
@@ -201,7 +201,7 @@ def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -
     committed = 0
 
     def before(txid: int, partition: str) -> int | None:
-        """The place of the newest batch before a txid that has the partition."""
+        """Index of the newest batch before a txid that has the partition."""
         return next((place for place in reversed(range(txid - 1)) if partition in lists[place]), None)
 
     for number in range(400):

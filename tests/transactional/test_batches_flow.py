@@ -1,4 +1,4 @@
-"""A batch on its way: the attempt in front, the counting, the end of a batch (TX-1, TX-4, TX-5)."""
+"""Flow of a batch: the attempt in front, counts of tuples, and the end of a batch (TX-1, TX-4, TX-5)."""
 
 import asyncio
 import gc
@@ -10,7 +10,7 @@ import pytest
 
 from engine import BasicBolt, Fields, Tuple
 from engine.transactional import BatchBolt, Committer, TransactionalTopologyBuilder, TransactionAttempt
-from tests.transactional.play import Batches, Store, Stores, Sums, run_batches, summing
+from tests.transactional.batch_topologies import Batches, Store, Stores, Sums, run_batches, summing
 
 
 @pytest.mark.guarantee("TX-1")
@@ -24,7 +24,7 @@ def test_txids_count_up_from_one_and_attempt_ids_grow() -> None:
 
 
 @pytest.mark.guarantee("TX-1", "TX-4")
-def test_every_tuple_carries_its_attempt_and_the_user_anchors_nothing() -> None:
+def test_every_tuple_has_its_attempt_in_front_and_needs_no_anchors() -> None:
     seen: list[Tuple] = []
 
     class Looks(BasicBolt):
@@ -55,7 +55,7 @@ def test_every_tuple_carries_its_attempt_and_the_user_anchors_nothing() -> None:
 
 @pytest.mark.guarantee("TX-5")
 @pytest.mark.parametrize("grouping", ["shuffle", "all", "direct", "custom", "global", "fields", "partial_key", "load_aware"])
-def test_a_batch_is_finished_once_when_all_of_it_has_come_by_any_grouping(grouping: str) -> None:
+def test_a_batch_finishes_once_after_all_its_tuples_with_any_grouping(grouping: str) -> None:
     ended: dict[tuple[int, int], list[int]] = defaultdict(list)
 
     class Direct(BasicBolt):
@@ -106,7 +106,7 @@ def test_a_batch_is_finished_once_when_all_of_it_has_come_by_any_grouping(groupi
 
 
 @pytest.mark.guarantee("TX-5")
-def test_a_bolt_that_emits_nothing_and_one_that_several_feed_still_finish() -> None:
+def test_a_bolt_without_emits_and_a_bolt_with_several_sources_finish_their_batches() -> None:
     finished: list[tuple[str, int, int]] = []
 
     class Silent(BatchBolt):
@@ -136,8 +136,8 @@ def test_a_bolt_that_emits_nothing_and_one_that_several_feed_still_finish() -> N
 
 
 @pytest.mark.guarantee("TX-5")
-def test_a_committer_and_what_is_behind_it_finish_in_the_commit_phase() -> None:
-    """The seed's example: A feeds B, a committer, and C; B feeds C; C feeds D, a committer."""
+def test_a_committer_and_the_bolts_behind_it_finish_in_the_commit_phase() -> None:
+    """The example of the specification. A feeds B and C, B feeds C, and C feeds D. B and D are committers."""
     log: list[str] = []
 
     class Logs(BatchBolt):
@@ -166,7 +166,7 @@ def test_a_committer_and_what_is_behind_it_finish_in_the_commit_phase() -> None:
 
 
 @pytest.mark.guarantee("TX-5")
-def test_async_methods_of_one_batch_never_overlap_and_those_of_several_do() -> None:
+def test_async_methods_overlap_between_batches_but_not_within_one() -> None:
     running: Counter[int] = Counter()
     most: dict[str, int] = {"in one": 0, "in all": 0}
 
@@ -201,7 +201,7 @@ def test_async_methods_of_one_batch_never_overlap_and_those_of_several_do() -> N
 
 
 @pytest.mark.guarantee("TX-5")
-def test_basic_bolts_of_every_kind_take_part() -> None:
+def test_basic_bolts_of_every_kind_process_batches() -> None:
     class Coroutine(BasicBolt):
         output_fields = "number"
         concurrency = 4
@@ -264,7 +264,7 @@ def test_blocking_basic_bolts_run_in_threads() -> None:
     assert threading.current_thread().name not in threads
 
 
-def test_what_a_task_opens_is_opened_once_and_closed_at_its_end() -> None:
+def test_a_resource_of_a_task_is_opened_once_and_closed_at_the_end_of_the_task() -> None:
     class Connection:
         def __init__(self) -> None:
             log.append("open")
@@ -296,7 +296,7 @@ def test_what_a_task_opens_is_opened_once_and_closed_at_its_end() -> None:
     assert len(set(connections)) == 1
 
 
-def test_the_collector_walks_no_tuple_of_a_batch_but_one_that_may_be_in_a_cycle() -> None:
+def test_the_garbage_collector_tracks_only_tuples_that_may_be_in_a_cycle() -> None:
     walked: list[bool] = []
 
     class Looks(BasicBolt):
@@ -319,7 +319,7 @@ def test_the_collector_walks_no_tuple_of_a_batch_but_one_that_may_be_in_a_cycle(
 
 
 @pytest.mark.parametrize("until", [None, 1.0], ids=["complete", "stopped"])
-def test_every_instance_is_cleaned_up_before_what_the_task_opened_is_closed(until: float | None) -> None:
+def test_instances_are_cleaned_up_before_the_resources_of_the_task_are_closed(until: float | None) -> None:
     log: list[Any] = []
 
     class Connection:
@@ -349,7 +349,7 @@ def test_every_instance_is_cleaned_up_before_what_the_task_opened_is_closed(unti
 
 
 @pytest.mark.guarantee("TX-7")
-def test_the_digest_of_a_partition_is_of_its_own_tuples_alone() -> None:
+def test_the_digest_of_a_partition_covers_only_its_own_tuples() -> None:
     taken: list[tuple[int, int | None]] = []
 
     class Twice(Batches):

@@ -1,4 +1,4 @@
-"""User code behind a commit's ack: what it raises is reported, and the commit is noted (TX-11). Deaths of a coordinator are paced."""
+"""Errors of user code after a commit's ack are reported, and the commit counts (TX-11). Deaths of a coordinator are followed by pauses."""
 
 import asyncio
 import itertools
@@ -10,8 +10,7 @@ import pytest
 from engine import ComponentError, FatalError, SpoutExhausted
 from engine.state import Ledger
 from engine.state.memory import MemoryProvider
-from engine.transactional import PartitionedCoordinator
-from tests.transactional.play import (
+from tests.transactional.batch_topologies import (
     Batches,
     BatchesCoordinator,
     BatchesEmitter,
@@ -35,11 +34,7 @@ def forgetting(forgotten: Any) -> Partitions:
         def forgotten(self) -> Any:
             return forgotten(self)
 
-    class Spout(Partitions):
-        def coordinator(self) -> PartitionedCoordinator:
-            return Forgets(self)
-
-    return Spout(DATA)
+    return Partitions(DATA, coordinator=Forgets)
 
 
 def raises(error: BaseException) -> Any:
@@ -67,7 +62,7 @@ FAULTS: dict[str, Any] = {
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("pending", [1, 3])
-def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fault: str, on_error: str, pending: int) -> None:
+def test_a_forgotten_that_always_raises_loses_no_commit_and_no_coordinator(fault: str, on_error: str, pending: int) -> None:
     store = Store()
     config = {"on_error": on_error, "max_spout_pending": pending}
     finished = run_batches(summing(forgetting(FAULTS[fault]), store), config=config, limit_secs=10)
@@ -78,7 +73,7 @@ def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fau
     assert all("the batch stays committed" in report.next_step for report in finished.errors)
 
 
-def test_a_forgotten_that_never_returns_holds_nothing_up() -> None:
+def test_a_forgotten_that_never_returns_does_not_delay_batches() -> None:
     async def forgotten(coordinator: Any) -> Any:
         await asyncio.Event().wait()
 
@@ -102,16 +97,12 @@ def test_a_forgotten_may_be_async() -> None:
         def partitions(self) -> list[str]:
             return ["b", "a"] if not self.spout.new else ["a"]
 
-    class Spout(Partitions):
-        def coordinator(self) -> PartitionedCoordinator:
-            return Forgets(self)
-
     store = Store()
-    run_batches(summing(Spout({"a": [1] * 10, "b": []}), store), limit_secs=10)
+    run_batches(summing(Partitions({"a": [1] * 10, "b": []}, coordinator=Forgets), store), limit_secs=10)
     assert seen[-1] == ["a"]
 
 
-def test_a_fatal_error_of_forgotten_ends_the_run_behind_a_commit_that_is_durable(tmp_path: Path) -> None:
+def test_a_fatal_error_of_forgotten_ends_the_run_after_the_commit_is_durable(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
     with pytest.raises(ComponentError, match="for good"):
         run_batches(summing(forgetting(raises(FatalError("for good"))), store), config=config, limit_secs=10)
@@ -122,7 +113,7 @@ def test_a_fatal_error_of_forgotten_ends_the_run_behind_a_commit_that_is_durable
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_cleanup_before_that_raises_fails_no_batch(is_async: bool) -> None:
+def test_a_cleanup_before_that_raises_does_not_fail_a_batch(is_async: bool) -> None:
     class Plain(BatchesEmitter):
         def cleanup_before(self, txid: int) -> Any:
             raise OSError(f"cannot clean up before {txid}")
@@ -132,18 +123,14 @@ def test_a_cleanup_before_that_raises_fails_no_batch(is_async: bool) -> None:
             await asyncio.sleep(0)
             raise OSError(f"cannot clean up before {txid}")
 
-    class Spout(Batches):
-        def emitter(self) -> Any:
-            return (Later if is_async else Plain)(self)
-
-    store, spout = Store(), Spout([[1], [2], [3]])
+    store, spout = Store(), Batches([[1], [2], [3]], emitter=Later if is_async else Plain)
     finished = run_batches(summing(spout, store, emitters=2), limit_secs=10)
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert [attempt.txid for attempt in spout.emitted] == [1, 2, 3]
     assert "OSError: cannot clean up before 2" in {report.text for report in finished.errors}
 
 
-def test_a_coordinator_that_dies_behind_each_verdict_but_never_commits_ends_the_run() -> None:
+def test_a_coordinator_that_dies_repeatedly_without_a_commit_ends_the_run() -> None:
     opened: list[int] = []
 
     class Dies(BatchesCoordinator):
@@ -156,10 +143,6 @@ def test_a_coordinator_that_dies_behind_each_verdict_but_never_commits_ends_the_
                 raise ValueError("no second batch")
             return super().is_ready()
 
-    class Spout(Batches):
-        def coordinator(self) -> Any:
-            return Dies(self)
-
     class Slow(Stores):
         async def finish_batch(self) -> None:  # type: ignore[override]
             await asyncio.sleep(1)
@@ -168,11 +151,11 @@ def test_a_coordinator_that_dies_behind_each_verdict_but_never_commits_ends_the_
     store = Store()
     config = {"max_spout_pending": 2, "on_error": "restart"}
     with pytest.raises(ComponentError, match="no second batch"):
-        run_batches(summing(Spout([[1], [2]]), store, stores=lambda: Slow(store)), config=config, limit_secs=600)
+        run_batches(summing(Batches([[1], [2]], coordinator=Dies), store, stores=lambda: Slow(store)), config=config, limit_secs=600)
     assert len(opened) == 6
 
 
-def test_a_coordinator_that_dies_behind_each_commit_gets_further_after_growing_pauses() -> None:
+def test_a_coordinator_that_dies_after_each_commit_continues_after_growing_pauses() -> None:
     opened: list[float] = []
 
     class Dies(BatchesCoordinator):
@@ -186,12 +169,8 @@ def test_a_coordinator_that_dies_behind_each_commit_gets_further_after_growing_p
                 raise ValueError("one batch is enough")
             return super().is_ready()
 
-    class Spout(Batches):
-        def coordinator(self) -> Any:
-            return Dies(self)
-
     store = Store()
-    run_batches(summing(Spout([[number] for number in range(1, 13)]), store), limit_secs=600)
+    run_batches(summing(Batches([[number] for number in range(1, 13)], coordinator=Dies), store), limit_secs=600)
     assert store.by_txid == {number: number for number in range(1, 13)}
     pauses = [after - before for before, after in itertools.pairwise(opened)]
     assert pauses[0] < 0.05
@@ -199,7 +178,7 @@ def test_a_coordinator_that_dies_behind_each_commit_gets_further_after_growing_p
     assert pauses[6:] == pytest.approx([30] * len(pauses[6:]), abs=0.05)
 
 
-def test_a_coordinator_that_lived_for_a_while_is_replaced_at_once() -> None:
+def test_a_coordinator_that_dies_after_a_long_life_is_replaced_at_once() -> None:
     opened: list[float] = []
     died: list[float] = []
 
@@ -216,11 +195,7 @@ def test_a_coordinator_that_lived_for_a_while_is_replaced_at_once() -> None:
                 raise ValueError("enough")
             return False
 
-    class Spout(Batches):
-        def coordinator(self) -> Any:
-            return Dies(self)
-
-    run_batches(summing(Spout([]), Store()), limit_secs=600)
+    run_batches(summing(Batches([], coordinator=Dies), Store()), limit_secs=600)
     assert opened[1:] == pytest.approx(died, abs=0.02)
 
 
@@ -236,7 +211,7 @@ class BadWrites(MemoryProvider):
 
 
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
-def test_a_provider_that_raises_what_it_should_not_ends_the_run(on_error: str) -> None:
+def test_a_provider_that_raises_a_foreign_error_ends_the_run(on_error: str) -> None:
     config = {"on_error": on_error, "state_provider": "tests.transactional.test_behind_commits:BadWrites"}
     with pytest.raises(ComponentError, match="its transactions cannot be stored: ValueError: a provider's own mistake"):
         run_batches(summing(Batches([[1], [2]]), Store()), config=config, limit_secs=100)

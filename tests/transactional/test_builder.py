@@ -1,4 +1,4 @@
-"""What `TransactionalTopologyBuilder.build()` refuses, and how it says so (GRP-5, TX-8)."""
+"""Topologies that `TransactionalTopologyBuilder.build()` refuses, and its texts (GRP-5, TX-8)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Config, Run, StatefulBolt, TopologyBuilder, TopologyError, Tuple, UsageError
 from engine.transactional import BatchBolt, Committer, OpaquePartitionedTransactionalSpout, TransactionalTopologyBuilder
-from tests.transactional.play import Batches, OpaquePartitions, Sums
+from tests.transactional.batch_topologies import Batches, OpaquePartitions, Sums
 
 
 class Basic(BasicBolt):
@@ -28,7 +28,7 @@ def builder_with(bolt: Any, *, spout: Any = None, **settings: Any) -> Transactio
     return builder
 
 
-def test_bolts_that_ack_by_hand_or_keep_state_are_refused() -> None:
+def test_bolts_that_ack_themselves_or_have_state_are_refused() -> None:
     class ByHand(Bolt):
         def execute(self, tup: Tuple) -> None: ...
 
@@ -52,14 +52,14 @@ def test_only_a_batch_bolt_can_commit() -> None:
     assert "Basic is no batch bolt" in faults_of(builder)[0]
 
 
-def test_the_field_of_the_attempt_is_the_engines() -> None:
+def test_a_field_with_the_name_of_the_attempt_is_refused() -> None:
     class Declares(Sums):
         output_fields = ("attempt", "sum")
 
     assert "declares the field 'attempt'" in faults_of(builder_with(Declares))[0]
 
 
-def test_a_batch_bolt_without_batches_is_refused() -> None:
+def test_a_batch_bolt_in_a_plain_topology_is_refused() -> None:
     class Numbers(BatchBolt):
         def execute(self, tup: Tuple) -> None: ...
 
@@ -77,7 +77,7 @@ def test_a_batch_bolt_without_batches_is_refused() -> None:
     assert "there are no batches here" in faults_of(builder)[0]
 
 
-def test_what_is_no_transactional_spout_is_refused() -> None:
+def test_a_spout_that_is_not_transactional_is_refused() -> None:
     assert "not a transactional spout" in faults_of(builder_with(Basic, spout=object()))[0]
     assert "Pass an instance: Batches(...)" in faults_of(builder_with(Basic, spout=Batches))[0]
 
@@ -89,14 +89,14 @@ def test_what_is_no_transactional_spout_is_refused() -> None:
         TransactionalTopologyBuilder("t", "numbers", Batches([])).set_spout("other", object())
 
 
-def test_switched_off_tracking_is_refused() -> None:
+def test_zero_ackers_are_refused() -> None:
     topology = builder_with(Basic).build()
     with pytest.raises(TopologyError, match="acker_executors=0"):
         Run(topology, Config(acker_executors=0))
 
 
 @pytest.mark.guarantee("TX-8")
-def test_what_writes_a_key_stands_behind_a_fields_grouping_on_it() -> None:
+def test_a_committer_with_keys_needs_a_fields_grouping_on_its_key() -> None:
     class ByWord(Committer):
         keyed_by = ("number",)
 
@@ -116,7 +116,7 @@ def test_what_writes_a_key_stands_behind_a_fields_grouping_on_it() -> None:
 
 
 @pytest.mark.guarantee("TX-8")
-def test_what_cannot_replace_is_refused_behind_an_opaque_spout() -> None:
+def test_a_committer_that_cannot_replace_is_refused_behind_an_opaque_spout() -> None:
     class Appends(Committer):
         needs_transactional_spout = True
 
@@ -129,19 +129,19 @@ def test_what_cannot_replace_is_refused_behind_an_opaque_spout() -> None:
     builder_with(Appends).build()
 
 
-def test_the_id_of_the_coordinator_is_the_engines() -> None:
+def test_a_component_with_the_id_of_the_coordinator_is_refused() -> None:
     builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]]))
     builder.set_bolt("numbers/coordinator", Basic).shuffle_grouping("numbers")
     assert "is the engine's own id, of the coordinator" in faults_of(builder)[0]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_together() -> None:
     builder = TransactionalTopologyBuilder("", "numbers", object(), 0)  # type: ignore[arg-type]
     builder.set_bolt("b", Basic).shuffle_grouping("nmbers")
     assert len(faults_of(builder)) >= 4
 
 
-def test_a_ready_committer_that_reads_a_field_which_is_not_there_is_refused() -> None:
+def test_a_ready_made_committer_with_an_unknown_field_is_refused() -> None:
     from engine.transactional.values import MemoryValues, ReduceInto
 
     builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]]))
@@ -152,7 +152,7 @@ def test_a_ready_committer_that_reads_a_field_which_is_not_there_is_refused() ->
     ]
 
 
-def test_a_source_of_batches_in_a_plain_topology_is_told_where_it_belongs() -> None:
+def test_a_transactional_spout_in_a_plain_topology_is_refused_with_a_hint() -> None:
     builder = TopologyBuilder("plain")
     builder.set_spout("numbers", Batches([[1]]))  # type: ignore[arg-type]
     assert "Build it with TransactionalTopologyBuilder" in faults_of(builder)[0]

@@ -1,4 +1,4 @@
-"""Batch bolts that take many tuples at once: what is in a burst, and that all else is as with any batch bolt (TX-5, TX-6)."""
+"""Batch bolts that take many tuples at once get bursts, and behave like other batch bolts otherwise (TX-5, TX-6)."""
 
 import asyncio
 from collections import defaultdict
@@ -10,13 +10,13 @@ import pytest
 from engine import Fields, TopologyError
 from engine.testing import DropTuple
 from engine.transactional import BatchBolt, BurstBolt, FailedBatch, TransactionalTopologyBuilder
-from tests.transactional.play import Batches, Store, run_batches, summing
+from tests.transactional.batch_topologies import Batches, Store, run_batches, summing
 
 Bursts = dict[int, list[list[int]]]
 
 
 class SumsBursts(BurstBolt):
-    """Sums the last value of each tuple; notes the bursts of each txid."""
+    """Sums the last values of the tuples, and records the bursts of each txid."""
 
     output_fields = "sum"
     burst_rows = 4
@@ -39,13 +39,13 @@ class SumsBursts(BurstBolt):
 
 
 def noting(base: type[BurstBolt] = SumsBursts) -> tuple[type[BurstBolt], Bursts]:
-    """Return a class that notes its bursts, and where."""
+    """Return a class that records its bursts, and the record."""
     noted: Bursts = defaultdict(list)
     return type("Noting", (base,), {"bursts": noted}), noted
 
 
 @pytest.mark.guarantee("TX-5")
-def test_a_batch_comes_in_bursts_the_last_of_which_is_what_is_left() -> None:
+def test_a_batch_arrives_in_full_bursts_and_a_last_one_with_the_rest() -> None:
     sums, bursts = noting()
     store = Store()
     run_batches(summing(Batches([list(range(10)), [], [1, 2, 3, 4], [5]]), store, sums=sums, tasks=1), config={"max_spout_pending": 3})
@@ -55,7 +55,7 @@ def test_a_batch_comes_in_bursts_the_last_of_which_is_what_is_left() -> None:
 
 @pytest.mark.guarantee("TX-5")
 @pytest.mark.parametrize("room", [2, 3, 1000])
-def test_what_comes_while_a_burst_is_awaited_waits_and_stays_in_order(room: int) -> None:
+def test_tuples_that_arrive_during_a_slow_burst_wait_in_order(room: int) -> None:
     class Slow(SumsBursts):
         async def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> None:
             await asyncio.sleep(1)
@@ -74,7 +74,7 @@ def test_what_comes_while_a_burst_is_awaited_waits_and_stays_in_order(room: int)
 
 @pytest.mark.guarantee("TX-5")
 @pytest.mark.parametrize("is_slow", [False, True])
-def test_a_burst_has_tuples_of_the_same_fields_only(is_slow: bool) -> None:
+def test_a_burst_has_only_tuples_with_the_same_fields(is_slow: bool) -> None:
     seen: list[tuple[tuple[str, ...], list[int]]] = []
 
     class Parts(BatchBolt):
@@ -107,7 +107,7 @@ def test_a_burst_has_tuples_of_the_same_fields_only(is_slow: bool) -> None:
 @pytest.mark.guarantee("TX-3", "TX-6")
 @pytest.mark.parametrize("number", [2, 9])
 @pytest.mark.parametrize("is_slow", [False, True])
-def test_a_burst_that_raises_fails_its_batch_and_drops_that_instance_only(number: int, is_slow: bool) -> None:
+def test_a_burst_that_raises_fails_its_batch_and_drops_only_its_instance(number: int, is_slow: bool) -> None:
     class Fails(SumsBursts):
         def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
             is_first = self.attempt.number <= 3
@@ -149,7 +149,7 @@ def test_a_tuple_that_is_lost_on_its_way_to_a_burst_bolt_fails_the_batch() -> No
     assert [attempt.txid for attempt in spout.emitted] == [1, 1]
 
 
-def test_execute_by_hand_is_a_burst_of_one() -> None:
+def test_a_direct_call_of_execute_is_a_burst_of_one() -> None:
     builder = TransactionalTopologyBuilder("by-hand", "numbers", Batches([[1, 2]]))
     sums, bursts = noting()
 
@@ -170,7 +170,7 @@ def test_execute_by_hand_is_a_burst_of_one() -> None:
 
 
 @pytest.mark.parametrize("burst_rows", [0, -1, True, "4", None])
-def test_a_burst_of_no_rows_is_refused(burst_rows: object) -> None:
+def test_an_invalid_size_of_bursts_is_refused(burst_rows: object) -> None:
     sums = type("Sums", (SumsBursts,), {"burst_rows": burst_rows})
     with pytest.raises(TopologyError, match=r"burst_rows = .* Give a number of tuples, at least 1"):
         summing(Batches([[1]]), Store(), sums=sums)

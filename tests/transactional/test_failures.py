@@ -1,4 +1,4 @@
-"""Batches that fail in either phase: what is replayed, in which order, and what old attempts may still do (TX-2, TX-3, TX-6)."""
+"""Batches that fail in either phase: their replays, the order, and the effects of old attempts (TX-2, TX-3, TX-6)."""
 
 import asyncio
 from collections import Counter
@@ -13,13 +13,13 @@ from engine.testing import DropTuple, KillTask, RaiseError
 from engine.transactional import FailedBatch, TransactionAttempt
 from engine.transactional.coordinator import BACKOFF
 from engine.transactional.feature import coordinator_id
-from tests.transactional.play import Batches, Store, Stores, Sums, run_batches, summing
+from tests.transactional.batch_topologies import Batches, Store, Stores, Sums, run_batches, summing
 
 FIVE = [[1], [2], [3], [4], [5]]
 
 
 def fails_at(attempts: set[tuple[int, int]], where: str, error: Any = FailedBatch) -> Any:
-    """Sums that raise in a method, for (txid, n-th attempt of it seen by this class)."""
+    """Return a `Sums` that raises in a method, for (txid, n-th attempt of it in this class)."""
     seen: dict[int, list[TransactionAttempt]] = {}
 
     class Fails(Sums):
@@ -49,7 +49,7 @@ def fails_at(attempts: set[tuple[int, int]], where: str, error: Any = FailedBatc
 @pytest.mark.guarantee("TX-3", "TX-6")
 @pytest.mark.parametrize("where", ["prepare", "execute", "finish_batch"])
 @pytest.mark.parametrize("error", [FailedBatch, ValueError])
-def test_a_batch_that_fails_is_replayed_with_all_that_are_behind_it_in_order(where: str, error: Any) -> None:
+def test_a_failed_batch_and_all_later_ones_are_replayed_in_order(where: str, error: Any) -> None:
     store, spout = Store(), Batches(FIVE)
     finished = run_batches(summing(spout, store, sums=fails_at({(2, 1)}, where, error), tasks=1), config={"max_spout_pending": 3})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
@@ -82,7 +82,7 @@ def test_a_batch_that_fails_in_the_commit_phase_is_processed_and_committed_again
 
 
 @pytest.mark.guarantee("TX-2")
-def test_commits_are_strictly_in_order_and_one_at_a_time_whatever_the_processing_takes() -> None:
+def test_commits_run_in_order_and_one_at_a_time_however_long_processing_takes() -> None:
     store = Store()
     committing: list[int] = []
 
@@ -104,7 +104,7 @@ def test_commits_are_strictly_in_order_and_one_at_a_time_whatever_the_processing
 
 
 @pytest.mark.guarantee("TX-2", "TX-3")
-def test_a_committer_begins_no_finish_batch_before_the_old_attempts_has_ended() -> None:
+def test_a_committer_begins_finish_batch_only_after_that_of_the_old_attempt_ended() -> None:
     store = Store()
     log: list[str] = []
 
@@ -129,7 +129,7 @@ def test_a_committer_begins_no_finish_batch_before_the_old_attempts_has_ended() 
 
 
 @pytest.mark.guarantee("TX-6")
-def test_the_task_and_its_other_batches_live_on() -> None:
+def test_a_failed_batch_does_not_end_its_task_or_the_other_batches() -> None:
     made: list[Any] = []
     Fails = fails_at({(3, 1)}, "execute", ValueError)
 
@@ -147,7 +147,7 @@ def test_the_task_and_its_other_batches_live_on() -> None:
 @pytest.mark.guarantee("TX-3", "TX-5")
 @pytest.mark.parametrize("component", ["numbers", "sums", "store", coordinator_id("numbers")])
 @pytest.mark.parametrize("at_secs", [0.0, 0.005, 0.011, 0.017])
-def test_any_task_may_die_at_any_time(component: str, at_secs: float) -> None:
+def test_any_task_may_die_at_any_time_without_loss(component: str, at_secs: float) -> None:
     class Slow(Sums):
         async def finish_batch(self) -> None:
             await asyncio.sleep(0.004)
@@ -171,7 +171,7 @@ def test_any_task_may_die_at_any_time(component: str, at_secs: float) -> None:
 
 
 @pytest.mark.guarantee("TX-5")
-def test_a_tuple_that_is_lost_fails_its_batch_at_once() -> None:
+def test_a_lost_tuple_fails_its_batch_at_once() -> None:
     store = Store()
     finished = run_batches(
         summing(Batches([[1, 2, 3, 4]]), store, tasks=1),
@@ -183,7 +183,7 @@ def test_a_tuple_that_is_lost_fails_its_batch_at_once() -> None:
 
 
 @pytest.mark.guarantee("TX-6")
-def test_a_basic_bolt_that_raises_fails_the_batch_and_lives_on() -> None:
+def test_a_basic_bolt_that_raises_fails_the_batch_and_is_not_replaced() -> None:
     calls: Counter[int] = Counter()
 
     class Raises(BasicBolt):
@@ -206,7 +206,7 @@ def test_a_basic_bolt_that_raises_fails_the_batch_and_lives_on() -> None:
 
 
 @pytest.mark.guarantee("TX-6")
-def test_an_instance_that_raised_is_given_no_more_tuples() -> None:
+def test_an_instance_that_raised_gets_no_more_tuples() -> None:
     calls: Counter[TransactionAttempt] = Counter()
 
     class Raises(Sums):
@@ -223,7 +223,7 @@ def test_an_instance_that_raised_is_given_no_more_tuples() -> None:
 
 
 @pytest.mark.guarantee("TX-3")
-def test_after_a_commit_a_failure_is_the_first_one_again_and_tried_again_at_once() -> None:
+def test_a_commit_resets_the_pause_before_a_replay() -> None:
     began: dict[int, list[float]] = {}
     Fails = fails_at({(1, 1), (3, 1)}, "finish_batch")
 
@@ -252,7 +252,7 @@ def test_the_pause_before_a_replay_doubles_up_to_five_seconds() -> None:
 
 
 @pytest.mark.guarantee("TX-7")
-def test_emitters_hear_up_to_which_txid_all_is_committed() -> None:
+def test_cleanup_before_tells_emitters_the_committed_txid() -> None:
     heard: list[int] = []
 
     class Cleans(Batches):
@@ -265,7 +265,7 @@ def test_emitters_hear_up_to_which_txid_all_is_committed() -> None:
     assert heard == [2, 3, 4, 5]
 
 
-def test_why_a_batch_failed_is_told_without_the_hint_that_its_report_has(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_says_why_a_batch_failed_without_the_hint(caplog: pytest.LogCaptureFixture) -> None:
     Fails = fails_at({(2, 1)}, "execute", lambda text: UsageError(text, hint="Mend it."))
     finished = run_batches(summing(Batches(FIVE), Store(), sums=Fails, tasks=1))
     assert "raised: UsageError: on purpose. It is tried again." in caplog.text
@@ -278,7 +278,7 @@ def test_a_fatal_error_ends_the_run() -> None:
         run_batches(summing(Batches(FIVE), Store(), sums=Fails))
 
 
-def test_what_fails_again_and_again_is_tried_after_growing_pauses() -> None:
+def test_a_batch_that_always_fails_is_replayed_after_growing_pauses() -> None:
     store = Store()
     Fails = fails_at({(2, attempt) for attempt in range(1, 7)}, "finish_batch")
     finished = run_batches(summing(Batches(FIVE), store, sums=Fails, tasks=1), config={"max_spout_pending": 2})

@@ -1,4 +1,4 @@
-"""The output of batches as files: whole or not there, and of a txid the highest attempt counts (TX-8, TX-10)."""
+"""A committer to files: a file is complete or absent, and the highest attempt of a txid counts (TX-8, TX-10)."""
 
 import errno
 import json
@@ -44,11 +44,11 @@ def numbers(folder: Path, **how: Any) -> list[int]:
     return sorted(json.loads(line)["number"] for line in committed_lines(folder, **how))
 
 
-# Which files count
+# Files that count
 
 
 def files(*texts: str) -> list[OutputName]:
-    """From `txid.attempt.task/tasks`."""
+    """Make output names of texts like `txid.attempt.task/tasks`."""
     made = []
     for text in texts:
         place, tasks = text.split("/")
@@ -61,14 +61,14 @@ def files(*texts: str) -> list[OutputName]:
     "name",
     [OutputName(7, EPOCH + 3, 0, 3, ".jsonl"), OutputName(10**15, 10**9 * EPOCH, 12, 100, ""), OutputName(1, EPOCH, 0, 1, ".a.tmp.b")],
 )
-def test_a_name_says_what_it_is_and_names_are_in_order(name: OutputName) -> None:
+def test_file_names_can_be_parsed_and_sort_by_txid(name: OutputName) -> None:
     assert name_of(str(name)) == (name, False)
     assert name_of(name.draft) == (name, True)
     assert str(name) < str(name._replace(attempt_id=name.attempt_id + 1)) < str(name._replace(txid=name.txid + 1))
 
 
 @pytest.mark.parametrize("text", ["notes.txt", ".written-by.json", "7-1.1-0-of-1", "000000000007-00000001.0000000001-0-of-1.tmp", ""])
-def test_other_names_are_none(text: str) -> None:
+def test_other_names_are_ignored(text: str) -> None:
     assert name_of(text) is None
 
 
@@ -86,16 +86,16 @@ def test_other_names_are_none(text: str) -> None:
         (["1.5.0/1", "2.6.0/1", "1.1.0/2"], ["1.5.0/1"], ["2.6.0/1"]),
     ],
 )
-def test_of_a_txid_the_highest_attempt_counts_and_the_newest_when_it_is_whole(there: Any, settled: Any, newest: Any) -> None:
+def test_the_highest_attempt_of_a_txid_counts_and_the_newest_txid_only_if_it_is_complete(there: Any, settled: Any, newest: Any) -> None:
     assert counting(files(*there)) == (files(*settled), files(*newest))
 
 
-def test_a_file_that_is_missing_is_told() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(StateError, match="of txid 1 the tasks 0, 2 of 3 have a file, and later txids are there"):
         counting(files("1.1.0/3", "1.1.2/3", "2.2.0/3"))
 
 
-def test_what_is_over_is_removed_and_what_counts_is_kept() -> None:
+def test_files_of_old_attempts_are_removed_and_files_that_count_are_kept() -> None:
     count = files("1.3.0/2", "1.3.1/2", "2.4.0/2", "2.4.1/2", "3.9.0/2", "3.9.1/2")
     over = files("1.1.0/2", "1.2.1/2", "2.3.0/3", "3.5.0/2")
     drafts = files("2.3.1/3", "3.8.0/2")
@@ -109,15 +109,15 @@ def test_what_is_over_is_removed_and_what_counts_is_kept() -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_all_that_comes_is_in_the_files_once(tmp_path: Path, tasks: int) -> None:
+def test_all_tuples_are_in_the_files_once(tmp_path: Path, tasks: int) -> None:
     run_committer(tmp_path / "out", tasks=tasks)
     assert numbers(tmp_path / "out") == ALL
-    assert len(committed_files(tmp_path / "out")) == 8 * tasks, "one from every task, empty or not"
+    assert len(committed_files(tmp_path / "out")) == 8 * tasks, "one from every task, even if empty"
     assert len(committed_files(tmp_path / "out", newest=False)) == 7 * tasks
 
 
 @pytest.mark.parametrize("kind", [MemoryTransactionalSpout, MemoryOpaqueSpout])
-def test_a_replay_replaces_what_was_written(tmp_path: Path, kind: Any) -> None:
+def test_a_replay_replaces_the_files_of_the_failed_attempt(tmp_path: Path, kind: Any) -> None:
     left = [1, 3, 3, 8]
 
     def flaky(tup: Tuple) -> str:
@@ -132,7 +132,7 @@ def test_a_replay_replaces_what_was_written(tmp_path: Path, kind: Any) -> None:
     assert numbers(tmp_path / "out") == ALL
 
 
-def test_tasks_that_die_leave_nothing_behind(tmp_path: Path) -> None:
+def test_tasks_that_die_leave_no_files_behind(tmp_path: Path) -> None:
     finished = run_committer(tmp_path / "out", faults=[KillTask("out", task_index=1, at_call={5, 11, 30})])
     assert len(finished.strikes) == 3
     assert numbers(tmp_path / "out") == ALL
@@ -143,7 +143,7 @@ def test_tasks_that_die_leave_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tasks", [1, 5])
 @pytest.mark.parametrize("nth", [2, 7, 8, 9, 24])
 @pytest.mark.parametrize("step", ["_write_durably", "_sync_folder"])
-def test_a_run_that_ends_at_any_step_is_gone_on_with_by_any_number_of_tasks(
+def test_after_a_death_at_any_step_the_next_run_continues_with_any_number_of_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, nth: int, tasks: int
 ) -> None:
     out, state = tmp_path / "out", tmp_path / "state.db"
@@ -168,7 +168,7 @@ def test_a_run_that_ends_at_any_step_is_gone_on_with_by_any_number_of_tasks(
     assert not list(out.glob(".*.tmp"))
 
 
-def test_a_late_file_of_an_attempt_that_is_over_is_not_read_and_removed_by_the_next_run(tmp_path: Path) -> None:
+def test_a_late_file_of_an_old_attempt_is_ignored_and_the_next_run_removes_it(tmp_path: Path) -> None:
     out, state = tmp_path / "out", tmp_path / "state.db"
     run_committer(out, state=state)
     late = [OutputName(8, 1, 0, 3, ".jsonl"), OutputName(3, 1, 0, 1, ".jsonl")]
@@ -198,7 +198,7 @@ def test_a_folder_has_one_writer(tmp_path: Path) -> None:
         run_committer(tmp_path / "out")
 
 
-def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(ComponentError, match=r"the folder '.*out' cannot be written to: "):
         run_committer(tmp_path / "out")
@@ -224,7 +224,7 @@ def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeyp
     assert not list(out.glob(".*.tmp"))
 
 
-def test_bytes_are_written_as_they_are_and_text_with_tabs(tmp_path: Path) -> None:
+def test_bytes_are_written_unchanged_and_values_are_joined_with_tabs(tmp_path: Path) -> None:
     run_committer(tmp_path / "bytes", committer={"format": lambda tup: bytes([tup[1]]), "suffix": ""})
     assert sorted(b"".join(path.read_bytes() for path in committed_files(tmp_path / "bytes"))) == ALL
     run_committer(
@@ -233,7 +233,7 @@ def test_bytes_are_written_as_they_are_and_text_with_tabs(tmp_path: Path) -> Non
     assert list(committed_lines(tmp_path / "text")) == ["é\t1"]
 
 
-def test_a_format_that_gives_neither_is_told(tmp_path: Path) -> None:
+def test_a_format_that_returns_another_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ComponentError, match="returned 7"):
         run_committer(tmp_path / "out", committer={"format": lambda tup: 7})
 
@@ -250,13 +250,13 @@ def test_a_format_that_gives_neither_is_told(tmp_path: Path) -> None:
         (("out", lambda: ""), "format"),
     ],
 )
-def test_wrong_arguments_are_told(arguments: Any, text: str) -> None:
+def test_wrong_arguments_are_refused(arguments: Any, text: str) -> None:
     with pytest.raises(UsageError, match=rf"FileCommitter\({text}\) is"):
         FileCommitter(*arguments).create()
 
 
-async def test_of_two_topologies_that_claim_a_new_folder_at_once_one_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one claims between the look of the first and its note."""
+async def test_when_two_topologies_claim_a_new_folder_at_once_only_one_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one claims after the first has read the folder, and before its note."""
     real, names = committer._write_durably, ["slow", "quick"]
 
     def claimed_by(name: str) -> committer.OpenFolder:

@@ -1,4 +1,4 @@
-"""From the bytes of files to lines (TX-10)."""
+"""Reading lines from the bytes of files (TX-10)."""
 
 import random
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.guarantee("TX-10")
 PLENTY = Limits(lines=10**9, bytes=10**9, line_bytes=10 * PIECE_BYTES)
 
 
-def opened(folder: Path, data: bytes) -> OpenFile:
+def line_file(folder: Path, data: bytes) -> OpenFile:
     (folder / "file").write_bytes(data)
     file = open_file(str(folder), "file")
     assert file is not None
@@ -23,7 +23,7 @@ def opened(folder: Path, data: bytes) -> OpenFile:
 
 
 def joined(pieces: list[Piece], start: int = 0) -> bytes:
-    """What pieces hold, which follow each other and are whole lines."""
+    """Join the bytes of pieces, after checking that they are adjacent and consist of whole lines."""
     for piece in pieces:
         assert piece.offset == start
         assert piece.data
@@ -35,8 +35,8 @@ def read(file: OpenFile, start: int = 0, limits: Limits = PLENTY, *, to_the_end:
     return joined(list(new_lines(file, start, limits, to_the_end=to_the_end)), start)
 
 
-def test_whole_lines_are_read_and_the_rest_waits(tmp_path: Path) -> None:
-    with opened(tmp_path, b"to\nbe\nor") as file:
+def test_only_whole_lines_are_read(tmp_path: Path) -> None:
+    with line_file(tmp_path, b"to\nbe\nor") as file:
         assert read(file) == b"to\nbe\n"
         assert read(file, 6) == b""
         assert read(file, 6, to_the_end=True) == b"or"
@@ -49,7 +49,7 @@ def test_batches_of_any_size_give_every_line_once(tmp_path: Path, seed: int) -> 
     lengths = [rng.choice([0, 1, 5, 80, 3_000, PIECE_BYTES - 1, PIECE_BYTES, 3 * PIECE_BYTES]) for _ in range(rng.randint(1, 60))]
     lines = [bytes([97 + number % 26]) * length + b"\n" for number, length in enumerate(lengths)]
     data = b"".join(lines) + rng.choice([b"", b"rest"])
-    with opened(tmp_path, data) as file:
+    with line_file(tmp_path, data) as file:
         got, ranges, start = b"", [], 0
         while start < file.size:
             limits = Limits(rng.choice([1, 2, 7, 10**6]), rng.choice([1, 100, 10_000, 10**6, 10**7]), PLENTY.line_bytes)
@@ -66,24 +66,24 @@ def test_batches_of_any_size_give_every_line_once(tmp_path: Path, seed: int) -> 
             assert joined(list(same_lines(file, start, end)), start) == data[start:end]
 
 
-def test_no_piece_is_large_unless_a_line_is(tmp_path: Path) -> None:
-    with opened(tmp_path, b"a line of text\n" * 200_000) as file:
+def test_pieces_are_small_except_for_a_long_line(tmp_path: Path) -> None:
+    with line_file(tmp_path, b"a line of text\n" * 200_000) as file:
         assert max(len(piece.data) for piece in new_lines(file, 0, PLENTY, to_the_end=False)) <= PIECE_BYTES
         assert max(len(piece.data) for piece in same_lines(file, 0, file.size)) <= PIECE_BYTES
 
 
 @pytest.mark.parametrize("tail", [b"", b"\nnext\n"])
-def test_a_line_that_is_too_long_is_told_with_its_place(tmp_path: Path, tail: bytes) -> None:
+def test_the_error_for_a_line_that_is_too_long_names_its_position(tmp_path: Path, tail: bytes) -> None:
     limits = Limits(1_000, 10**6, 2 * PIECE_BYTES)
-    with opened(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES + 1) + tail) as file:
+    with line_file(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES + 1) + tail) as file:
         with pytest.raises(FatalError, match=r"file 'file': the line at offset 3 has more than 524,288 bytes"):
             read(file, 3, limits)
-    with opened(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES) + b"\n") as file:
+    with line_file(tmp_path, b"to\n" + b"x" * (2 * PIECE_BYTES) + b"\n") as file:
         assert read(file, 3, limits).count(b"x") == 2 * PIECE_BYTES
 
 
-def test_a_file_that_is_cut_off_while_it_is_read_is_told(tmp_path: Path) -> None:
-    with opened(tmp_path, b"to\nbe\n" * 1_000) as file:
+def test_a_file_that_is_truncated_during_the_read_is_reported(tmp_path: Path) -> None:
+    with line_file(tmp_path, b"to\nbe\n" * 1_000) as file:
         (tmp_path / "file").write_bytes(b"to\n")
         with pytest.raises(FatalError, match=r"file 'file' ends at offset 3, but had 6,000 bytes before"):
             read(file)
@@ -95,14 +95,14 @@ def test_a_file_that_is_cut_off_while_it_is_read_is_told(tmp_path: Path) -> None
     ("data", "end"),
     [(b"", 0), (b"to", 0), (b"to\n", 3), (b"to\nbe", 3), (b"\n\n", 2), (b"to\n" + b"x" * (2 * PIECE_BYTES), 3)],
 )
-def test_the_end_of_the_last_line_is_found_from_behind(tmp_path: Path, data: bytes, end: int) -> None:
-    with opened(tmp_path, data) as file:
+def test_the_end_of_the_last_line_is_found_backwards(tmp_path: Path, data: bytes, end: int) -> None:
+    with line_file(tmp_path, data) as file:
         assert end_of_last_line(file, 0, 4 * PIECE_BYTES) == end
         assert end_of_last_line(file, end, 4 * PIECE_BYTES) == end
 
 
-def test_behind_what_may_be_a_line_nobody_looks(tmp_path: Path) -> None:
-    with opened(tmp_path, b"to\n" + b"x" * (3 * PIECE_BYTES)) as file:
+def test_the_search_for_the_last_line_stops_after_the_longest_line(tmp_path: Path) -> None:
+    with line_file(tmp_path, b"to\n" + b"x" * (3 * PIECE_BYTES)) as file:
         assert end_of_last_line(file, 0, PIECE_BYTES) == file.size
 
 
@@ -121,7 +121,7 @@ def test_a_line_becomes_a_tuple(fields: Any, rows: Any) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii", "cp1252", "gb18030"])
-def test_what_is_text_is_decoded_alike_in_one_piece_and_line_by_line(encoding: str) -> None:
+def test_text_is_decoded_the_same_as_one_piece_and_line_by_line(encoding: str) -> None:
     text = "to\nbe\r\nor\r\r\n\nnot\n"
     expected = [("to",), ("be",), ("or\r",), ("",), ("not",)]
     assert LineFormat(("line",), encoding, "strict").rows(text.encode(encoding), 0, "log") == expected
@@ -129,7 +129,7 @@ def test_what_is_text_is_decoded_alike_in_one_piece_and_line_by_line(encoding: s
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
-def test_what_is_no_text_is_told_with_its_place(encoding: str) -> None:
+def test_the_error_for_undecodable_bytes_names_their_position(encoding: str) -> None:
     data = b"to\nb\xff\n"
     with pytest.raises(FatalError, match=rf"file 'log': the byte 0xff at offset 104 is not valid {encoding}"):
         LineFormat(("line",), encoding, "strict").rows(data, 100, "log")
@@ -151,6 +151,6 @@ def test_what_is_no_text_is_told_with_its_place(encoding: str) -> None:
         ((("line",), "utf-8", "xmlcharrefreplace"), r"errors is 'xmlcharrefreplace'"),
     ],
 )
-def test_wrong_settings_are_told(arguments: Any, text: str) -> None:
+def test_wrong_settings_are_refused(arguments: Any, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         LineFormat(*arguments)

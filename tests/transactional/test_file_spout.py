@@ -1,4 +1,4 @@
-"""Files of lines as the source of batches: read once, whatever becomes of their names (TX-7, TX-10)."""
+"""Files of lines as the source of batches: each line is read once, even if the files are renamed (TX-7, TX-10)."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ def run_spout(spout: Any, kept: Kept, *, pending: int = 3, state: Path | None = 
 
 
 def follow(spout: Any, script: Callable[[Kept], Any], **how: Any) -> Kept:
-    """Run a spout that follows its files while a script goes on."""
+    """Run a spout that follows its files during a script."""
     kept = Kept()
 
     async def during(run: Run) -> None:
@@ -44,20 +44,20 @@ def follow(spout: Any, script: Callable[[Kept], Any], **how: Any) -> Kept:
     return kept
 
 
-async def so_many(kept: Kept, lines: int) -> None:
+async def wait_for_lines(kept: Kept, lines: int) -> None:
     async with asyncio.timeout(60):
-        while len(kept.rows) < lines:  # noqa: ASYNC110 - a condition rings no bell
+        while len(kept.rows) < lines:  # noqa: ASYNC110 - a list has no event to wait for
             await asyncio.sleep(0.001)
 
 
 async def until(kept: Kept, lines: list[str]) -> None:
-    await so_many(kept, len(lines))
+    await wait_for_lines(kept, len(lines))
     await asyncio.sleep(2)
     assert sorted(kept.rows) == sorted(lines)
 
 
 def fail_at(kept: Kept, *txids: int, by: Callable[[], object] = lambda: None) -> list[int]:
-    """Have the commit of txids fail, each as often as it is named; return those that are left."""
+    """Let the commits of these txids fail, each as often as it is listed. Return the list of those still to fail."""
     left = list(txids)
 
     def fail(attempt: TransactionAttempt) -> None:
@@ -86,7 +86,7 @@ def test_all_lines_of_all_files_are_read_once(tmp_path: Path, kind: Any, limits:
 
 
 @BOTH
-def test_a_batch_takes_so_many_lines_of_each_file(tmp_path: Path, kind: Any) -> None:
+def test_a_batch_takes_the_configured_number_of_lines_of_each_file(tmp_path: Path, kind: Any) -> None:
     for name in "ab":
         write(tmp_path / name, name, many=5)
     kept = Kept()
@@ -94,7 +94,7 @@ def test_a_batch_takes_so_many_lines_of_each_file(tmp_path: Path, kind: Any) -> 
     assert [len(batch) for batch in kept.batches.values() if batch] == [4, 4, 2]
 
 
-def test_a_pattern_says_which_files(tmp_path: Path) -> None:
+def test_a_pattern_selects_the_files(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     lines = write(tmp_path / "app-1.log", "a") + write(tmp_path / "below" / "app-2.log", "b")
     write(tmp_path / "app-3.txt", "no")
@@ -103,7 +103,7 @@ def test_a_pattern_says_which_files(tmp_path: Path) -> None:
     assert sorted(kept.rows) == sorted(lines)
 
 
-def test_one_file_may_be_named(tmp_path: Path) -> None:
+def test_a_single_file_may_be_named(tmp_path: Path) -> None:
     lines = write(tmp_path / "a[1]", "a", many=3)
     write(tmp_path / "a1", "no")
     kept = Kept()
@@ -111,7 +111,7 @@ def test_one_file_may_be_named(tmp_path: Path) -> None:
     assert kept.rows == lines
 
 
-def test_a_file_of_two_names_is_read_once(tmp_path: Path) -> None:
+def test_a_file_with_two_names_is_read_once(tmp_path: Path) -> None:
     lines = write(tmp_path / "a", "a", many=3)
     os.link(tmp_path / "a", tmp_path / "b")
     os.symlink(tmp_path / "a", tmp_path / "c")
@@ -123,7 +123,7 @@ def test_a_file_of_two_names_is_read_once(tmp_path: Path) -> None:
 @BOTH
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("task", ["rows", "keep", "rows/coordinator"])
-def test_failures_and_deaths_cost_and_repeat_no_line(tmp_path: Path, kind: Any, task: str) -> None:
+def test_failures_and_deaths_lose_and_repeat_no_line(tmp_path: Path, kind: Any, task: str) -> None:
     lines = [line for name in "abc" for line in write(tmp_path / name, name, many=20)]
     kept = Kept()
     left = fail_at(kept, 1, 2, 2, 4)
@@ -134,7 +134,7 @@ def test_failures_and_deaths_cost_and_repeat_no_line(tmp_path: Path, kind: Any, 
 
 
 @BOTH
-def test_new_lines_and_new_files_are_read_as_they_come(tmp_path: Path, kind: Any) -> None:
+def test_new_lines_and_new_files_are_read_when_they_appear(tmp_path: Path, kind: Any) -> None:
     async def script(kept: Kept) -> None:
         lines = write(tmp_path / "a", "first")
         await until(kept, lines)
@@ -146,14 +146,14 @@ def test_new_lines_and_new_files_are_read_as_they_come(tmp_path: Path, kind: Any
 
 
 @BOTH
-def test_a_line_is_read_when_it_is_complete(tmp_path: Path, kind: Any) -> None:
+def test_a_line_is_read_only_when_it_is_complete(tmp_path: Path, kind: Any) -> None:
     async def script(kept: Kept) -> None:
         path = tmp_path / "a"
         path.write_text("to\nb")
         await until(kept, ["to"])
         batches = len(kept.attempts)
         await asyncio.sleep(10)
-        assert len(kept.attempts) <= batches + 1, "an incomplete line makes batches"
+        assert len(kept.attempts) <= batches + 1, "an incomplete line must not make batches"
         with path.open("a") as file:
             file.write("e\nor")
         await until(kept, ["to", "be"])
@@ -174,7 +174,7 @@ def test_an_idle_folder_makes_no_batches(tmp_path: Path, kind: Any) -> None:
 
 @BOTH
 @pytest.mark.guarantee("TX-7")
-def test_rotated_files_go_on_under_their_new_names(tmp_path: Path, kind: Any) -> None:
+def test_rotated_files_are_read_on_under_their_new_names(tmp_path: Path, kind: Any) -> None:
     async def script(kept: Kept) -> None:
         lines = []
         for turn in range(12):
@@ -208,7 +208,7 @@ def test_a_new_file_may_have_the_inode_of_a_deleted_one(tmp_path: Path, kind: An
 
 
 def rotate(folder: Path, *, keep: int) -> None:
-    """As logrotate's `create`: the oldest is deleted, each other one gets the next number; who writes to the log begins a new one."""
+    """Rotate like logrotate's `create`: delete the oldest file and number the others up. The next write creates a new file."""
     (folder / f"log.{keep}").unlink(missing_ok=True)
     for number in range(keep - 1, 0, -1):
         if (folder / f"log.{number}").exists():
@@ -218,7 +218,7 @@ def rotate(folder: Path, *, keep: int) -> None:
 
 @BOTH
 @pytest.mark.guarantee("TX-9")
-def test_a_restart_knows_what_was_read_though_all_names_have_changed(tmp_path: Path, kind: Any) -> None:
+def test_a_restart_continues_even_if_all_names_have_changed(tmp_path: Path, kind: Any) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     lines = write(folder / "log", "old", many=10) + write(folder / "log.1", "older", many=10)
@@ -232,8 +232,8 @@ def test_a_restart_knows_what_was_read_though_all_names_have_changed(tmp_path: P
     assert sorted(kept.rows) == sorted(lines)
 
 
-def test_a_file_that_was_restored_goes_on(tmp_path: Path) -> None:
-    """Another inode, the same name and content."""
+def test_a_restored_file_is_read_on(tmp_path: Path) -> None:
+    """Another inode, with the same name and content."""
     folder = tmp_path / "logs"
     folder.mkdir()
     lines = write(folder / "log", "old", many=10)
@@ -276,7 +276,7 @@ def test_a_file_that_was_changed_is_a_new_one_for_an_opaque_spout(tmp_path: Path
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_replay_of_what_is_gone_ends_a_transactional_run(tmp_path: Path) -> None:
+def test_a_replay_of_a_deleted_file_ends_a_transactional_run(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     write(folder / "log", "a", many=10)
@@ -291,7 +291,7 @@ def test_a_replay_of_what_is_gone_ends_a_transactional_run(tmp_path: Path) -> No
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("pending", [1, 3])
 @pytest.mark.parametrize("at", [1, 2, 5])
-def test_a_file_that_is_away_between_two_attempts_and_comes_back_is_read_to_its_end(tmp_path: Path, at: int, pending: int) -> None:
+def test_a_file_that_is_missing_between_two_attempts_is_read_to_its_end_later(tmp_path: Path, at: int, pending: int) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     lines = write(folder / "a", "a", many=20) + write(folder / "b", "b", many=20)
@@ -303,7 +303,7 @@ def test_a_file_that_is_away_between_two_attempts_and_comes_back_is_read_to_its_
     assert sorted(kept.rows) == sorted(lines)
 
 
-def test_a_run_that_stops_at_the_end_waits_for_a_file_that_went_before_it_was_read(
+def test_a_run_that_stops_at_the_end_waits_for_a_file_that_disappeared_before_it_was_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "logs"
@@ -311,7 +311,7 @@ def test_a_run_that_stops_at_the_end_waits_for_a_file_that_went_before_it_was_re
     lines = write(folder / "a", "a", many=20)
 
     async def during(run: Run) -> None:
-        await so_many(kept, 3)
+        await wait_for_lines(kept, 3)
         (folder / "a").rename(tmp_path / "a")
         await asyncio.sleep(30)
         assert run.state == "running"
@@ -324,7 +324,7 @@ def test_a_run_that_stops_at_the_end_waits_for_a_file_that_went_before_it_was_re
 
 
 @BOTH
-def test_a_folder_that_is_away_is_waited_for(tmp_path: Path, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_waits_for_a_missing_folder(tmp_path: Path, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
 
@@ -342,7 +342,7 @@ def test_a_folder_that_is_away_is_waited_for(tmp_path: Path, kind: Any, caplog: 
 
 
 @pytest.mark.guarantee("TX-9")
-def test_what_is_gone_for_long_is_forgotten(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_for_long_is_forgotten(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
 
@@ -360,7 +360,7 @@ def test_what_is_gone_for_long_is_forgotten(tmp_path: Path) -> None:
     follow(FileTransactionalSpout(folder, forget_after_secs=10), script)
 
 
-def test_no_folder_ends_the_run_at_its_beginning(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_at_the_start_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(ComponentError, match=r"the input folder '.*nowhere' does not exist"):
         run_spout(FileTransactionalSpout(tmp_path / "nowhere"), Kept())
 
@@ -379,6 +379,6 @@ def test_no_folder_ends_the_run_at_its_beginning(tmp_path: Path) -> None:
         (("logs", ("word",)), {}, "the fields of a line are"),
     ],
 )
-def test_wrong_arguments_are_told(arguments: Any, limits: Any, text: str) -> None:
+def test_wrong_arguments_are_refused(arguments: Any, limits: Any, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         FileTransactionalSpout(*arguments, **limits)

@@ -1,4 +1,4 @@
-"""Calls that never return cost their batch `batch_timeout_secs`, and calls that are many, or slow, cost it nothing (TX-5)."""
+"""Calls that never return cost their batch `batch_timeout_secs`. Slow calls and many calls do not (TX-5)."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from engine import BasicBolt, Config, Tuple
 from engine.testing import run_topology_async
 from engine.transactional import BatchCollector, OpaqueEmitter, TransactionAttempt
 from tests.patience import PATIENCE_SECS
-from tests.transactional.play import Batches, BatchesEmitter, OpaquePartitions, Store, Stores, Sums, run_batches, summing
+from tests.transactional.batch_topologies import Batches, BatchesEmitter, OpaquePartitions, Store, Stores, Sums, run_batches, summing
 
 pytestmark = pytest.mark.guarantee("TX-5", "TX-3")
 SHORT = {"batch_timeout_secs": 5}
@@ -30,7 +30,7 @@ class HangsOnce:
 
 @pytest.mark.parametrize("method", ["emit_batch", "commit", "cleanup_before"])
 @pytest.mark.parametrize("pending", [1, 3])
-def test_an_emitter_whose_method_never_returns_is_asked_again(method: str, pending: int) -> None:
+def test_an_emitter_whose_method_never_returns_is_called_again(method: str, pending: int) -> None:
     once = HangsOnce()
 
     class Emits(BatchesEmitter):
@@ -47,20 +47,18 @@ def test_an_emitter_whose_method_never_returns_is_asked_again(method: str, pendi
             if method == "cleanup_before":
                 await once.wait()
 
-    class Hangs(Batches):
-        def emitter(self) -> Any:
-            return Emits(self)
-
     store = Store()
     finished = run_batches(
-        summing(Hangs([[1], [2], [3], [4], [5]]), store, emitters=2), config={"max_spout_pending": pending, **SHORT}, limit_secs=60
+        summing(Batches([[1], [2], [3], [4], [5]], emitter=Emits), store, emitters=2),
+        config={"max_spout_pending": pending, **SHORT},
+        limit_secs=60,
     )
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
     assert 5 <= finished.secs < 7
     assert any("did not return within 5 s (batch_timeout_secs)" in report.text for report in finished.errors)
 
 
-def test_an_emitter_of_partitions_goes_on_where_it_was() -> None:
+def test_an_emitter_that_hung_continues_from_its_positions() -> None:
     once = HangsOnce()
 
     class Emits(OpaqueEmitter[int]):
@@ -90,7 +88,7 @@ def test_an_emitter_of_partitions_goes_on_where_it_was() -> None:
 
 @pytest.mark.parametrize("width", [1, 2])
 @pytest.mark.parametrize("pending", [1, 3])
-def test_a_basic_bolt_whose_execute_never_returns_goes_on_with_the_next_attempt(width: int, pending: int) -> None:
+def test_a_basic_bolt_whose_execute_never_returns_processes_the_next_attempt(width: int, pending: int) -> None:
     once = HangsOnce()
 
     class Hangs(BasicBolt):
@@ -109,7 +107,7 @@ def test_a_basic_bolt_whose_execute_never_returns_goes_on_with_the_next_attempt(
     assert "execute() did not return within 5 s" in finished.errors[0].text
 
 
-def test_a_timeout_that_the_user_set_is_the_users_error() -> None:
+def test_a_timeout_error_of_user_code_is_reported_as_its_error() -> None:
     raised: list[int] = []
 
     class Gives(BasicBolt):
@@ -129,7 +127,7 @@ def test_a_timeout_that_the_user_set_is_the_users_error() -> None:
 
 @pytest.mark.parametrize("late", [False, True], ids=["processing", "commit"])
 @pytest.mark.parametrize("room", [16, 32768])
-def test_a_batch_whose_calls_return_is_no_batch_that_hangs_however_long_it_takes(late: bool, room: int) -> None:
+def test_a_batch_whose_calls_return_does_not_time_out_however_long_it_takes(late: bool, room: int) -> None:
     class Slow:
         async def execute(self, tup: Tuple) -> None:
             await asyncio.sleep(0.1)
@@ -156,7 +154,7 @@ class _Each(BasicBolt):
         return (tup["number"],)
 
 
-def test_a_batch_of_which_no_call_returns_fails_though_the_task_is_crowded() -> None:
+def test_a_batch_whose_call_never_returns_fails_although_the_mailbox_is_full() -> None:
     once = HangsOnce()
 
     class Hangs(Sums):
@@ -170,7 +168,7 @@ def test_a_batch_of_which_no_call_returns_fails_though_the_task_is_crowded() -> 
     assert store.by_txid == {1: sum(range(100)), 2: 1}
 
 
-def test_a_thread_that_never_returns_leaves_the_others() -> None:
+def test_a_thread_that_never_returns_does_not_block_the_others() -> None:
     stuck = threading.Event()
     entered: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The machine of transactions as a table, and along random ways against a model of flags (TX-1, TX-2, TX-3)."""
+"""The state machine of transactions: its table, and random sequences compared with a model of flags (TX-1, TX-2, TX-3)."""
 
 import random
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ WAYS: Final = {
     Phase.SAVING: (Event.PROCESSED,),
     Phase.COMMITTING: (Event.PROCESSED, Event.SAVED),
 }
-"""How the oldest transaction comes into a phase."""
+"""Events that bring the oldest transaction into each phase."""
 AFTER: Final = {
     (Phase.PROCESSING, Event.PROCESSED): (Phase.SAVING, ["save 1"]),
     (Phase.PROCESSING, Event.FAILED): (Phase.PROCESSING, ["process 1", "process 2"]),
@@ -24,15 +24,15 @@ AFTER: Final = {
     (Phase.COMMITTING, Event.COMMITTED): (Phase.COMMITTED, ["committed 1"]),
     (Phase.COMMITTING, Event.FAILED): (Phase.PROCESSING, ["process 1", "process 2"]),
 }
-"""What an event of the oldest of two does; any other does nothing."""
+"""Instructions that follow an event of the oldest of two transactions. Any other event has none."""
 
 
-def told(instructions: list[Instruction]) -> list[str]:
+def texts_of(instructions: list[Instruction]) -> list[str]:
     return [f"{instruction.kind} {instruction.transaction.txid}" for instruction in instructions]
 
 
 def two_open(phase: Phase) -> Machine:
-    """Txid 1 in a phase, and txid 2 behind it in processing."""
+    """Machine with txid 1 in a phase, and txid 2 behind it in processing."""
     machine = Machine(committed=0, last_attempt_id=0)
     oldest = machine.begin_transaction().transaction
     machine.begin_transaction()
@@ -44,7 +44,7 @@ def two_open(phase: Phase) -> Machine:
 
 @pytest.mark.guarantee("TX-2", "TX-3")
 @pytest.mark.parametrize(("phase", "event"), list(product(WAYS, Event)), ids=lambda each: each.name)
-def test_every_event_in_every_phase_of_the_oldest_does_what_the_table_says_or_nothing(phase: Phase, event: Event) -> None:
+def test_every_event_of_the_oldest_has_the_effect_in_the_table_or_none(phase: Phase, event: Event) -> None:
     machine = two_open(phase)
     oldest, behind = machine.open_transactions.values()
     before = (oldest.attempt, behind.attempt)
@@ -52,7 +52,7 @@ def test_every_event_in_every_phase_of_the_oldest_does_what_the_table_says_or_no
     instructions = machine.apply_event(oldest.attempt, event)
 
     after, expected = AFTER.get((phase, event), (phase, []))
-    assert (oldest.phase, told(instructions)) == (after, expected)
+    assert (oldest.phase, texts_of(instructions)) == (after, expected)
     assert machine.committed == (1 if after is Phase.COMMITTED else 0)
     assert (1 in machine.open_transactions) == (after is not Phase.COMMITTED)
     replayed = event is Event.FAILED
@@ -61,32 +61,32 @@ def test_every_event_in_every_phase_of_the_oldest_does_what_the_table_says_or_no
 
 @pytest.mark.guarantee("TX-2")
 @pytest.mark.parametrize("event", list(Event), ids=lambda each: each.name)
-def test_one_that_is_processed_waits_for_those_before_it_and_nothing_else_moves_it_but_a_failure(event: Event) -> None:
+def test_a_processed_transaction_waits_for_earlier_ones_and_only_a_failure_changes_it(event: Event) -> None:
     machine = two_open(Phase.PROCESSING)
     waiting = machine.open_transactions[2]
     machine.apply_event(waiting.attempt, Event.PROCESSED)
     assert waiting.phase is Phase.PROCESSED
-    if event is Event.TURN:  # the machine's own; nobody else gives it
+    if event is Event.TURN:  # only the machine itself gives this event
         return
 
     instructions = machine.apply_event(waiting.attempt, event)
 
-    assert told(instructions) == (["process 2"] if event is Event.FAILED else [])
+    assert texts_of(instructions) == (["process 2"] if event is Event.FAILED else [])
     assert waiting.phase is (Phase.PROCESSING if event is Event.FAILED else Phase.PROCESSED)
 
 
 @pytest.mark.guarantee("TX-2")
-def test_the_next_begins_its_commit_phase_when_the_one_before_is_committed_and_not_sooner() -> None:
+def test_a_commit_phase_begins_only_after_the_commit_before_it() -> None:
     machine = two_open(Phase.COMMITTING)
     oldest, behind = machine.open_transactions.values()
-    assert told(machine.apply_event(behind.attempt, Event.PROCESSED)) == []
+    assert texts_of(machine.apply_event(behind.attempt, Event.PROCESSED)) == []
 
-    assert told(machine.apply_event(oldest.attempt, Event.COMMITTED)) == ["committed 1", "save 2"]
+    assert texts_of(machine.apply_event(oldest.attempt, Event.COMMITTED)) == ["committed 1", "save 2"]
     assert behind.phase is Phase.SAVING
 
 
 @pytest.mark.guarantee("TX-3")
-def test_a_failure_leaves_the_earlier_alone_and_gives_the_later_new_attempts_in_order() -> None:
+def test_a_failure_gives_later_transactions_new_attempts_and_leaves_earlier_ones() -> None:
     machine = Machine(committed=6, last_attempt_id=first_attempt_id(2))
     transactions = [machine.begin_transaction().transaction for _ in range(4)]
     before = [transaction.attempt for transaction in transactions]
@@ -94,7 +94,7 @@ def test_a_failure_leaves_the_earlier_alone_and_gives_the_later_new_attempts_in_
 
     instructions = machine.apply_event(transactions[1].attempt, Event.FAILED)
 
-    assert told(instructions) == ["process 8", "process 9", "process 10"]
+    assert texts_of(instructions) == ["process 8", "process 9", "process 10"]
     after = [transaction.attempt for transaction in transactions]
     assert after == [before[0], *(TransactionAttempt(txid, first_attempt_id(2) + number) for txid, number in ((8, 5), (9, 6), (10, 7)))]
     assert [transaction.failures for transaction in transactions] == [0, 1, 0, 0]
@@ -103,7 +103,7 @@ def test_a_failure_leaves_the_earlier_alone_and_gives_the_later_new_attempts_in_
 
 @pytest.mark.guarantee("TX-3")
 @pytest.mark.parametrize("event", list(Event), ids=lambda each: each.name)
-def test_nothing_that_is_told_of_an_old_attempt_has_an_effect(event: Event) -> None:
+def test_an_event_of_an_old_attempt_has_no_effect(event: Event) -> None:
     machine = two_open(Phase.SAVING)
     old = machine.open_transactions[1].attempt
     machine.apply_event(old, Event.FAILED)
@@ -114,7 +114,7 @@ def test_nothing_that_is_told_of_an_old_attempt_has_an_effect(event: Event) -> N
 
 
 @pytest.mark.guarantee("TX-1")
-def test_attempt_ids_of_a_later_coordinator_are_greater_than_all_of_an_earlier() -> None:
+def test_attempt_ids_of_a_later_coordinator_are_greater() -> None:
     first, second = (Machine(committed=0, last_attempt_id=first_attempt_id(epoch)) for epoch in (1, 2))
     old = first.begin_transaction().transaction
     for _ in range(1000):
@@ -131,12 +131,12 @@ def test_every_phase_of_the_table_can_be_reached_and_all_but_the_last_left() -> 
     assert set(AFTER) < set(TABLE) == {*AFTER, (Phase.PROCESSED, Event.TURN), (Phase.PROCESSED, Event.FAILED)}
 
 
-# Along random ways, against flags.
+# Random sequences, compared with flags
 
 
 @dataclass
 class Flags:
-    """What a txid has been told in its newest attempt."""
+    """Events that a txid got in its newest attempt."""
 
     attempt_id: int
     processed: bool = False
@@ -145,7 +145,7 @@ class Flags:
 
 
 class FlagModel:
-    """The same decisions, made anew from flags after every event."""
+    """Makes the same decisions from flags, after every event anew."""
 
     def __init__(self) -> None:
         self.committed = self.last_id = 0
@@ -184,7 +184,7 @@ class FlagModel:
 
 @pytest.mark.guarantee("TX-2", "TX-3")
 @pytest.mark.parametrize("seed", range(60))
-def test_along_any_way_it_decides_as_a_model_of_flags(seed: int) -> None:
+def test_in_any_sequence_it_decides_like_a_model_of_flags(seed: int) -> None:
     draws = random.Random(seed)
     machine, model = Machine(committed=0, last_attempt_id=0), FlagModel()
     told_of: list[TransactionAttempt] = []
@@ -198,7 +198,7 @@ def test_along_any_way_it_decides_as_a_model_of_flags(seed: int) -> None:
             attempt = draws.choice(told_of if draws.random() < 0.1 else live)
             event = Event.FAILED if draws.random() < troubles else draws.choice([Event.PROCESSED, Event.SAVED, Event.COMMITTED])
             instructions, expected = machine.apply_event(attempt, event), model.on(*attempt, event)
-        assert told(instructions) == expected
+        assert texts_of(instructions) == expected
         told_of += [instruction.transaction.attempt for instruction in instructions if instruction.kind == "process"]
         order += [instruction.transaction.txid for instruction in instructions if instruction.kind == "committed"]
         assert machine.committed == model.committed

@@ -1,4 +1,4 @@
-"""Batches of what is in memory (TX-7, TX-10)."""
+"""Batches of values in memory (TX-7, TX-10)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ PARTITIONS = {"a": [(n,) for n in range(10)], "b": [(n,) for n in range(100, 104
 
 
 class Kept:
-    """What is stored: by txid, the rows of its newest attempt."""
+    """Stored rows by txid, of its newest attempt."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[Any]] = {}
@@ -35,7 +35,7 @@ class Kept:
 
 
 class Keep(Committer):
-    """Stores a batch, in place of what an earlier attempt has stored of the same txid."""
+    """Stores a batch in place of the rows of an earlier attempt."""
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
@@ -62,7 +62,7 @@ def run_spout(spout: Any, kept: Kept, *, pending: int = 1, **how: Any) -> Finish
 
 @pytest.mark.parametrize("pending", [1, 2, 5])
 @pytest.mark.parametrize("kind", [MemoryTransactionalSpout, MemoryOpaqueSpout])
-def test_each_batch_takes_its_share_of_each_partition_and_the_last_row_ends_it(kind: Any, pending: int) -> None:
+def test_each_batch_takes_rows_of_each_partition_until_the_last_row(kind: Any, pending: int) -> None:
     kept = Kept()
     assert run_spout(kind(dict(PARTITIONS), "number", 3), kept, pending=pending).state == "complete"
     batches = [batch for batch in kept.batches.values() if batch]
@@ -70,14 +70,14 @@ def test_each_batch_takes_its_share_of_each_partition_and_the_last_row_ends_it(k
 
 
 @pytest.mark.parametrize("pending", [1, 2, 5])
-def test_no_batch_is_begun_behind_the_last_row(pending: int) -> None:
+def test_no_batch_begins_after_the_last_row(pending: int) -> None:
     kept = Kept()
     run_spout(MemoryTransactionalSpout(PARTITIONS, Fields("number"), 3), kept, pending=pending)
     assert kept.attempts == [TransactionAttempt(txid, 2**32 + txid) for txid in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("data", [[], {}, {"a": []}, [[], []]], ids=repr)
-def test_without_rows_the_run_is_complete_without_a_batch(data: Any) -> None:
+def test_without_rows_the_run_completes_without_a_batch(data: Any) -> None:
     kept = Kept()
     assert run_spout(MemoryTransactionalSpout(data, "number", 3), kept).state == "complete"
     assert not kept.attempts
@@ -114,19 +114,19 @@ def test_rows_are_tuples_and_partitions_are_lists_of_them(data: Any, partitions:
         (([], "word", "5"), r"MemoryTransactionalSpout: take must be an integer of at least 1, not '5'"),
     ],
 )
-def test_wrong_arguments_are_told(arguments: Any, text: str) -> None:
+def test_wrong_arguments_are_refused(arguments: Any, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         MemoryTransactionalSpout(*arguments)
 
 
-def test_an_opaque_spout_wants_a_dict() -> None:
+def test_an_opaque_spout_needs_a_dict() -> None:
     with pytest.raises(UsageError, match=r"must be a dict, not \[\('a',\)\] \(list\)"):
         MemoryOpaqueSpout([("a",)], "word", 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("kind", [MemoryTransactionalSpout, MemoryOpaqueSpout])
-def test_a_failed_commit_is_replayed_and_nothing_is_lost_or_double(kind: Any) -> None:
+def test_a_failed_commit_is_replayed_without_loss_or_duplicates(kind: Any) -> None:
     kept = Kept()
     left = [1, 2, 2, 4]
 
@@ -144,7 +144,7 @@ def test_a_failed_commit_is_replayed_and_nothing_is_lost_or_double(kind: Any) ->
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("task", ["rows", "keep"])
 @pytest.mark.parametrize("kind", [MemoryTransactionalSpout, MemoryOpaqueSpout])
-def test_a_task_that_dies_costs_no_row(kind: Any, task: str) -> None:
+def test_a_task_that_dies_loses_no_row(kind: Any, task: str) -> None:
     kept = Kept()
     finished = run_spout(kind(dict(PARTITIONS), "number", 2), kept, pending=3, faults=[KillTask(task, at_call={2, 7}, of="keep")])
     assert len(finished.strikes) == 2
@@ -152,7 +152,7 @@ def test_a_task_that_dies_costs_no_row(kind: Any, task: str) -> None:
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_partition_that_is_away_between_two_attempts_is_read_when_it_is_back() -> None:
+def test_a_partition_that_is_missing_between_two_attempts_is_read_later() -> None:
     kept = Kept()
     data: dict[Any, Any] = dict(PARTITIONS)
     steps: list[Callable[[], object]] = [lambda: data.pop("a"), lambda: data.update(a=PARTITIONS["a"])]
@@ -168,7 +168,7 @@ def test_a_partition_that_is_away_between_two_attempts_is_read_when_it_is_back()
     assert sorted(kept.rows) == [*range(10), *range(100, 104)]
 
 
-def test_another_run_goes_on_where_one_has_stopped(tmp_path: Any) -> None:
+def test_the_next_run_continues_where_one_stopped(tmp_path: Any) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
     kept = Kept()
     run_topology(topology(MemoryTransactionalSpout(PARTITIONS, "number", 3), kept), config)
@@ -178,7 +178,7 @@ def test_another_run_goes_on_where_one_has_stopped(tmp_path: Any) -> None:
     assert kept.batches[5] == [200]
 
 
-def test_data_that_is_shorter_than_what_is_to_be_replayed_ends_the_run(tmp_path: Any) -> None:
+def test_data_that_is_too_short_for_a_replay_ends_the_run(tmp_path: Any) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
     kept = Kept()
 

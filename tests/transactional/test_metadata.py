@@ -1,4 +1,4 @@
-"""Metadata belongs to the engine once it is returned: a spout that changes what it returned, or is handed, changes no batch (TX-7)."""
+"""The engine copies metadata: a spout that later changes an object that it returned or got changes no batch (TX-7)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from engine import SpoutExhausted
 from engine.transactional import BatchCollector, FailedBatch, OpaqueEmitter, PartitionedEmitter, TransactionAttempt
-from tests.transactional.play import (
+from tests.transactional.batch_topologies import (
     Batches,
     BatchesCoordinator,
     BatchesEmitter,
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.guarantee("TX-7", "TX-3")
 
 
 def failing_once(store: Store) -> Any:
-    """Committers of which that of txid 2 fails the first time, so that 2 and what is behind it are replayed."""
+    """Return committers that fail txid 2 once, so that it and the later batches are replayed."""
     failed: list[int] = []
 
     class Fails(Stores):
@@ -36,7 +36,7 @@ def failing_once(store: Store) -> Any:
 
 
 @pytest.mark.parametrize("pending", [1, 3])
-def test_a_coordinator_may_change_the_metadata_before_and_return_it(pending: int) -> None:
+def test_a_coordinator_may_change_and_return_the_previous_metadata(pending: int) -> None:
     class Coordinates(BatchesCoordinator):
         def is_ready(self) -> bool:
             if (self.previous or [0])[0] >= len(self.spout.batches):  # type: ignore[index]
@@ -52,21 +52,14 @@ def test_a_coordinator_may_change_the_metadata_before_and_return_it(pending: int
         def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
             super().emit_batch(attempt, metadata.pop(), collector)
 
-    class Changes(Batches):
-        def coordinator(self) -> Any:
-            return Coordinates(self)
-
-        def emitter(self) -> Any:
-            return Emits(self)
-
     store = Store()
-    spout = Changes([[1], [2], [3], [4], [5]])
+    spout = Batches([[1], [2], [3], [4], [5]], coordinator=Coordinates, emitter=Emits)
     run_batches(summing(spout, store, emitters=2, stores=failing_once(store)), config={"max_spout_pending": pending})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
 
 
 def _next(previous: Any, numbers: list[int]) -> Any:
-    """The metadata before, changed to be that of the next two numbers."""
+    """Change the metadata of the batch before to those of the next two numbers."""
     metadata = previous or [0, 0]
     metadata[0] = metadata[1]
     metadata[1] = min(metadata[0] + 2, len(numbers))
@@ -74,7 +67,7 @@ def _next(previous: Any, numbers: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("pending", [1, 3])
-def test_an_opaque_emitter_may_change_the_metadata_before_and_return_it(pending: int) -> None:
+def test_an_opaque_emitter_may_change_and_return_the_previous_metadata(pending: int) -> None:
     class Emits(OpaqueEmitter[Any]):
         def emit_partition_batch(self, attempt: TransactionAttempt, collector: BatchCollector, partition: Any, previous: Any) -> Any:
             metadata = _next(previous, spout.data[partition])
@@ -92,7 +85,7 @@ def test_an_opaque_emitter_may_change_the_metadata_before_and_return_it(pending:
 
 
 @pytest.mark.parametrize("pending", [1, 3])
-def test_a_partitioned_emitter_may_change_the_metadata_that_it_is_handed(pending: int) -> None:
+def test_a_partitioned_emitter_may_change_the_metadata_that_it_gets(pending: int) -> None:
     class Emits(PartitionedEmitter[Any]):
         def emit_partition_batch_new(self, attempt: TransactionAttempt, collector: BatchCollector, partition: Any, previous: Any) -> Any:
             metadata = _next(previous, spout.data[partition])

@@ -1,4 +1,4 @@
-"""Random transactional topologies, batches and faults under the virtual clock, against a sequential interpreter."""
+"""Random transactional topologies, batches and faults under the virtual clock, compared with a sequential interpreter."""
 
 import pytest
 
@@ -11,7 +11,7 @@ FAULTY_RUNS = cases(240)
 
 @pytest.mark.guarantee("TX-1", "TX-2", "TX-4", "TX-5", "TX-7")
 @pytest.mark.parametrize("seed", range(CALM_RUNS))
-def test_without_faults_nothing_is_replayed_and_all_is_as_the_interpreter_says(seed: int) -> None:
+def test_without_faults_no_batch_is_replayed_and_results_equal_the_interpreters(seed: int) -> None:
     simulated = simulate(seed, is_calm=True)
 
     assert not simulated.violations, simulated.describe()
@@ -21,7 +21,7 @@ def test_without_faults_nothing_is_replayed_and_all_is_as_the_interpreter_says(s
 
 @pytest.mark.guarantee("TX-2", "TX-3", "TX-5", "TX-6", "TX-7", "TX-8", "TX-9")
 @pytest.mark.parametrize("seed", range(1000, 1000 + FAULTY_RUNS))
-def test_whatever_fails_or_dies_every_batch_counts_once_and_in_order(seed: int) -> None:
+def test_after_any_failures_and_deaths_every_batch_counts_once_and_in_order(seed: int) -> None:
     simulated = simulate(seed, is_calm=False)
 
     assert not simulated.violations, simulated.describe()

@@ -1,4 +1,4 @@
-"""Partitions that come, go and move to another task while batches are under way (TX-7)."""
+"""Partitions that appear, disappear and move to another task while batches are open (TX-7)."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.guarantee("TX-7")
 
 
 class Lists(PartitionedTransactionalSpout[int]):
-    """Emits one row of each partition of each list, (partition, 0), (partition, 1), …: a list for each batch."""
+    """Emits rows (partition, 0), (partition, 1), …: for each batch a list of partitions, and one row of each."""
 
     output_fields = "row"
 
@@ -52,7 +52,7 @@ class ListsCoordinator(PartitionedCoordinator):
         return self.newest
 
     def forgotten(self) -> Collection[Partition]:
-        """Those that are in no batch to come."""
+        """Partitions of no later batch."""
         return self.known - {partition for partitions in [self.newest, *self.left] for partition in partitions}
 
 
@@ -84,14 +84,14 @@ MOVE = [["a", "b", "c"], ["b", "c"], ["a", "c"], ["c", "b", "a"], ["c"], ["b"], 
 
 @pytest.mark.parametrize("pending", [1, 4, 8])
 @pytest.mark.parametrize("lists", [COME, PAUSE, MOVE], ids=["come", "pause", "move"])
-def test_each_partition_goes_on_where_it_ended(lists: Any, pending: int) -> None:
+def test_each_partition_continues_from_its_last_row(lists: Any, pending: int) -> None:
     kept = Kept()
     run_topology(topology(Lists(lists), kept), Config(max_spout_pending=pending))
     assert list(kept.batches.values()) == rows_of(lists)
 
 
 @pytest.mark.parametrize("pending", [1, 4, 8])
-def test_a_partition_that_comes_costs_no_replay(pending: int) -> None:
+def test_a_new_partition_causes_no_replay(pending: int) -> None:
     kept = Kept()
     run_topology(topology(Lists(COME), kept), Config(max_spout_pending=pending))
     assert [attempt.number for attempt in kept.attempts] == list(range(1, 9))
@@ -99,7 +99,7 @@ def test_a_partition_that_comes_costs_no_replay(pending: int) -> None:
 
 @pytest.mark.guarantee("TX-9")
 @pytest.mark.parametrize("pending", [1, 4])
-def test_what_is_forgotten_is_kept_no_longer(tmp_path: Path, pending: int) -> None:
+def test_the_position_of_a_forgotten_partition_is_deleted(tmp_path: Path, pending: int) -> None:
     kept = Kept()
     config = Config(max_spout_pending=pending, state_provider=f"sqlite:///{tmp_path}/state.db")
     lists = [["a", "b"], ["a", "c"], ["a"], ["d"], ["d"], ["d"], ["d"]]

@@ -1,4 +1,4 @@
-"""Replays that go wrong in small ways: each was found by the model (tests/transactional/model)."""
+"""Rare faults of replays, all found by the model (tests/transactional/model)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from engine.transactional.attempt import first_attempt_id
 from engine.transactional.feature import coordinator_id
 from engine.transactional.open_batches import EmitRequest, OpenBatches, PartitionOutput, Record
 from engine.transactional.spout_adapters import PartitionedEmitterAdapter
-from tests.transactional.play import (
+from tests.transactional.batch_topologies import (
     Batches,
     Partitions,
     PartitionsCoordinator,
@@ -53,8 +53,8 @@ def test_a_coordinator_that_dies_in_the_pause_before_a_replay_sends_nothing_more
     assert epochs == sorted(epochs)
 
 
-class Told(PartitionedEmitter[list[int]]):
-    """Notes by which metadata it emits."""
+class RecordsMetadata(PartitionedEmitter[list[int]]):
+    """Records the metadata of its emits."""
 
     def __init__(self) -> None:
         self.emitted: list[list[int]] = []
@@ -77,8 +77,8 @@ def request_of(txid: int, epoch: int, number: int, positions: dict[int | str, An
 
 
 @pytest.mark.guarantee("TX-7")
-def test_what_was_emitted_for_an_earlier_coordinator_and_not_saved_is_emitted_anew() -> None:
-    part = Told()
+def test_an_unsaved_batch_of_an_earlier_coordinator_is_emitted_anew() -> None:
+    part = RecordsMetadata()
     adapter, collector = PartitionedEmitterAdapter(part), SimpleNamespace(take_digest=lambda: (0, None))
 
     async def emit(requests: Sequence[EmitRequest]) -> None:
@@ -92,7 +92,7 @@ def test_what_was_emitted_for_an_earlier_coordinator_and_not_saved_is_emitted_an
 
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("replays_differ", [False, True])
-def test_a_partition_that_was_told_of_stays_as_it_was_though_its_attempt_failed_before_it_was_processed(replays_differ: bool) -> None:
+def test_a_reported_partition_keeps_its_metadata_unless_the_spout_is_opaque(replays_differ: bool) -> None:
     batches = OpenBatches(Record(), emitters=2, replays_differ=replays_differ, partitioned=True)
     batches.begin_batch(1, ["a", "b"])
     batches.emit_request(TransactionAttempt(1, 1))
@@ -112,7 +112,7 @@ class Slowly(PartitionsEmitter):
 
 
 class SomeOf(PartitionsCoordinator):
-    """Has one partition, then another, then both in such an order that each goes to the other task."""
+    """Has one partition, then another, then both in an order that gives each to the other task."""
 
     def __init__(self, spout: Any) -> None:
         super().__init__(spout)
@@ -122,26 +122,18 @@ class SomeOf(PartitionsCoordinator):
         return self.lists.pop(0) if self.lists else ["a", "b", "z"]
 
 
-class Moving(Partitions):
-    def coordinator(self) -> SomeOf:
-        return SomeOf(self)
-
-    def emitter(self) -> Slowly:
-        return Slowly(self)
-
-
 @pytest.mark.guarantee("TX-7")
-def test_a_batch_waits_for_the_one_that_had_its_partition_though_others_came_between() -> None:
-    store, spout = Store(), Moving({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "z": [0, 0]})
+def test_a_batch_waits_for_the_earlier_batch_that_has_its_partition() -> None:
+    store, spout = Store(), Partitions({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "z": [0, 0]}, coordinator=SomeOf, emitter=Slowly)
     run_batches(summing(spout, store, emitters=2), config={"max_spout_pending": 3})
 
     assert sum(store.by_txid.values()) == 36
     assert [txid for txid, partition in spout.new if partition == "a"] == [1, 3]
-    assert not spout.again, "nothing failed"
+    assert not spout.again, "no batch may be replayed"
 
 
 @pytest.mark.guarantee("TX-6")
-def test_a_call_that_is_under_way_when_another_one_of_its_batch_raises_is_not_blamed_for_what_it_emits() -> None:
+def test_a_running_call_whose_batch_failed_may_still_emit_without_an_error() -> None:
     store = Store()
     raised: list[int] = []
 
@@ -166,7 +158,7 @@ def test_a_call_that_is_under_way_when_another_one_of_its_batch_raises_is_not_bl
 
 
 class PreparesLong(Sums):
-    """Its tuples wait, and the report behind them is there before they are executed."""
+    """Is slow to prepare, so its tuples wait, and the report behind them arrives before they are executed."""
 
     async def prepare(self) -> None:
         super().prepare()
@@ -174,7 +166,7 @@ class PreparesLong(Sums):
 
 
 class AsyncBasic(BasicBolt):
-    """Its calls take time."""
+    """Takes time in its calls."""
 
     output_fields = "sum"
 
@@ -185,7 +177,7 @@ class AsyncBasic(BasicBolt):
 
 @pytest.mark.guarantee("TX-5")
 @pytest.mark.parametrize("bolt", [PreparesLong, AsyncBasic])
-def test_a_tuple_that_is_lost_where_it_had_waited_fails_its_batch(bolt: Any) -> None:
+def test_a_tuple_that_is_lost_while_it_waits_fails_its_batch(bolt: Any) -> None:
     store, spout = Store(), Batches([[1, 2, 3]])
     finished = run_batches(summing(spout, store, sums=bolt, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
 

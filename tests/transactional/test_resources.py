@@ -1,4 +1,4 @@
-"""What outlives an attempt at a task: opened once, whoever waits for it, and closed once."""
+"""Resources that outlive an attempt at a task: opened once, also for several waiting attempts, and closed once."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.guarantee("TX-5")
 
 
 class Door:
-    """A resource that is opened when it is told to."""
+    """A resource whose opening the test controls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -26,7 +26,7 @@ class Door:
         self.calls.append("close")
 
 
-async def test_an_attempt_that_is_cancelled_takes_nothing_from_those_behind_it() -> None:
+async def test_a_cancelled_attempt_does_not_cancel_the_opening_for_others() -> None:
     resources, door = OpenResources(None), Door()  # type: ignore[arg-type]
     first, second = (asyncio.ensure_future(resources.opened(door)) for _ in range(2))
     await asyncio.sleep(0)
@@ -38,7 +38,7 @@ async def test_an_attempt_that_is_cancelled_takes_nothing_from_those_behind_it()
     assert door.calls == ["open", "close"]
 
 
-async def test_one_that_could_not_be_opened_is_tried_again() -> None:
+async def test_a_failed_opening_is_repeated() -> None:
     resources, door = OpenResources(None), Door()  # type: ignore[arg-type]
     door.may_open.set_exception(OSError("shut"))
     for _ in range(2):
@@ -48,7 +48,7 @@ async def test_one_that_could_not_be_opened_is_tried_again() -> None:
     assert door.calls == ["open", "open"]
 
 
-async def test_what_is_being_opened_when_the_task_ends_is_given_up() -> None:
+async def test_an_opening_is_abandoned_when_the_task_ends() -> None:
     resources, door = OpenResources(None), Door()  # type: ignore[arg-type]
     waiting = asyncio.ensure_future(resources.opened(door))
     await asyncio.sleep(0)

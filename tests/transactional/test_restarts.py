@@ -1,4 +1,4 @@
-"""What outlives a run: txids, attempts, metadata, positions (TX-7, TX-9)."""
+"""State that outlives a run: txids, attempts, metadata, positions (TX-7, TX-9)."""
 
 import asyncio
 from pathlib import Path
@@ -11,13 +11,13 @@ from engine.errors import ComponentError, StateError, TopologyError
 from engine.transactional import FailedBatch
 from engine.transactional.open_batches import Record
 from engine.transactional.transactional_state import TransactionalState, entries_of, record_of
-from tests.transactional.play import Batches, OpaquePartitions, Partitions, Store, Stores, Sums, run_batches, summing
+from tests.transactional.batch_topologies import Batches, OpaquePartitions, Partitions, Store, Stores, Sums, run_batches, summing
 
 FIVE = [[1], [2], [3], [4], [5]]
 
 
 def dies_after(store: Store, txid: int) -> Any:
-    """Committers that end the run when they have stored a txid: its commit phase is not over."""
+    """Return committers that end the run after they stored a txid, before its commit phase is over."""
     from engine import FatalError
 
     class Dies(Stores):
@@ -30,7 +30,7 @@ def dies_after(store: Store, txid: int) -> Any:
 
 
 @pytest.mark.guarantee("TX-9", "TX-1")
-def test_a_run_that_was_complete_is_not_repeated_and_goes_on_with_what_is_new(tmp_path: Path) -> None:
+def test_a_completed_run_is_not_repeated_and_new_batches_are_processed(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
     run_batches(summing(Batches(FIVE[:3]), store), config=config)
     assert store.txids == [1, 2, 3]
@@ -42,7 +42,7 @@ def test_a_run_that_was_complete_is_not_repeated_and_goes_on_with_what_is_new(tm
 
 
 @pytest.mark.guarantee("RUN-5")
-def test_a_start_that_is_refused_lets_go_of_the_store(tmp_path: Path) -> None:
+def test_a_refused_start_releases_the_store(tmp_path: Path) -> None:
     class Flaky(Batches):
         made = 0
 
@@ -61,7 +61,7 @@ def test_a_start_that_is_refused_lets_go_of_the_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee("TX-9", "TX-7")
-def test_a_txid_whose_commit_phase_had_begun_is_replayed_by_its_metadata(tmp_path: Path) -> None:
+def test_a_txid_in_doubt_is_replayed_by_its_metadata(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 3}
     with pytest.raises(ComponentError, match="killed in the commit phase"):
         run_batches(summing(Batches(FIVE), store, stores=dies_after(store, 3)), config=config)
@@ -74,7 +74,7 @@ def test_a_txid_whose_commit_phase_had_begun_is_replayed_by_its_metadata(tmp_pat
 
 
 @pytest.mark.guarantee("TX-9", "TX-7")
-def test_partitions_go_on_where_they_were_and_what_was_in_doubt_is_emitted_by_its_metadata(tmp_path: Path) -> None:
+def test_partitions_continue_and_a_txid_in_doubt_is_emitted_by_its_metadata(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 2}
     data = {"a": list(range(5)), "b": list(range(100, 103))}
     with pytest.raises(ComponentError, match="killed in the commit phase"):
@@ -99,8 +99,8 @@ def test_an_opaque_replay_starts_where_the_committed_batch_before_it_ended(tmp_p
 
 
 @pytest.mark.guarantee("TX-7", "TX-3")
-def test_an_opaque_replay_takes_all_behind_it_along_so_nothing_is_skipped() -> None:
-    """The seed's example: A emits 1-50, B 51-100; A fails and emits 1-40: B has to begin at 41."""
+def test_an_opaque_replay_also_replays_later_batches_so_that_nothing_is_skipped() -> None:
+    """The example of the specification: A emits 1-50 and B 51-100. A fails and emits 1-40, so B must begin at 41."""
     data = {"a": list(range(1, 201))}
     store = Store()
     failed: list[int] = []
@@ -119,7 +119,7 @@ def test_an_opaque_replay_takes_all_behind_it_along_so_nothing_is_skipped() -> N
 
 
 @pytest.mark.guarantee("TX-7")
-def test_a_lost_partition_stops_nothing_and_is_taken_up_where_it_was() -> None:
+def test_a_lost_partition_does_not_stop_others_and_continues_from_its_position() -> None:
     away: set[int] = {2, 3}
     data = {"a": [1] * 8, "b": [10] * 8}
     store = Store()
@@ -146,7 +146,7 @@ def test_a_transactional_replay_that_differs_ends_the_run() -> None:
 
 
 @pytest.mark.guarantee("TX-9")
-def test_the_record_survives_its_writing() -> None:
+def test_the_record_can_be_written_and_read() -> None:
     from engine.transactional.open_batches import UNPARTITIONED, PartitionOutput
 
     record = Record(
@@ -165,7 +165,7 @@ def test_the_record_survives_its_writing() -> None:
 
 
 @pytest.mark.guarantee("TX-9")
-async def test_whoever_lost_the_claim_saves_no_more() -> None:
+async def test_an_owner_that_lost_the_claim_cannot_save() -> None:
     from engine import FatalError
     from engine.state import provider_of
 
@@ -179,12 +179,12 @@ async def test_whoever_lost_the_claim_saves_no_more() -> None:
 
     ledger = provider.ledger("transactions")
     assert isinstance(ledger, MemoryLedger)
-    ledger._claimed = 1  # as the older owner's would be
+    ledger._claimed = 1  # like the ledger of the older owner
     with pytest.raises(FatalError, match="taken over by another process"):
         await first.save(Record(2, 2))
 
 
-def test_a_topology_id_that_runs_already_is_refused(tmp_path: Path) -> None:
+def test_a_topology_id_that_is_already_running_is_refused(tmp_path: Path) -> None:
     config = {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
 
     class Long(Sums):

@@ -1,4 +1,4 @@
-"""Failures stay small in batches, too: own cancellations, BaseExceptions in what cleans up, and expected refusals."""
+"""Failures in batches stay small: cancellations by user code, BaseExceptions in cleanups, and expected refusals."""
 
 import asyncio
 import logging
@@ -8,13 +8,13 @@ import pytest
 
 from engine import BasicBolt, ComponentError, FailTuple, Tuple
 from engine.transactional import BatchCollector, FailedBatch, TransactionAttempt
-from tests.transactional.play import Batches, BatchesEmitter, Store, Sums, run_batches, summing
+from tests.transactional.batch_topologies import Batches, BatchesEmitter, Store, Sums, run_batches, summing
 
 THREE = [[1], [2], [3]]
 
 
 class Once:
-    """Says True the first time."""
+    """True the first time."""
 
     def __init__(self) -> None:
         self.is_due = True
@@ -69,7 +69,7 @@ def test_a_batch_bolt_that_cancels_its_own_task_fails_its_batch_at_once(method: 
 
 
 @pytest.mark.guarantee("TX-6")
-def test_a_stop_beside_calls_that_wait_is_no_cancellation_of_their_own() -> None:
+def test_a_stop_during_waiting_calls_is_not_a_cancellation_by_user_code() -> None:
     class Waits(Sums):
         async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
             await asyncio.sleep(100)
@@ -80,7 +80,7 @@ def test_a_stop_beside_calls_that_wait_is_no_cancellation_of_their_own() -> None
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("error", [SystemExit, GeneratorExit, type("Odd", (BaseException,), {})])
-def test_a_cleanup_of_a_batch_that_raises_no_exception_is_reported(is_async: bool, error: type[BaseException]) -> None:
+def test_a_base_exception_in_a_cleanup_is_reported(is_async: bool, error: type[BaseException]) -> None:
     due = Once()
 
     def clean_up() -> None:
@@ -138,7 +138,7 @@ class Unreadable(FailedBatch):
 
 
 @pytest.mark.guarantee("TX-6")
-def test_a_refusal_whose_text_raises_costs_no_instance() -> None:
+def test_a_refusal_whose_text_raises_does_not_end_the_instance() -> None:
     due = Once()
 
     class Refuses(Sums):
@@ -161,18 +161,14 @@ def test_a_fail_tuple_of_an_emitter_fails_its_batch_quietly(caplog: pytest.LogCa
                 raise FailTuple("not today")
             super().emit_batch(attempt, metadata, collector)
 
-    class Refuses(Batches):
-        def emitter(self) -> Any:
-            return Emits(self)
-
     store = Store()
-    finished = run_batches(summing(Refuses(THREE), store))
+    finished = run_batches(summing(Batches(THREE, emitter=Emits), store))
     assert (store.by_txid, finished.errors) == ({1: 1, 2: 2, 3: 3}, ())
     assert "not today" in caplog.text
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_a_resource_that_exits_ends_the_run_not_the_program() -> None:
+def test_a_resource_that_raises_system_exit_ends_only_the_run() -> None:
     class Exits:
         async def open(self, context: Any) -> Any:
             raise SystemExit("on purpose")

@@ -1,4 +1,4 @@
-"""One life of a topology under flow control: python -m tests.flow.kills.killing TOLD"""
+"""One process of a topology under flow control: `python -m tests.flow.kills.killing TOLD`."""
 
 import asyncio
 import json

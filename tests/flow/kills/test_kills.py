@@ -23,20 +23,20 @@ COUNT = 700
 STEPS_OF = spread(PAIRS)
 
 
-def test_the_choice_has_all_pairs() -> None:
+def test_the_combinations_contain_all_pairs() -> None:
     fields = ("positions", "producer", "tasks", "state")
     for one, other in combinations(fields, 2):
         all_pairs = {(getattr(each, one), getattr(each, other)) for each in COMBINATIONS}
         assert {(getattr(each, one), getattr(each, other)) for each in PAIRS} == all_pairs
 
 
-def test_each_step_is_struck_once() -> None:
+def test_each_step_is_planned_once() -> None:
     assert sorted(step.name for steps in STEPS_OF.values() for step in steps) == sorted(STEPS)
 
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("combination", PAIRS, ids=str)
-async def test_killed_at_steps_it_loses_no_record(combination: Combination, redis: str, tmp_path: Path) -> None:
+async def test_after_kills_at_its_steps_a_combination_loses_no_record(combination: Combination, redis: str, tmp_path: Path) -> None:
     if combination.state == "redis":
         from tests.servers.redis_server import why_not
 

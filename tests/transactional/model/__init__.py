@@ -1,1 +1,1 @@
-"""Random transactional topologies, batches and faults under the virtual clock, against a sequential interpreter."""
+"""Random transactional topologies, batches and faults under the virtual clock, compared with a sequential interpreter."""

@@ -1,4 +1,4 @@
-"""`python -m tests.transactional.model SEED`: replay one simulated topology; it says what it is made of and what it violates."""
+"""`python -m tests.transactional.model SEED`: replay one simulated topology, and print its plan and its violations."""
 
 import argparse
 import logging
@@ -9,7 +9,7 @@ from tests.transactional.model.simulate import simulate
 
 
 def main() -> int:
-    """Replay one seed; status 1 where it violates something."""
+    """Replay one seed; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.transactional.model", description="Replay one simulated transactional topology.")
     parser.add_argument("seed", type=int)
     parser.add_argument("--calm", action="store_true", help="without faults")

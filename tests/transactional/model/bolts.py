@@ -1,4 +1,4 @@
-"""The bolts of a random transactional topology: basic ones of every style, batch bolts and committers."""
+"""Bolts of a random transactional topology: basic ones of every style, batch bolts and committers."""
 
 import asyncio
 from collections import Counter
@@ -9,21 +9,21 @@ from typing import Any, Final
 
 from engine import BasicBolt, TaskContext, Topology, Tuple
 from engine.transactional import BatchBolt, Committer, TransactionalTopologyBuilder
+from tests.transactional.model.faults import Faults
 from tests.transactional.model.interpreter import Items
-from tests.transactional.model.kept import Files, Server, ValueMap
 from tests.transactional.model.shape import STREAMS, BasicStyle, BoltShape, Item, Neighbours, chosen_task, streams_of
 from tests.transactional.model.source import SPOUTS, Source
-from tests.transactional.model.trouble import Trouble
+from tests.transactional.model.stores import Files, Server, ValueMap
 from tests.transactional.model.witness import Task, Witness
 
 
 @dataclass
-class Play:
-    """What all components of one process share."""
+class ProcessState:
+    """State that all components of one process share."""
 
     source: Source
     witness: Witness
-    trouble: Trouble
+    faults: Faults
     server: Server
     values: Mapping[str, ValueMap]
     files: Mapping[str, Files]
@@ -35,8 +35,8 @@ class Play:
         return self.is_dead
 
     def takes(self, where: Task, tup: Tuple) -> bool:
-        """Begin a call of execute; False where its tuple is lost."""
-        if self.trouble.meet("execute", self.source_context[where]):
+        """Begin a call of execute; False if its tuple is lost."""
+        if self.faults.reach("execute", self.source_context[where]):
             self.run.lose_tuple(self.source_context[where].task_id, tup)
             return False
         self.witness.takes(where, tup[0], tuple(tup.values[1:]))  # type: ignore[arg-type]
@@ -46,23 +46,23 @@ class Play:
         self.source_context: dict[Task, TaskContext] = {}
 
 
-class Sends:
-    """What all bolts have in common."""
+class BoltBase:
+    """Common part of all bolts."""
 
     shape: BoltShape
-    play: Play
+    process: ProcessState
     context: TaskContext
     collector: Any
     where: Task
 
-    def settle_in(self) -> None:
-        """Get ready, when the context is there."""
+    def read_context(self) -> None:
+        """Read the context, which is set by then."""
         self.where = (self.context.component_id, self.context.task_index)
-        self.play.source_context[self.where] = self.context
-        self.direct_targets = self.play.source.shape.direct_targets(self.shape.name)
+        self.process.source_context[self.where] = self.context
+        self.direct_targets = self.process.source.shape.direct_targets(self.shape.name)
 
     def send(self, item: Item, *, all_but_last: bool = False) -> Item | None:
-        """Send an item on every stream, as often as the bolt does; all but the last on `default`, which is returned."""
+        """Send copies of an item on every stream. With `all_but_last`, return the last copy for `default` instead of sending it."""
         rest = self.shape.sends
         for number in range(rest):
             for stream in streams_of(item[1]):
@@ -75,31 +75,31 @@ class Sends:
 
 
 def item_in(tup: Tuple) -> Item:
-    """The item that a tuple carries."""
+    """Return the item in a tuple."""
     return tup["key"], tup["item"]
 
 
-class Basic(Sends, BasicBolt):
-    """A basic bolt; the styles are below."""
+class Basic(BoltBase, BasicBolt):
+    """Base of the basic bolts."""
 
     output_fields = STREAMS
 
-    def __init__(self, shape: BoltShape, play: Play) -> None:
-        self.shape, self.play = shape, play
+    def __init__(self, shape: BoltShape, process: ProcessState) -> None:
+        self.shape, self.process = shape, process
 
     def prepare(self) -> None:
-        self.settle_in()
-        self.play.trouble.meet("prepare task", self.context)
+        self.read_context()
+        self.process.faults.reach("prepare task", self.context)
 
     def cleanup(self) -> None:
         return None
 
 
 class Collects(Basic):
-    """Emits by its collector."""
+    """EmitterBase through its collector."""
 
     def execute(self, tup: Tuple) -> None:
-        if self.play.takes(self.where, tup):
+        if self.process.takes(self.where, tup):
             self.send(item_in(tup))
 
 
@@ -107,48 +107,48 @@ class Returns(Basic):
     """Returns values."""
 
     def execute(self, tup: Tuple) -> Item | None:
-        return self.send(item_in(tup), all_but_last=True) if self.play.takes(self.where, tup) else None
+        return self.send(item_in(tup), all_but_last=True) if self.process.takes(self.where, tup) else None
 
 
 class Yields(Basic):
     """Yields values."""
 
     def execute(self, tup: Tuple) -> Iterator[Item]:
-        if self.play.takes(self.where, tup):
+        if self.process.takes(self.where, tup):
             last = self.send(item_in(tup), all_but_last=True)
             if last is not None:
                 yield last
 
 
 class Waits(Basic):
-    """Returns values, later."""
+    """Returns values after a while."""
 
     async def execute(self, tup: Tuple) -> Item | None:
-        await self.play.trouble.wait()
-        if not self.play.takes(self.where, tup):
+        await self.process.faults.wait()
+        if not self.process.takes(self.where, tup):
             return None
         last = self.send(item_in(tup), all_but_last=True)
-        await self.play.trouble.wait()
+        await self.process.faults.wait()
         return last
 
 
 class WaitsAndYields(Basic):
-    """Yields values, later."""
+    """Yields values after a while."""
 
     async def execute(self, tup: Tuple) -> AsyncIterator[Item]:
-        await self.play.trouble.wait()
-        if self.play.takes(self.where, tup):
+        await self.process.faults.wait()
+        if self.process.takes(self.where, tup):
             last = self.send(item_in(tup), all_but_last=True)
-            await self.play.trouble.wait()
+            await self.process.faults.wait()
             if last is not None:
                 yield last
 
 
 class InThreads(Basic):
-    """Runs in a pool; what it does there is told of by the call of its witness, which only counts."""
+    """Runs in a thread pool, where it only calls the witness, which counts."""
 
     def execute(self, tup: Tuple) -> Iterator[Item]:
-        self.play.witness.takes(self.where, tup[0], item_in(tup))
+        self.process.witness.takes(self.where, tup[0], item_in(tup))
         last = self.send(item_in(tup), all_but_last=True)
         if last is not None:
             yield last
@@ -164,33 +164,35 @@ STYLES: Final[Mapping[BasicStyle, type[Basic]]] = {
 }
 
 
-class Batch(Sends, BatchBolt):
+class Batch(BoltBase, BatchBolt):
     """A batch bolt, or a committer by `set_committer`."""
 
     output_fields = STREAMS
 
-    def __init__(self, shape: BoltShape, play: Play) -> None:
-        self.shape, self.play = shape, play
+    def __init__(self, shape: BoltShape, process: ProcessState) -> None:
+        self.shape, self.process = shape, process
         self.items: Items = Counter()
         self.calls = 0
         self.is_prepared = self.is_over = False
 
     def prepare(self) -> Any:
-        self.settle_in()
-        if self.replays_differ != (self.play.source.shape.kind == "opaque"):
-            self.play.witness.violated(f"{self.where} is told {self.replays_differ} of replays")
+        self.read_context()
+        if self.replays_differ != (self.process.source.shape.kind == "opaque"):
+            self.process.witness.add_violation(f"{self.where} is told {self.replays_differ} of replays")
         return self._later("prepare", self._prepare) if "prepare" in self.shape.awaits else self._prepare()
 
     def _prepare(self) -> None:
-        self.play.trouble.meet("prepare", self.context)
+        self.process.faults.reach("prepare", self.context)
         self.is_prepared = True
 
     def execute(self, tup: Tuple) -> Any:
         if tup[0] != self.attempt or tup["attempt"] != self.attempt:
-            self.play.witness.violated(f"a tuple of {tup[0]} came to {self.attempt} in {self.where}")
+            self.process.witness.add_violation(f"a tuple of {tup[0]} came to {self.attempt} in {self.where}")
         if self.is_over or not self.is_prepared:
-            self.play.witness.violated(f"a tuple of {tup[0]} came to {self.where} {'after finish' if self.is_over else 'before prepare'}")
-        if not self.play.takes(self.where, tup):
+            self.process.witness.add_violation(
+                f"a tuple of {tup[0]} came to {self.where} {'after finish' if self.is_over else 'before prepare'}"
+            )
+        if not self.process.takes(self.where, tup):
             return None
         take = partial(self._take, item_in(tup))
         return self._later("execute", take) if "execute" in self.shape.awaits else take()
@@ -201,68 +203,68 @@ class Batch(Sends, BatchBolt):
             self.send(item)
 
     def finish_batch(self) -> Any:
-        self.play.witness.asks(self.where, self.attempt)
+        self.process.witness.asks(self.where, self.attempt)
         self.is_over = True
         if self.calls:
-            self.play.witness.violated(f"finish_batch of {self.attempt} in {self.where} while execute goes on")
+            self.process.witness.add_violation(f"finish_batch of {self.attempt} in {self.where} while execute goes on")
         return self._finish_later() if "finish" in self.shape.awaits else self._finish_now()
 
     def _finish_now(self) -> None:
-        """Commit, where it commits, in one step; then send."""
+        """Commit at once if it is a committer, then send."""
         self._begins()
         try:
-            self.play.trouble.meet("finish", self.context)
+            self.process.faults.reach("finish", self.context)
             if self.shape.is_committer:
                 self._refuse_if_dead()
                 self._commit()
             self._send_all()
-            self.play.trouble.meet("finished", self.context)
-            self.play.witness.has_finished(self.where, self.attempt)
+            self.process.faults.reach("finished", self.context)
+            self.process.witness.has_finished(self.where, self.attempt)
         finally:
             self._ends()
 
     async def _finish_later(self) -> None:
         self._begins()
         try:
-            self.play.trouble.meet("finish", self.context)
-            await self.play.trouble.wait()
+            self.process.faults.reach("finish", self.context)
+            await self.process.faults.wait()
             if self.shape.is_committer:
-                await self.play.server.write(self._commit, self._pause, self.play.is_gone)
+                await self.process.server.write(self._commit, self._pause, self.process.is_gone)
             self._send_all()
-            await self.play.trouble.wait()
-            self.play.trouble.meet("finished", self.context)
-            self.play.witness.has_finished(self.where, self.attempt)
+            await self.process.faults.wait()
+            self.process.faults.reach("finished", self.context)
+            self.process.witness.has_finished(self.where, self.attempt)
         except asyncio.CancelledError:
             if self.shape.stubborn:
-                await asyncio.sleep(self.play.trouble.longest_secs)
+                await asyncio.sleep(self.process.faults.longest_secs)
             raise
         finally:
             self._ends()
 
     def _begins(self) -> None:
         if self.shape.is_committer:
-            self.play.witness.begins_finish(self.where, self.attempt)
+            self.process.witness.begins_finish(self.where, self.attempt)
 
     def _ends(self) -> None:
         if self.shape.is_committer:
-            self.play.witness.ends_finish(self.where, self.attempt)
+            self.process.witness.ends_finish(self.where, self.attempt)
 
     async def _pause(self, point: str) -> None:
-        self.play.trouble.meet("keep", self.context)
-        await self.play.trouble.wait()
+        self.process.faults.reach("keep", self.context)
+        await self.process.faults.wait()
 
     def _refuse_if_dead(self) -> None:
-        if self.play.is_dead:
+        if self.process.is_dead:
             raise RuntimeError("the process is dead")
 
     def _commit(self) -> None:
         if self.shape.keeps == "files":
-            self.play.files[self.shape.name].write(self.attempt, self.context.task_index, self.items)
+            self.process.files[self.shape.name].write(self.attempt, self.context.task_index, self.items)
             return
         changes: dict[int, Items] = {}
         for item, count in self.items.items():
             changes.setdefault(item[0], Counter())[item] = count
-        self.play.values[self.shape.name].write(self.attempt, changes)
+        self.process.values[self.shape.name].write(self.attempt, changes)
 
     def _send_all(self) -> None:
         name = self.shape.name
@@ -285,12 +287,12 @@ class Batch(Sends, BatchBolt):
 
     async def _later(self, method: str, do: Any) -> None:
         if self.calls:
-            self.play.witness.violated(f"{method} of {self.attempt} begins in {self.where} while another call goes on")
+            self.process.witness.add_violation(f"{method} of {self.attempt} begins in {self.where} while another call goes on")
         self.calls += 1
         try:
-            await self.play.trouble.wait()
+            await self.process.faults.wait()
             do()
-            await self.play.trouble.wait()
+            await self.process.faults.wait()
         finally:
             self.calls -= 1
 
@@ -299,26 +301,26 @@ class Batch(Sends, BatchBolt):
 
     def _clean_up(self) -> None:
         if self.calls:
-            self.play.witness.violated(f"cleanup of {self.attempt} in {self.where} while a call goes on")
-        self.play.trouble.meet("cleanup", self.context)
+            self.process.witness.add_violation(f"cleanup of {self.attempt} in {self.where} while a call goes on")
+        self.process.faults.reach("cleanup", self.context)
 
     async def _clean_up_later(self) -> None:
         self._clean_up()
-        await self.play.trouble.wait()
+        await self.process.faults.wait()
 
 
 class Commits(Batch, Committer):
     """A committer by its class."""
 
 
-def topology_of(play: Play, emitters: int, most_open: int) -> Topology:
-    """The topology of one process."""
-    shape = play.source.shape
+def topology_of(process: ProcessState, emitters: int, most_open: int) -> Topology:
+    """Build the topology of one process."""
+    shape = process.source.shape
     builder = TransactionalTopologyBuilder(
-        "world", "s", SPOUTS[shape.kind](play.source), emitters, on_error="restart", max_spout_pending=most_open
+        "world", "s", SPOUTS[shape.kind](process.source), emitters, on_error="restart", max_spout_pending=most_open
     )
     for bolt in shape.bolts:
-        declarer = _declared(builder, bolt, play)
+        declarer = _declared(builder, bolt, process)
         for each in bolt.inputs:
             match each.grouping:
                 case "fields" | "partial_key":
@@ -330,12 +332,12 @@ def topology_of(play: Play, emitters: int, most_open: int) -> Topology:
     return builder.build()
 
 
-def _declared(builder: TransactionalTopologyBuilder, bolt: BoltShape, play: Play) -> Any:
+def _declared(builder: TransactionalTopologyBuilder, bolt: BoltShape, process: ProcessState) -> Any:
     if bolt.basic is not None:
         settings: dict[str, Any] = {"threads": 2} if bolt.basic == "threads" else {}
         if bolt.basic.startswith("waits"):
             settings = {"concurrency": bolt.tasks}
-        return builder.set_bolt(bolt.name, partial(STYLES[bolt.basic], bolt, play), bolt.tasks, **settings)
+        return builder.set_bolt(bolt.name, partial(STYLES[bolt.basic], bolt, process), bolt.tasks, **settings)
     if bolt.is_committer and bolt.marked:
-        return builder.set_committer(bolt.name, partial(Batch, bolt, play), bolt.tasks)
-    return builder.set_bolt(bolt.name, partial(Commits if bolt.is_committer else Batch, bolt, play), bolt.tasks)
+        return builder.set_committer(bolt.name, partial(Batch, bolt, process), bolt.tasks)
+    return builder.set_bolt(bolt.name, partial(Commits if bolt.is_committer else Batch, bolt, process), bolt.tasks)

@@ -1,4 +1,4 @@
-"""The sequential interpreter: what a topology makes of its batches, one after the other, in plain Python without the engine."""
+"""Sequential interpreter: the results of a topology for batches in order, in plain Python without the engine."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ Items: TypeAlias = Counter[Item]
 
 @dataclass
 class Interpreted:
-    """What has to have come of all batches."""
+    """Results of all batches."""
 
     came: dict[int, dict[str, Items]] = field(default_factory=dict)
-    """By txid and bolt: what came to it, over all of its tasks."""
+    """By txid and bolt: the items that arrive, in all tasks."""
     values: dict[str, dict[int, Items]] = field(default_factory=dict)
-    """By committer and key: all that was committed."""
+    """By committer and key: all committed items."""
 
 
 def interpret(shape: Shape, batches: Mapping[int, Sequence[Item]]) -> Interpreted:
-    """Take the batches in order."""
+    """Interpret the batches in order."""
     found = Interpreted(values={bolt.name: {} for bolt in shape.bolts if bolt.keeps == "values"})
     for txid in sorted(batches):
         came = found.came[txid] = interpret_batch(shape, batches[txid])
@@ -32,7 +32,7 @@ def interpret(shape: Shape, batches: Mapping[int, Sequence[Item]]) -> Interprete
 
 
 def interpret_batch(shape: Shape, batch: Sequence[Item]) -> dict[str, Items]:
-    """Say what comes to each bolt of one batch; the bolts stand in an order in which each is behind those that feed it."""
+    """Return the items that arrive at each bolt for one batch. Each bolt is behind its sources in the shape."""
     sent: dict[str, Items] = {SPOUT: Counter(batch)}
     came: dict[str, Items] = {}
     for bolt in shape.bolts:

@@ -1,4 +1,4 @@
-"""What must have come of all batches: each bolt was given what the sequential interpreter says, and values are its values (TX-7, TX-8)."""
+"""Compares the results of all batches with the sequential interpreter (TX-7, TX-8)."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -7,13 +7,13 @@ from engine import Run
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.transactional.batch_runner import BatchRunner
 from tests.transactional.model.interpreter import Items, interpret
-from tests.transactional.model.kept import Files, ValueMap
 from tests.transactional.model.shape import Shape, item_of
+from tests.transactional.model.stores import Files, ValueMap
 from tests.transactional.model.witness import Witness
 
 
 def judge_outcome(shape: Shape, witness: Witness, values: Mapping[str, ValueMap], files: Mapping[str, Files]) -> Iterator[str]:
-    """Compare what was committed with the interpreter."""
+    """Compare the committed results with the interpreter."""
     batches = witness.batches()
     if sorted(batches) != list(range(1, witness.committed + 1)):
         yield f"txid {witness.committed} is committed, and there are {sorted(batches)}"
@@ -40,7 +40,7 @@ def judge_outcome(shape: Shape, witness: Witness, values: Mapping[str, ValueMap]
 
 
 def _judge_source(shape: Shape, witness: Witness) -> Iterator[str]:
-    """Every item of the source is in exactly one batch, and each partition's are in order."""
+    """Every item of the source is in exactly one batch, and the items of each partition are in order."""
     every = [item for _, batch in sorted(witness.batches().items()) for item in batch]
     for name in shape.partitions:
         found = [item for item in every if item[1].startswith(f"{name}:")]
@@ -49,12 +49,15 @@ def _judge_source(shape: Shape, witness: Witness) -> Iterator[str]:
 
 
 def difference(have: Items, wanted: Items) -> str:
-    """What there is too much and too little of."""
+    """Describe missing and surplus items."""
     return f"has {dict(have - wanted)} too much, and lacks {dict(wanted - have)}"
 
 
 def watch_runners(run: Run, most_open: int, left: list[str]) -> None:
-    """Judge each bolt's runner just before its close, which drops everything. `left` gets the findings; they count if the run completes."""
+    """Check each bolt's runner just before its close, which drops everything.
+
+    Findings go to `left`; they count if the run completes.
+    """
     for executor in run._assembled.bolts:
         executor.close = _close_after_look(executor, most_open, left)  # type: ignore[method-assign]
 
@@ -70,7 +73,7 @@ def _close_after_look(executor: BoltExecutor, most_open: int, left: list[str]) -
 
 
 def _left_at(executor: BoltExecutor, most_open: int) -> Iterator[str]:
-    """Yield what the runner of a completed run still holds."""
+    """Yield the things that the runner of a completed run still holds."""
     runner = executor.component
     if not isinstance(runner, BatchRunner):
         return

@@ -1,4 +1,4 @@
-"""What happens to the processes of a random transactional topology: all drawn from one seed."""
+"""Plan of the processes of a random transactional topology, drawn from one seed."""
 
 import random
 from collections.abc import Sequence
@@ -7,34 +7,27 @@ from typing import Final, Literal
 
 from engine import Config
 from engine.testing import ACKER
+from tests.checkpoint import process
+from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
+from tests.transactional.model.faults import POINTS, PlannedFault, What
 from tests.transactional.model.shape import SPOUT, Shape, draw_shape
-from tests.transactional.model.trouble import POINTS, Blow, What
 
 COORDINATOR: Final = f"{SPOUT}/coordinator"
 STORE_STEPS: Final = ("before write", "after write", "after claim", "before read", "after read")
 WHATS: Final[Sequence[What]] = ("fail", "fail", "report", "raise", "raise", "kill", "kill", "cancel")
-PROVIDER: Final = "tests.checkpoint.slow_store:provider?simulated"
 
 
-@dataclass(frozen=True)
-class ProcessPlan:
-    """One process: its settings and its faults."""
+@dataclass(frozen=True, kw_only=True)
+class ProcessPlan(process.ProcessPlan):
+    """Settings and faults of one process."""
 
-    config: Config
     emitters: int
     most_open: int
     source_is_slow: bool
     waits: float
     longest_secs: float
-    scale_secs: float
-    trouble: float
-    outages: Sequence[tuple[float, float]]
-    store_strikes: Sequence[StoreStrike]
-    blows: Sequence[Blow]
-    kills: Sequence[tuple[float, tuple[str | None, int]]]
-    """At so many seconds: the component and the task index, or (None, 0) for the whole process."""
-    ending: tuple[Literal["stop", "drain"], float] | None
+    faults: Sequence[PlannedFault]
 
 
 @dataclass(frozen=True)
@@ -45,11 +38,11 @@ class Plan:
     shape: Shape
     is_calm: bool
     processes: Sequence[ProcessPlan]
-    """The last one lives to the end."""
+    """The last process runs to the end."""
 
 
 def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
-    """Draw it all."""
+    """Draw a plan."""
     draws = random.Random(seed)
     calm = draws.random() < 0.1 if is_calm is None else is_calm
     shape = draw_shape(draws)
@@ -58,7 +51,7 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
         base = base.replace(batch_timeout_secs=600)  # a source may be slow
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     processes = [_drawn_process(draws, shape, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
-    for _ in range(2):  # an outage may outlast the patience of one
+    for _ in range(2):  # an outage may last longer than the timeout of one process
         processes.append(_drawn_process(draws, shape, base, is_calm=calm, dies=False))
     processes.append(_drawn_process(draws, shape, base, is_calm=True, dies=False))
     return Plan(seed, shape, calm, processes)
@@ -81,13 +74,13 @@ def _drawn_config(draws: random.Random) -> Config:
 def _drawn_process(draws: random.Random, shape: Shape, base: Config, *, is_calm: bool, dies: bool) -> ProcessPlan:
     span = draws.choice([0.05, 0.5, 2.0, 10.0])
     kills: list[tuple[float, tuple[str | None, int]]] = []
-    store_strikes: list[StoreStrike] = []
-    blows: list[Blow] = []
+    strikes: list[StoreStrike] = []
+    faults: list[PlannedFault] = []
     outages: list[tuple[float, float]] = []
     if not is_calm:
-        store_strikes = [_drawn_store_strike(draws, *_drawn_victim(draws, shape)) for _ in range(draws.choice([0, 0, 1, 2]))]
+        strikes = [_drawn_store_strike(draws, *_drawn_victim(draws, shape)) for _ in range(draws.choice([0, 0, 1, 2]))]
         kills = [(span * draws.random() ** 2, _drawn_victim(draws, shape)) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
-        blows = [_drawn_blow(draws, shape) for _ in range(draws.choice([0, 1, 2, 4, 8]))]
+        faults = [_drawn_fault(draws, shape) for _ in range(draws.choice([0, 1, 2, 4, 8]))]
         if draws.random() < 0.1:
             begin = span * draws.random()
             outages = [(begin, begin + draws.choice([0.3, 3.0, 12.0, 150.0]))]
@@ -97,9 +90,9 @@ def _drawn_process(draws: random.Random, shape: Shape, base: Config, *, is_calm:
         if way < 0.2:
             ending = (draws.choice(["stop", "drain"]), span * draws.random())
         elif way < 0.5:
-            store_strikes.append(_drawn_store_strike(draws, None, 0))
+            strikes.append(_drawn_store_strike(draws, None, 0))
         elif way < 0.8:
-            blows.append(Blow(draws.choice(POINTS), draws.randint(1, 20), "process"))
+            faults.append(PlannedFault(draws.choice(POINTS), draws.randint(1, 20), "process"))
         else:
             kills.append((span * draws.random(), (None, 0)))
     return ProcessPlan(
@@ -110,10 +103,10 @@ def _drawn_process(draws: random.Random, shape: Shape, base: Config, *, is_calm:
         waits=draws.choice([0.0, 0.0, 0.2, 0.5]),
         longest_secs=draws.choice([0.1, 1.0, 5.0]),
         scale_secs=draws.choice([0.0, 0.001, 0.05, 0.4]),
-        trouble=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
+        failure_chance=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
         outages=outages,
-        store_strikes=store_strikes,
-        blows=blows,
+        strikes=strikes,
+        faults=faults,
         kills=kills,
         ending=ending,
     )
@@ -130,9 +123,9 @@ def _drawn_store_strike(draws: random.Random, victim: str | None, task_index: in
     return StoreStrike(step, draws.randint(1, 12 if step.endswith("write") else 2), victim, task_index)
 
 
-def _drawn_blow(draws: random.Random, shape: Shape) -> Blow:
+def _drawn_fault(draws: random.Random, shape: Shape) -> PlannedFault:
     point = draws.choice(POINTS)
     what: What = "lose" if point == "execute" and draws.random() < 0.3 else draws.choice(WHATS)
     victim = _drawn_victim(draws, shape) if what == "kill" and draws.random() < 0.5 else None
     rare = point in ("open", "prepare task")
-    return Blow(point, draws.randint(1, 4 if rare else 40), what, victim)
+    return PlannedFault(point, draws.randint(1, 4 if rare else 40), what, victim)

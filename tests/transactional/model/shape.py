@@ -1,4 +1,4 @@
-"""What a random transactional topology is made of: plain data, from which the bolts are made and the interpreter reads."""
+"""Shape of a random transactional topology, as plain data for the bolts and the interpreter."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ KEYS: Final = 5
 SPOUT: Final = "s"
 STREAMS: Final = {"default": Fields("key", "item"), "side": Fields("key", "item"), "direct": Fields("key", "item", direct=True)}
 Item: TypeAlias = tuple[int, str]
-"""A key, and `partition:number`, or `component:number` of what a bolt makes itself."""
+"""A key, and `partition:number` of a source's item or `component:number` of a bolt's own."""
 SpoutKind: TypeAlias = Literal["whole", "partitioned", "opaque"]
 BasicStyle: TypeAlias = Literal["returns", "yields", "collects", "waits", "waits and yields", "threads"]
 Method: TypeAlias = Literal["prepare", "execute", "finish", "cleanup"]
@@ -37,23 +37,23 @@ class BoltShape:
     tasks: int
     inputs: tuple[Input, ...]
     sends: int
-    """How many tuples it makes of each: 0, it emits nothing; 1; or 2."""
+    """Number of tuples that it makes of each input: 0, 1 or 2."""
     basic: BasicStyle | None
-    """None: a batch bolt."""
+    """Style of a basic bolt; None for a batch bolt."""
     at_finish: bool = False
-    """It sends in finish_batch, not in execute."""
+    """Whether it sends in finish_batch instead of execute."""
     ticks: bool = False
-    """Each task sends one tuple for each batch, empty or not."""
+    """Whether each task sends one tuple for each batch, even for an empty one."""
     distinct: bool = False
-    """It sends one tuple for each key of a batch, instead of those that came."""
+    """Whether it sends one tuple for each key of a batch instead of one for each input."""
     awaits: frozenset[Method] = frozenset()
-    """Its methods that are async."""
+    """Methods that are async."""
     keeps: Literal["values", "files"] | None = None
-    """What it commits: None is no committer."""
+    """Kind of store of a committer; None for other bolts."""
     marked: bool = False
-    """A committer by `set_committer`, not by its class."""
+    """Whether it is a committer by `set_committer` instead of by its class."""
     stubborn: bool = False
-    """What is cancelled takes a while to end."""
+    """Whether it ends only some time after a cancellation."""
 
     @property
     def is_committer(self) -> bool:
@@ -61,7 +61,7 @@ class BoltShape:
         return self.keeps is not None
 
     def copies(self, grouping: str, item: str) -> int:
-        """How many of its tasks get a tuple."""
+        """Number of its tasks that get a tuple."""
         if grouping == "custom":
             return min(number_of(item) % 3, self.tasks)
         return self.tasks if grouping == "all" else 1
@@ -74,15 +74,15 @@ class Shape:
     kind: SpoutKind
     partitions: tuple[str, ...]
     size: int
-    """Items of each partition, or of the whole."""
+    """Number of items in each partition, or in the whole source."""
     bolts: tuple[BoltShape, ...]
     least: int
     most: int
-    """Items that a batch takes, of each partition."""
+    """Most items of each partition in a batch."""
     takes_part: bool
-    """Its emitters take part in commits."""
+    """Whether its emitters have a `commit` method."""
     late: frozenset[str] = field(init=False)
-    """Bolts that finish in the commit phase (TX-5), found by going through the bolts in order."""
+    """Bolts that finish in the commit phase (TX-5), computed from the bolts in order."""
 
     def __post_init__(self) -> None:
         late: set[str] = set()
@@ -93,42 +93,42 @@ class Shape:
 
     @property
     def by_name(self) -> dict[str, BoltShape]:
-        """The bolts."""
+        """Bolts by name."""
         return {bolt.name: bolt for bolt in self.bolts}
 
     @property
     def batch_tasks(self) -> set[tuple[str, int]]:
-        """Every task that calls finish_batch once for each attempt."""
+        """All tasks that call finish_batch once for each attempt."""
         return {(bolt.name, index) for bolt in self.bolts if bolt.basic is None for index in range(bolt.tasks)}
 
     def direct_targets(self, source: str) -> tuple[str, ...]:
-        """The bolts to which a component sends on its direct stream."""
+        """Bolts to which a component sends on its direct stream."""
         return tuple(bolt.name for bolt in self.bolts if any((each.source, each.stream) == (source, "direct") for each in bolt.inputs))
 
 
 def number_of(item: str) -> int:
-    """The number in an item."""
+    """Number in an item."""
     return int(item.split(":")[1])
 
 
 def item_of(partition: str, number: int) -> Item:
-    """The item of a partition, with its key."""
+    """Item of a partition, with its key."""
     return number % KEYS, f"{partition}:{number}"
 
 
 def streams_of(item: str) -> tuple[str, ...]:
-    """On which streams of those with a default an item is sent: every third also aside."""
+    """Streams on which a component sends an item: `default`, and for every third also `aside`."""
     return ("default", "side") if number_of(item) % 3 == 0 else ("default",)
 
 
 def chosen_task(context: TaskContext, component: str, item: str) -> int:
-    """The task to which an item is sent directly."""
+    """Task to which an item is sent directly."""
     tasks = context.task_ids(component)
     return tasks[number_of(item) % len(tasks)]
 
 
 class Neighbours:
-    """A custom grouping: none, one or two neighbours, where there are so many."""
+    """A custom grouping: none, one or two neighbouring tasks."""
 
     def prepare(self, context: TaskContext, stream: str, targets: Sequence[int]) -> None:
         self.targets = targets
@@ -138,11 +138,11 @@ class Neighbours:
         return sorted({self.targets[(number + each) % len(self.targets)] for each in range(number % 3)})
 
 
-# Drawing one
+# Random shapes
 
 
 def draw_shape(draws: random.Random) -> Shape:
-    """Draw up to five layers of one or two bolts, committers anywhere, at least one."""
+    """Draw up to five layers of one or two bolts, with at least one committer anywhere."""
     kind: SpoutKind = draws.choice(["whole", "partitioned", "opaque", "opaque"])
     partitions = ("w",) if kind == "whole" else tuple(f"p{number}" for number in range(draws.randint(1, 4)))
     bolts: list[BoltShape] = []
@@ -176,7 +176,7 @@ def _drawn_bolt(draws: random.Random, name: str, above: Sequence[str], copies: d
     keeps: Any = draws.choice(["values", "values", "files"] if one_place else ["files"]) if commits else None
     sends = draws.choice([0, 1, 1, 1, 2])
     came = sum(copies[each.source] * _most_copies(each.grouping, tasks) for each in inputs)
-    if came > MOST_COPIES:  # too many: one task gets each, of one source
+    if came > MOST_COPIES:  # too many tuples, so one task gets each, from one source
         inputs = (Input(sources[0], "default", "fields" if keyed else "shuffle"),)
         came = copies[sources[0]]
     copies[name] = came * (1 if 2 * came > MOST_COPIES else max(sends, 1))

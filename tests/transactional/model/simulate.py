@@ -1,59 +1,43 @@
-"""One simulated transactional topology, through its processes: drawn from a seed, played under the virtual clock, judged."""
+"""Simulates one transactional topology under the virtual clock, through all its processes, and judges it."""
 
-import asyncio
 import random
-import re
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
-from engine import ComponentError, Run, StateError
-from engine.testing import ACKER, RunUnfinished, VirtualLoopError, run_topology
-from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
-from tests.simulation.overheard import overheard
-from tests.transactional.model.bolts import Play, topology_of
+from engine import Run
+from engine.testing import ACKER
+from tests.checkpoint import process
+from tests.checkpoint.process import Outcome
+from tests.checkpoint.slow_store import Disk
+from tests.simulation.complaints import report_complaints
+from tests.transactional.model.bolts import ProcessState, topology_of
+from tests.transactional.model.faults import Faults
 from tests.transactional.model.judge import judge_outcome, watch_runners
-from tests.transactional.model.kept import Files, Server, ValueMap
-from tests.transactional.model.plan import Plan, ProcessPlan, draw_plan
+from tests.transactional.model.plan import COORDINATOR, Plan, ProcessPlan, draw_plan
+from tests.transactional.model.shape import SPOUT
 from tests.transactional.model.source import Source
-from tests.transactional.model.trouble import Trouble
+from tests.transactional.model.stores import Files, Server, ValueMap
 from tests.transactional.model.witness import Witness
 
-LIMIT_SECS: Final = 20_000.0
 EXPECTED_ERRORS: Final = ("InjectedError", "StateUnavailable", "was killed", "Refused", "CancelledError")
-Outcome: TypeAlias = Literal["complete", "killed", "stopped", "drained", "gave up", "unfinished"]
+KINDS: Final = {SPOUT: "emitter", COORDINATOR: "coordinator", ACKER: "acker"}
 
 
 @dataclass
-class Simulated:
-    """What one simulated topology showed."""
+class Simulated(process.Simulated):
+    """Result of one simulated topology."""
 
-    seed: int
-    outcomes: list[Outcome] = field(default_factory=list)
-    """How each of its processes ended."""
-    strikes: Counter[str] = field(default_factory=Counter)
-    """Faults that came true, by kind."""
+    subject = "transactions"
+    module = "tests.transactional.model"
     kind: str = ""
     batches: int = 0
-    """Committed ones."""
+    """Number of committed batches."""
     replayed: int = 0
-    """Attempts beyond the first of their txid."""
-    unavailable: int = 0
-    """Times that the store did not answer."""
+    """Number of attempts beyond the first of a txid."""
     refused: int = 0
-    """Writes of values that came too late, and were refused."""
+    """Number of writes of values that came too late and were refused."""
     landed_late: int = 0
-    """Writes that were done when nobody waited for them any longer."""
-    secs: float = 0.0
-    violations: list[str] = field(default_factory=list)
-
-    def describe(self) -> str:
-        """The violations, and the command that replays the run."""
-        lines = "\n".join(f"  - {violation}" for violation in self.violations[:20])
-        return (
-            f"transactions, seed {self.seed}: {len(self.violations)} violations\n{lines}\n"
-            f"Replay: python -m tests.transactional.model {self.seed}"
-        )
+    """Number of writes that took effect after their caller had given up."""
 
 
 class Simulation:
@@ -75,149 +59,80 @@ class Simulation:
         self.files = {bolt.name: Files() for bolt in self.shape.bolts if bolt.keeps == "files"}
         self.simulated = Simulated(plan.seed, kind=self.shape.kind, violations=self.witness.violations)
 
-    def play(self) -> Simulated:
-        """Play all processes; what the last one leaves is judged."""
+    def simulate(self) -> Simulated:
+        """Run all processes, and judge the final state."""
         simulated, witness = self.simulated, self.witness
-        for number, process in enumerate(self.plan.processes):
-            outcome = Process(self, process, number).play()
+        for number, process_plan in enumerate(self.plan.processes):
+            outcome = Process(self, process_plan, number).simulate()
             simulated.outcomes.append(outcome)
             if outcome == "unfinished" or (outcome == "complete" and witness.in_commit is None):
                 break
         simulated.batches, simulated.replayed = witness.committed, witness.replayed
         simulated.refused, simulated.landed_late = self.server.refused, self.server.landed_late
         if simulated.outcomes[-1] != "complete":
-            witness.violated(f"the topology is not complete: {simulated.outcomes}")
+            witness.add_violation(f"the topology is not complete: {simulated.outcomes}")
         else:
             self.server.land()
             simulated.violations += judge_outcome(self.shape, witness, self.values, self.files)
         if self.plan.is_calm and simulated.replayed:
-            witness.violated("nothing went wrong, and batches were replayed")
+            witness.add_violation("nothing went wrong, and batches were replayed")
         return simulated
 
 
-class Process:
-    """One process of the topology, from its start to its end or its death."""
+class Process(process.Process):
+    """One process of a transactional topology."""
+
+    limit_secs = 20_000.0
 
     def __init__(self, simulation: Simulation, plan: ProcessPlan, number: int) -> None:
-        self.simulation, self.plan, self.number = simulation, plan, number
-        self.witness = simulation.witness
-        self.run: Run | None = None
-        self.died = asyncio.Event()
+        super().__init__(plan, number, simulation.simulated, simulation.witness.add_violation)
+        self.simulation, self.plan, self.witness = simulation, plan, simulation.witness
+        self.findings: list[str] = []
+        """Findings about the runners, which count if the run completes."""
         seed = simulation.plan.seed
-        self.weather = Weather(
-            random.Random(f"{seed} weather {number}"), plan.scale_secs, plan.trouble, plan.outages, plan.store_strikes, self.store_strike
-        )
-        self.trouble = Trouble(
-            random.Random(f"{seed} trouble {number}"), plan.blows, plan.waits, plan.longest_secs, self.kill_later, self.kill_process
-        )
-        source = Source(simulation.shape, self.witness, self.trouble, random.Random(f"{seed} source {number}"), plan.source_is_slow)
-        self.components = Play(source, self.witness, self.trouble, simulation.server, simulation.values, simulation.files)
+        draws = random.Random(f"{seed} trouble {number}")
+        self.faults = Faults(draws, plan.faults, plan.waits, plan.longest_secs, self.kill_later, self.kill_process)
+        source = Source(simulation.shape, self.witness, self.faults, random.Random(f"{seed} source {number}"), plan.source_is_slow)
+        self.components = ProcessState(source, self.witness, self.faults, simulation.server, simulation.values, simulation.files)
 
-    def play(self) -> Outcome:
-        """Run it; say how it ended."""
-        simulated, plan = self.simulation.simulated, self.plan
+    def simulate(self) -> Outcome:
+        """Run the process; return how it ended."""
         self.witness.begins_process()
-        IN_USE["simulated"] = SlowProvider(self.simulation.disk, self.weather, resident=False)
-        try:
-            finished = run_topology(
-                topology_of(self.components, plan.emitters, plan.most_open),
-                plan.config,
-                during=self.script,
-                shuffle=True,
-                limit_secs=LIMIT_SECS,
-                real_limit_secs=600,
-            )
-        except (ComponentError, StateError) as error:
-            return self._ended_by(error)
-        except (RunUnfinished, VirtualLoopError) as error:
-            self.witness.violated(f"process {self.number} did not end: {error}")
-            return "unfinished"
-        finally:
-            IN_USE.clear()
-            simulated.unavailable += self.weather.unavailable
-            simulated.strikes.update(self.trouble.struck)
-        simulated.secs += finished.secs
-        if self.weather.is_dead:
-            return "killed"
-        assert finished.state in ("complete", "stopped", "drained"), finished.state
-        spared = not (plan.outages or plan.trouble or self.trouble.struck["kill"])  # a coordinator that is killed last saves no more
-        if self.witness.in_commit is not None and finished.state == "complete" and spared:
-            self.witness.violated(f"process {self.number} is complete, and txid {self.witness.in_commit} is not saved as committed")
-        return finished.state
+        outcome = self.play(topology_of(self.components, self.plan.emitters, self.plan.most_open), self.simulation.disk)
+        self.simulated.strikes.update(self.faults.struck)
+        # a coordinator that is killed last cannot save any more
+        spared = not (self.store_may_fail or self.faults.struck["kill"])
+        if self.witness.in_commit is not None and outcome == "complete" and spared:
+            self.add_violation(f"process {self.number} is complete, and txid {self.witness.in_commit} is not saved as committed")
+        return outcome
 
-    def _ended_by(self, error: Exception) -> Outcome:
-        """An error ended it: as it had to, or against its promises."""
-        if self.weather.is_dead:
-            return "killed"
-        tried = re.search(r"tried for ([\d.]+) s", str(error))
-        if not (tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.trouble)):
-            self.witness.violated(f"process {self.number} failed: {error!r}")
-        return "gave up"
+    def on_start(self, run: Run) -> None:
+        self.components.run = run
+        watch_runners(run, self.plan.most_open, self.findings)
 
-    # What goes on while it runs
-
-    async def script(self, run: Run) -> None:
-        """Watch the run, and strike it at the times of its plan."""
-        self.run = self.components.run = run
-        left: list[str] = []
-        watch_runners(run, self.plan.most_open, left)
-        run.on_report.append(self.heard)
-        loop, plan = asyncio.get_running_loop(), self.plan
-        timers = [loop.call_later(secs, self.store_strike, StoreStrike("at a time", 0, *victim)) for secs, victim in plan.kills]
-        ended, died = map(asyncio.ensure_future, (run.completed(), self.died.wait()))
-        try:
-            await asyncio.wait([ended, died], timeout=plan.ending[1] if plan.ending else None, return_when=asyncio.FIRST_COMPLETED)
-            if ended.done() and not ended.cancelled() and ended.exception() is None:
-                self.witness.violations += left
-            if plan.ending and not ended.done() and not died.done():
-                await (run.stop() if plan.ending[0] == "stop" else run.drain())
-        finally:
-            ended.cancel()
-            died.cancel()
-            await asyncio.gather(ended, died, return_exceptions=True)
-            for timer in timers:
-                timer.cancel()
-        if self.weather.is_dead:
-            await run.stop()
-
-    def store_strike(self, strike: StoreStrike) -> None:
-        """Kill a task, or the process."""
-        if strike.victim is None:
-            self.kill_process()
-        else:
-            self.kill_later(strike.victim, strike.task_index)
+    def on_complete(self) -> None:
+        self.witness.violations += self.findings
 
     def kill_process(self) -> None:
-        """Nothing that it does from now on has an effect."""
-        self.weather.is_dead = self.witness.is_deaf = self.components.is_dead = True
-        self.died.set()
-        self.simulation.simulated.strikes["process"] += 1
+        self.witness.is_deaf = self.components.is_dead = True
+        super().kill_process()
 
-    def kill_later(self, component: str, task_index: int) -> None:
-        """Kill a task in the next turn of the loop."""
-        run = self.run
-        if run is not None and run.state in ("starting", "running", "draining"):
-            tasks = run.task_ids(component)
-            asyncio.get_running_loop().call_soon(self._kill, run, tasks[task_index % len(tasks)])
-            kinds = {"s": "emitter", "s/coordinator": "coordinator", ACKER: "acker"}
-            self.simulation.simulated.strikes[kinds.get(component, "bolt")] += 1
+    def kind_of(self, component_id: str) -> str:
+        return KINDS.get(component_id, "bolt")
 
-    def _kill(self, run: Run, task_id: int) -> None:
-        if run.state in ("starting", "running", "draining"):
-            run.kill_task(task_id)
-
-    def heard(self, report: Any) -> None:
-        """Judge an error of a component: nothing but what was injected goes wrong."""
-        store_away = "close() did not return" in report.text and (self.plan.outages or self.plan.trouble)
-        if not store_away and not any(name in report.text for name in EXPECTED_ERRORS):
-            self.witness.violated(f"process {self.number}: {report.text}")
+    def is_expected(self, text: str) -> bool:
+        store_away = "close() did not return" in text and self.store_may_fail
+        return store_away or any(name in text for name in EXPECTED_ERRORS)
 
 
 def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
-    """Play what a seed says; is_calm: with no faults, by default one run in ten. `quiet` keeps the engine's log shut."""
+    """Simulate the plan of a seed.
+
+    `is_calm` means without faults; by default one run in ten is calm. `quiet` turns the engine's log off.
+    """
     simulation = Simulation(draw_plan(seed, is_calm=is_calm))
-    with overheard(simulation.witness.violated, quiet=quiet):
-        simulated = simulation.play()
-    if "killed" in simulated.outcomes:  # such a process leaves what it was doing
+    with report_complaints(simulation.witness.add_violation, quiet=quiet):
+        simulated = simulation.simulate()
+    if "killed" in simulated.outcomes:  # such a process leaves unfinished coroutines
         simulated.violations[:] = [each for each in simulated.violations if not each.startswith("LeftoverTaskWarning")]
     return simulated

@@ -1,9 +1,9 @@
-"""The three kinds of spouts of the model: their metadata is [from, to), so what a batch was can be told from what was saved."""
+"""Three kinds of spouts for the model. Metadata is [from, to), so the items of a batch follow from saved metadata."""
 
 import random
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from engine import SpoutExhausted
 from engine.transactional import (
@@ -17,89 +17,89 @@ from engine.transactional import (
     TransactionalSpout,
     TransactionAttempt,
 )
+from tests.transactional.model.faults import Faults
 from tests.transactional.model.shape import SPOUT, STREAMS, Item, Shape, chosen_task, item_of, streams_of
-from tests.transactional.model.trouble import Trouble
 from tests.transactional.model.witness import Witness
 
 AWAY: Final = 0.2
-"""The chance that a partition of an opaque spout is not there when it is to be emitted."""
+"""Chance that a partition of an opaque spout is missing when it should be emitted."""
 LEFT_OUT: Final = 0.2
-"""The chance that the coordinator does not see a partition."""
+"""Chance that the coordinator does not see a partition."""
 
 
 @dataclass
 class Source:
-    """What all parts of a spout share in one process."""
+    """State that all parts of a spout share in one process."""
 
     shape: Shape
     witness: Witness
-    trouble: Trouble
+    faults: Faults
     draws: random.Random
     is_slow: bool
-    """Its methods are async."""
+    """Whether its methods are async."""
 
     @property
     def direct_targets(self) -> Sequence[str]:
-        """Who subscribes to the direct stream."""
+        """Subscribers of the direct stream."""
         return self.shape.direct_targets(SPOUT)
 
     def length(self) -> int:
-        """How much a new batch takes."""
+        """Number of items of a new batch."""
         return self.draws.randint(self.shape.least, self.shape.most)
 
     def answer(self, result: Any) -> Any:
-        """A result now, or later."""
+        """Return a result now or later."""
         return self._later(result) if self.is_slow else result
 
     async def _later(self, result: Any) -> Any:
-        await self.trouble.wait()
+        await self.faults.wait()
         return result
 
 
 class WholeCoordinator(SpoutCoordinator[list[int]]):
-    """Of a source without partitions."""
+    """Coordinator of a source without partitions."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
     def open(self) -> None:
-        self.source.trouble.meet("open", self.context)
+        self.source.faults.reach("open", self.context)
 
     def is_ready(self) -> Any:
-        self.source.trouble.meet("is ready", self.context)
+        self.source.faults.reach("is ready", self.context)
         if self.previous is not None and self.previous[1] >= self.source.shape.size:
             raise SpoutExhausted
         return self.source.answer(self.source.draws.random() < 0.9)
 
     def initialize_transaction(self, txid: int, previous: list[int] | None) -> Any:
-        self.source.trouble.meet("define", self.context)
+        self.source.faults.reach("define", self.context)
         begin = 0 if previous is None else previous[1]
         return self.source.answer([begin, min(begin + self.source.length(), self.source.shape.size)])
 
 
 class Partitions(PartitionedCoordinator):
-    """Of a source with partitions, of which some are not seen now and then."""
+    """Coordinator of a source with partitions, some of which are temporarily missing."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
     def open(self) -> None:
-        self.source.trouble.meet("open", self.context)
+        self.source.faults.reach("open", self.context)
 
     def is_ready(self) -> Any:
-        self.source.trouble.meet("is ready", self.context)
+        self.source.faults.reach("is ready", self.context)
         shape = self.source.shape
         if all((self.positions.get(name) or [0, 0])[1] >= shape.size for name in shape.partitions):
             raise SpoutExhausted
         return self.source.answer(self.source.draws.random() < 0.9)
 
     def partitions(self) -> Any:
-        self.source.trouble.meet("define", self.context)
+        self.source.faults.reach("define", self.context)
         return self.source.answer([name for name in self.source.shape.partitions if self.source.draws.random() >= LEFT_OUT])
 
 
-class Emits:
-    """What the emitters have in common."""
+class EmitterBase:
+    """Common part of the emitters."""
 
     context: Any
 
@@ -107,7 +107,7 @@ class Emits:
         self.source = source
 
     def open(self) -> None:
-        self.source.trouble.meet("open", self.context)
+        self.source.faults.reach("open", self.context)
 
     def begins(self, attempt: TransactionAttempt) -> None:
         """Tell the witness, once for each attempt."""
@@ -116,40 +116,40 @@ class Emits:
             self.source.witness.emits((SPOUT, self.context.task_index), attempt)
 
     def cleanup_before(self, txid: int) -> Any:
-        self.source.trouble.meet("forget", self.context)
+        self.source.faults.reach("forget", self.context)
         if txid > self.source.witness.committed + 2:
-            self.source.witness.violated(f"an emitter is to forget what is before {txid}")
+            self.source.witness.add_violation(f"an emitter is to forget what is before {txid}")
         return self.source.answer(None)
 
     def send(self, collector: Any, items: Iterable[Item], result: Any = None) -> Any:
-        """Emit; now, or a little at a time."""
+        """Emit all items at once, or a few at a time."""
         return self._send_slowly(collector, items, result) if self.source.is_slow else self._send(collector, items, result)
 
     async def _send_slowly(self, collector: Any, items: Iterable[Item], result: Any) -> Any:
         for item in items:
-            await self.source.trouble.wait()
+            await self.source.faults.wait()
             await collector.ready()
             self._one(collector, item)
-        self.source.trouble.meet("emitted", self.context)
-        await self.source.trouble.wait()
+        self.source.faults.reach("emitted", self.context)
+        await self.source.faults.wait()
         return result
 
     def _send(self, collector: Any, items: Iterable[Item], result: Any) -> Any:
         for item in items:
             self._one(collector, item)
-        self.source.trouble.meet("emitted", self.context)
+        self.source.faults.reach("emitted", self.context)
         return result
 
     def _one(self, collector: Any, item: Item) -> None:
-        self.source.trouble.meet("emit", self.context)
+        self.source.faults.reach("emit", self.context)
         for stream in streams_of(item[1]):
             collector.emit(item, stream)
         for target in self.source.direct_targets:
             collector.emit_direct(chosen_task(self.context, target, item[1]), item, "direct")
 
 
-class WholeEmitter(Emits, SpoutEmitter[list[int]]):
-    """Emits every n-th item of a batch."""
+class WholeEmitter(EmitterBase, SpoutEmitter[list[int]]):
+    """EmitterBase every n-th item of a batch."""
 
     def emit_batch(self, attempt: TransactionAttempt, metadata: list[int], collector: Any) -> Awaitable[None] | None:
         self.begins(attempt)
@@ -157,8 +157,8 @@ class WholeEmitter(Emits, SpoutEmitter[list[int]]):
         return self.send(collector, (item_of("w", number) for number in numbers))  # type: ignore[no-any-return]
 
 
-class SameEmitter(Emits, PartitionedEmitter[list[int]]):
-    """Emits a piece of a partition, and the same again."""
+class SameEmitter(EmitterBase, PartitionedEmitter[list[int]]):
+    """EmitterBase a piece of a partition, and the same piece in a replay."""
 
     def emit_partition_batch_new(self, attempt: TransactionAttempt, collector: Any, partition: Any, previous: list[int] | None) -> Any:
         self.begins(attempt)
@@ -171,8 +171,8 @@ class SameEmitter(Emits, PartitionedEmitter[list[int]]):
         return self.send(collector, (item_of(partition, number) for number in range(*metadata)))
 
 
-class OtherEmitter(Emits, OpaqueEmitter[list[int]]):
-    """Emits a piece of a partition, each time another one, and none while the partition is away."""
+class OtherEmitter(EmitterBase, OpaqueEmitter[list[int]]):
+    """EmitterBase another piece of a partition in each replay, and nothing while the partition is missing."""
 
     def emit_partition_batch(self, attempt: TransactionAttempt, collector: Any, partition: Any, previous: list[int] | None) -> Any:
         self.begins(attempt)
@@ -183,73 +183,61 @@ class OtherEmitter(Emits, OpaqueEmitter[list[int]]):
         return self.send(collector, (item_of(partition, number) for number in range(*metadata)), metadata)
 
 
-class TakesPart:
-    """An emitter that takes part in commits."""
+class CommitParticipant:
+    """An emitter with a `commit` method."""
 
     source: Source
     context: Any
 
     def commit(self, attempt: TransactionAttempt) -> Any:
         self.source.witness.takes_part(attempt)
-        self.source.trouble.meet("take part", self.context)
+        self.source.faults.reach("take part", self.context)
         return self.source.answer(None)
 
 
-class WholeEmitterInCommits(TakesPart, WholeEmitter):
-    """Takes part."""
+class WholeEmitterInCommits(CommitParticipant, WholeEmitter): ...
 
 
-class SameEmitterInCommits(TakesPart, SameEmitter):
-    """Takes part."""
+class SameEmitterInCommits(CommitParticipant, SameEmitter): ...
 
 
-class OtherEmitterInCommits(TakesPart, OtherEmitter):
-    """Takes part."""
+class OtherEmitterInCommits(CommitParticipant, OtherEmitter): ...
 
 
-class Whole(TransactionalSpout[list[int]]):
-    """Without partitions."""
+class SpoutBase:
+    """Common part of the spouts."""
 
     output_fields = STREAMS
+    coordinators: ClassVar[Any]
+    emitters: ClassVar[Any]
+    emitters_in_commits: ClassVar[Any]
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
-    def coordinator(self) -> WholeCoordinator:
-        return WholeCoordinator(self.source)
+    def coordinator(self) -> Any:
+        return self.coordinators(self.source)
 
-    def emitter(self) -> WholeEmitter:
-        return (WholeEmitterInCommits if self.source.shape.takes_part else WholeEmitter)(self.source)
-
-
-class Same(PartitionedTransactionalSpout[list[int]]):
-    """With partitions, always the same."""
-
-    output_fields = STREAMS
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def coordinator(self) -> Partitions:
-        return Partitions(self.source)
-
-    def emitter(self) -> SameEmitter:
-        return (SameEmitterInCommits if self.source.shape.takes_part else SameEmitter)(self.source)
+    def emitter(self) -> Any:
+        return (self.emitters_in_commits if self.source.shape.takes_part else self.emitters)(self.source)
 
 
-class Other(OpaquePartitionedTransactionalSpout[list[int]]):
-    """With partitions, never the same."""
+class Whole(SpoutBase, TransactionalSpout[list[int]]):
+    """Transactional spout without partitions."""
 
-    output_fields = STREAMS
+    coordinators, emitters, emitters_in_commits = WholeCoordinator, WholeEmitter, WholeEmitterInCommits
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
 
-    def coordinator(self) -> Partitions:
-        return Partitions(self.source)
+class Same(SpoutBase, PartitionedTransactionalSpout[list[int]]):
+    """Transactional spout with partitions: replays are the same."""
 
-    def emitter(self) -> OtherEmitter:
-        return (OtherEmitterInCommits if self.source.shape.takes_part else OtherEmitter)(self.source)
+    coordinators, emitters, emitters_in_commits = Partitions, SameEmitter, SameEmitterInCommits
+
+
+class Other(SpoutBase, OpaquePartitionedTransactionalSpout[list[int]]):
+    """Opaque spout with partitions: replays differ."""
+
+    coordinators, emitters, emitters_in_commits = Partitions, OtherEmitter, OtherEmitterInCommits
 
 
 SPOUTS: Final = {"whole": Whole, "partitioned": Same, "opaque": Other}

@@ -1,4 +1,4 @@
-"""What is seen while a topology runs, and judged at once: the order of commits, each finish_batch, what is saved (TX-2 to TX-9)."""
+"""Judges a topology while it runs: order of commits, calls of finish_batch, saved records (TX-2 to TX-9)."""
 
 import threading
 from collections import Counter, defaultdict
@@ -15,63 +15,63 @@ Task: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class Saved:
-    """What the durable record says of a txid in its commit phase."""
+    """Record of a txid in its commit phase."""
 
     metadata: Any
     shares: Mapping[str, tuple[Any, int, Any]]
 
 
 class Witness:
-    """Told by the bolts, the emitters and the disk of one topology, through all of its processes."""
+    """Receives the events of bolts, emitters and disk of one topology, through all its processes."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape: Final = shape
         self.violations: list[str] = []
         self.is_deaf = False
-        """The process is dead: what its components still do has no effect, and is no business of anybody."""
+        """The process is dead, so events of its components are ignored."""
         self.committed = 0
         self.in_commit: int | None = None
-        """The txid whose commit phase is durable."""
+        """Txid whose commit phase is durable."""
         self.saved: dict[int, Saved] = {}
         self.final: dict[int, TransactionAttempt] = {}
-        """By txid, the attempt that was committed."""
+        """Committed attempt by txid."""
         self.came: defaultdict[TransactionAttempt, defaultdict[str, Items]] = defaultdict(lambda: defaultdict(Counter))
-        """By attempt and bolt, what its executes were given."""
+        """Executed items by attempt and bolt."""
         self.finished: defaultdict[TransactionAttempt, set[Task]] = defaultdict(set)
-        """The tasks whose finish_batch has returned."""
+        """Tasks whose finish_batch has returned, by attempt."""
         self.asked: Counter[tuple[TransactionAttempt, Task]] = Counter()
-        """How often a task's finish_batch was called."""
+        """Calls of finish_batch by attempt and task."""
         self.newest: dict[int, TransactionAttempt] = {}
-        """By txid, the newest attempt that was emitted."""
+        """Newest emitted attempt by txid."""
         self._running: defaultdict[Task, list[TransactionAttempt]] = defaultdict(list)
-        """The finish_batch calls of committers that are under way."""
+        """Running finish_batch calls of each committer."""
         self._lock = threading.Lock()
         self._told: dict[Task, int] = {}
-        """By emitter, the attempt id it was told of last."""
+        """Latest attempt id of each emitter."""
         self.replayed = 0
 
-    def violated(self, text: str) -> None:
-        """Note a broken promise."""
+    def add_violation(self, text: str) -> None:
+        """Add a violation."""
         if not self.is_deaf:
             self.violations.append(text)
 
     def begins_process(self) -> None:
-        """A process begins: nothing of the one before it runs."""
+        """Begin a process: no call of the one before is running."""
         self.is_deaf = False
         self._running.clear()
         self._told.clear()
 
-    # Told by emitters
+    # Events of the emitters
 
     def emits(self, task: Task, attempt: TransactionAttempt) -> None:
-        """An emitter is told to emit its share of an attempt."""
+        """An emitter begins to emit its part of an attempt."""
         if self.is_deaf:
             return
         if attempt.attempt_id <= self._told.get(task, 0):
-            self.violated(f"{task} is to emit {attempt} after {self._told[task]}")
+            self.add_violation(f"{task} is to emit {attempt} after {self._told[task]}")
         self._told[task] = attempt.attempt_id
         if attempt.txid <= self.committed:
-            self.violated(f"{attempt} is emitted, and txid {self.committed} is committed")
+            self.add_violation(f"{attempt} is emitted, and txid {self.committed} is committed")
         self._sees(attempt)
 
     def _sees(self, attempt: TransactionAttempt) -> None:
@@ -81,18 +81,18 @@ class Witness:
             self.replayed += 1
 
     def takes_part(self, attempt: TransactionAttempt) -> None:
-        """An emitter takes part in a commit."""
+        """An emitter's `commit` was called."""
         self._in_commit_phase(f"an emitter takes part in {attempt}", attempt)
 
-    # Told by bolts
+    # Events of the bolts
 
     def takes(self, task: Task, attempt: TransactionAttempt, item: Item) -> None:
         """A tuple of an attempt is executed."""
         if self.is_deaf:
             return
         if self.final.get(attempt.txid) == attempt:
-            self.violated(f"{item} of {attempt} comes to {task} after its commit")
-        with self._lock:  # a pool's threads tell as well
+            self.add_violation(f"{item} of {attempt} comes to {task} after its commit")
+        with self._lock:  # threads of a pool call this too
             self.came[attempt][task[0]][item] += 1
 
     def asks(self, task: Task, attempt: TransactionAttempt) -> None:
@@ -102,12 +102,12 @@ class Witness:
         self._sees(attempt)
         self.asked[attempt, task] += 1
         if self.asked[attempt, task] > 1:
-            self.violated(f"finish_batch of {attempt} is called {self.asked[attempt, task]} times in {task}")
+            self.add_violation(f"finish_batch of {attempt} is called {self.asked[attempt, task]} times in {task}")
         bolt = self.shape.by_name[task[0]]
         before = {each.source for each in bolt.inputs}
         missing = {each for each in self.shape.batch_tasks if each[0] in before} - self.finished[attempt]
         if missing:
-            self.violated(f"finish_batch of {attempt} is called in {task}, and {sorted(missing)} have not finished")
+            self.add_violation(f"finish_batch of {attempt} is called in {task}, and {sorted(missing)} have not finished")
         if task[0] in self.shape.late:
             self._in_commit_phase(f"finish_batch of {attempt} is called in {task}", attempt)
 
@@ -116,11 +116,11 @@ class Witness:
         if self.is_deaf:
             return
         if self._running[task]:
-            self.violated(f"finish_batch of {attempt} begins in {task} while that of {self._running[task]} goes on")
+            self.add_violation(f"finish_batch of {attempt} begins in {task} while that of {self._running[task]} goes on")
         for other, attempts in self._running.items():
             for each in attempts:
-                if each.txid != attempt.txid:  # an old attempt of the same may end, or begin, where nobody has heard of the new one
-                    self.violated(f"finish_batch of {attempt} begins in {task} while that of {each} goes on in {other}")
+                if each.txid != attempt.txid:  # an old attempt of the same txid may end or begin before the new one is known
+                    self.add_violation(f"finish_batch of {attempt} begins in {task} while that of {each} goes on in {other}")
         self._running[task].append(attempt)
 
     def ends_finish(self, task: Task, attempt: TransactionAttempt) -> None:
@@ -135,15 +135,17 @@ class Witness:
 
     def _in_commit_phase(self, what: str, attempt: TransactionAttempt) -> None:
         if not self.is_deaf and attempt.txid != self.in_commit:
-            self.violated(f"{what}, and what is saved is that txid {self.committed} is committed, and {self.in_commit} in its commit phase")
+            self.add_violation(
+                f"{what}, and what is saved is that txid {self.committed} is committed, and {self.in_commit} in its commit phase"
+            )
 
-    # Told by the disk
+    # Events of the disk
 
     def on_written(self, entries: dict[str, object]) -> None:
-        """A record counts from now on."""
+        """A record took effect."""
         _, _, committed, metadata, positions, following, *_ = cast(Any, entries["transactions"])
         if committed not in (self.committed, self.committed + 1):
-            self.violated(f"txid {committed} is saved as committed after {self.committed}")
+            self.add_violation(f"txid {committed} is saved as committed after {self.committed}")
         if committed > self.committed:
             self._commit(committed, metadata, positions)
         self.in_commit = None if following is None else committed + 1
@@ -156,33 +158,33 @@ class Witness:
         self.committed = txid
         attempt = self.newest.get(txid)
         if attempt is None or txid not in self.saved:
-            self.violated(f"txid {txid} is committed, and was never emitted, or never saved")
+            self.add_violation(f"txid {txid} is committed, and was never emitted, or never saved")
             return
         self.final[txid] = attempt
         if missing := self.shape.batch_tasks - self.finished[attempt]:
-            self.violated(f"{attempt} is committed, and {sorted(missing)} have not finished it")
+            self.add_violation(f"{attempt} is committed, and {sorted(missing)} have not finished it")
         saved = self.saved[txid]
         if metadata != saved.metadata:
-            self.violated(f"txid {txid} is committed with the metadata {metadata}, and was saved with {saved.metadata}")
+            self.add_violation(f"txid {txid} is committed with the metadata {metadata}, and was saved with {saved.metadata}")
         ends = {name: share[0] for name, share in saved.shares.items() if name}
         if not ends.items() <= dict(positions).items():
-            self.violated(f"txid {txid} is committed with the positions {positions}, and ended at {ends}")
+            self.add_violation(f"txid {txid} is committed with the positions {positions}, and ended at {ends}")
 
     def _forget(self, txid: int) -> None:
-        """What was saved of a txid is saved no more: its commit phase cannot have begun."""
+        """A record of a txid is deleted, so its commit phase cannot have begun."""
         if begun := [attempt for attempt, (name, _) in self.asked if attempt.txid == txid and name in self.shape.late]:
-            self.violated(f"txid {txid} is forgotten, and {begun} was about to be committed")
+            self.add_violation(f"txid {txid} is forgotten, and {begun} was about to be committed")
 
     def _save(self, txid: int, saved: Saved) -> None:
         before = self.saved.get(txid)
         if before is not None and self.shape.kind != "opaque" and before != saved:
-            self.violated(f"txid {txid} was {before} when it was saved first, and now is {saved}")
+            self.add_violation(f"txid {txid} was {before} when it was saved first, and now is {saved}")
         self.saved[txid] = saved
 
-    # What was committed
+    # Committed batches
 
     def batches(self) -> dict[int, list[Item]]:
-        """By committed txid, its items, as what was saved of it says."""
+        """Items of each committed txid, according to its saved record."""
         return {txid: self._items(self.saved[txid]) for txid in self.final if txid in self.saved}
 
     def _items(self, saved: Saved) -> list[Item]:
@@ -192,5 +194,5 @@ class Witness:
 
 
 def items_between(partition: str, metadata: Any) -> list[Item]:
-    """The items that metadata stands for: from a number up to another."""
+    """Items of a partition, from the first number of the metadata up to the second."""
     return [] if metadata is None else [item_of(partition, number) for number in range(*metadata)]

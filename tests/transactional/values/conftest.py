@@ -1,4 +1,4 @@
-"""Each test of maps runs on every database."""
+"""Runs each test of maps on every database."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,14 +25,14 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> str:
-    """The name of a database."""
+    """Name of a database."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def new_map(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> NewMap:
-    """Gives maps by name, all in one empty database."""
+    """Makes maps by name, all in one empty database."""
     if place == "memory":
         made: dict[str, ValueMap] = {}
         return lambda name: made.setdefault(name, MemoryValues(name))

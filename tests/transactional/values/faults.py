@@ -1,4 +1,4 @@
-"""A store that fails on demand: before a call, after it (the answer is lost), or by a late arrival of the call."""
+"""A store that fails on demand: before a call, after it with a lost answer, or by a late arrival."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Died(Exception):
-    """The task died here."""
+    """The task died at this call."""
 
 
 class FaultyStore(ValueStore):
-    """Behaves as the store below, but for the faults that `fault_of` gives, by the name of the call."""
+    """Wraps a store. `fault_of` gives the fault of each call, by its name."""
 
     def __init__(self, below: ValueStore, fault_of: Callable[[str], Fault], late: list[Late]) -> None:
         self._below = below
@@ -66,5 +66,5 @@ class FaultyStore(ValueStore):
 
 
 def at_random(random: Random, share: float, faults: Sequence[Fault]) -> Callable[[str], Fault]:
-    """One of these faults for this share of all calls."""
+    """Choose one of these faults for this share of all calls."""
     return lambda name: random.choice(faults) if random.random() < share else "none"

@@ -18,11 +18,11 @@ from tests.transactional.values.tasks import add, context
 TASKS: Final = 2
 KEYS: Final = 30
 TXIDS: Final = 3
-"""Work of a victim until its death."""
+"""Number of transactions of one victim."""
 
 
 def batch_of(txid: int, epoch: int, kind: str) -> dict[str, int]:
-    """The batch of an attempt: of an opaque source another one in each epoch."""
+    """Return the batch of an attempt. An opaque source gives another one in each epoch."""
     random = Random(f"{txid} {epoch if kind == 'opaque' else 0}")
     return {f"key {number}": random.randint(1, 9) for number in random.sample(range(KEYS), KEYS // 2)}
 
@@ -32,7 +32,7 @@ def die() -> None:
 
 
 class Death:
-    """Kills the process at the nth time that a step comes by, in one txid."""
+    """Kills the process when a step of one txid is reached for the n-th time."""
 
     def __init__(self, step: str, nth: int, txid: int) -> None:
         self.step, self.left, self.txid = step, nth, txid
@@ -50,7 +50,7 @@ class Death:
 
 
 class Dying(FaultyStore):
-    """Dies before or behind a call."""
+    """Dies before or after a call."""
 
     def __init__(self, below: ValueStore, death: Death) -> None:
         super().__init__(below, death.fault_of, [])

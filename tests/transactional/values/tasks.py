@@ -13,7 +13,7 @@ from engine.transactional.values import OpenValues, ValueMap
 
 @dataclass
 class Task:
-    """The part of a TaskContext that a map uses."""
+    """Part of a TaskContext that a map uses."""
 
     component_id: str = "count"
     task_index: int = 0
@@ -27,7 +27,7 @@ def context(**place: Any) -> TaskContext:
 
 
 @asynccontextmanager
-async def opened(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any, Any]]:
+async def open_values(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any, Any]]:
     found = await values.open(context(**place))
     try:
         yield found
@@ -35,8 +35,8 @@ async def opened(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any
         await found.close()
 
 
-async def stored(values: ValueMap) -> dict[Any, Any]:
-    """All that a reader finds."""
+async def read_values(values: ValueMap) -> dict[Any, Any]:
+    """Return all rows that a reader finds."""
     async with values.reader() as reader:
         return {key: value async for key, value in reader.items()}
 

@@ -27,16 +27,16 @@ from engine.transactional.values import (
 )
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
-from tests.transactional.play import Batches, run_batches
+from tests.transactional.batch_topologies import Batches, run_batches
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Fault, FaultyStore
-from tests.transactional.values.tasks import add, attempt, context, opened, stored
+from tests.transactional.values.tasks import add, attempt, context, open_values, read_values
 
 pytestmark = pytest.mark.guarantee("TX-8")
 
 
 class AwayStore(MemoryValueStore):
-    """Cannot be reached when it is to write, every second time; `takes_effect`: it has written all the same."""
+    """Is unavailable at every second write. With `takes_effect`, the write has taken effect."""
 
     takes_effect = False
     writes = 0
@@ -57,9 +57,7 @@ class AwayValues(MemoryValues):
 
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
-def test_a_combine_that_changes_its_arguments_counts_once_though_the_store_was_away(
-    monkeypatch: Any, takes_effect: bool, kind: Any
-) -> None:
+def test_a_combine_that_changes_its_arguments_counts_once_after_an_outage(monkeypatch: Any, takes_effect: bool, kind: Any) -> None:
     kept = AwayValues("kept")
     kind_of_values = kind
 
@@ -87,7 +85,7 @@ def test_a_combine_that_changes_its_arguments_counts_once_though_the_store_was_a
     assert asyncio.run(read()) == [3, 2, 1]
 
 
-def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_says_so(tmp_path: Path) -> None:
+def test_a_state_that_is_older_than_the_values_ends_the_run_with_an_error(tmp_path: Path) -> None:
     total = SqliteValues(tmp_path / "values.db", "total")
     state, copy = tmp_path / "state.db", tmp_path / "copy.db"
 
@@ -118,7 +116,7 @@ def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_
     assert "restore the newest state" in str(caught.value.hint)
 
 
-def test_only_a_later_run_is_the_end_of_this_one() -> None:
+def test_only_an_attempt_of_a_later_run_ends_this_run() -> None:
     replayed = OpaqueValue(4, first_attempt_id(2) + 5, 10)
     with pytest.raises(StateFenced) as caught:
         replayed.put(TransactionAttempt(4, first_attempt_id(2) + 4), 11)
@@ -128,13 +126,11 @@ def test_only_a_later_run_is_the_end_of_this_one() -> None:
     assert isinstance(caught.value, FatalError)
 
 
-async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_write_is_tried_again(
-    new_map: NewMap, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One of two tasks has written, then one task replays both shares, and its first write fails."""
+async def test_a_repeated_write_writes_the_rest_of_a_batch_as_it_was_combined(new_map: NewMap, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two tasks has written. Then one task replays both parts, and its first write fails."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     values, keys = new_map("words"), ["a", "b", "c", "d"]
-    async with opened(values) as before:
+    async with open_values(values) as before:
         await before.update(attempt(1, 1), dict.fromkeys(keys, 10), add)
         await before.update(attempt(2, 2), dict.fromkeys(keys[:2], 1), add)
     faults: dict[str, list[Fault]] = {"write": ["refused"]}
@@ -144,10 +140,10 @@ async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_wr
         assert await after.update(attempt(2, 3), dict.fromkeys(keys, 1), add) == dict.fromkeys(keys, 11)
     finally:
         await store.close()
-    assert await stored(values) == dict.fromkeys(keys, 11)
+    assert await read_values(values) == dict.fromkeys(keys, 11)
 
 
-async def test_a_combine_that_changes_its_arguments_counts_once_though_a_part_was_written(
+async def test_a_combine_that_changes_its_arguments_counts_once_after_a_partial_write(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
@@ -158,7 +154,7 @@ async def test_a_combine_that_changes_its_arguments_counts_once_though_a_part_wa
         partial.extend(stored or [])
         return partial
 
-    async with opened(values) as task:
+    async with open_values(values) as task:
         await task.update(attempt(1, 1), {key: [1] for key in keys}, collect)
         store: Any = task._store
         run, writes = store._link.run, 0
@@ -172,4 +168,4 @@ async def test_a_combine_that_changes_its_arguments_counts_once_though_a_part_wa
 
         monkeypatch.setattr(store._link, "run", breaks_once)
         assert await task.update(attempt(2, 2), {key: [2] for key in keys}, collect) == {key: [2, 1] for key in keys}
-    assert await stored(values) == {key: [2, 1] for key in keys}
+    assert await read_values(values) == {key: [2, 1] for key in keys}

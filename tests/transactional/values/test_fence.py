@@ -1,4 +1,4 @@
-"""Who may write while others do: the comparison that each store makes in the step that writes (TX-8)."""
+"""Concurrent writers: each store compares the fence in the step that writes (TX-8)."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ NOW = TransactionAttempt(2, 2)
 
 
 @pytest.mark.guarantee("TX-8")
-def test_a_fence_that_is_as_it_was_seen_lets_write() -> None:
+def test_an_unchanged_fence_allows_the_write() -> None:
     assert may_write(BEFORE, BEFORE, NOW, WRITER)
 
 
 @pytest.mark.guarantee("TX-8")
-def test_so_does_one_that_another_task_of_the_component_has_raised_to_this_attempt() -> None:
+def test_a_fence_that_another_task_raised_to_this_attempt_allows_the_write() -> None:
     assert may_write(replace(BEFORE, attempt=NOW), BEFORE, NOW, WRITER)
 
 
@@ -33,5 +33,5 @@ def test_so_does_one_that_another_task_of_the_component_has_raised_to_this_attem
     ],
     ids=["gone", "another component", "a later attempt", "a later txid"],
 )
-def test_one_that_was_raised_by_anything_else_does_not(fence: Fence | None) -> None:
+def test_any_other_raised_fence_refuses_the_write(fence: Fence | None) -> None:
     assert not may_write(fence, BEFORE, NOW, WRITER)

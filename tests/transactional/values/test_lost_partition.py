@@ -1,4 +1,4 @@
-"""The opaque case of the seed: a partition is missing in a replay of its batch, and returns later (TX-7, TX-8)."""
+"""A partition of an opaque source is missing in a replay of its batch, and returns later (TX-7, TX-8)."""
 
 import asyncio
 from collections import Counter
@@ -11,7 +11,7 @@ from engine import Config
 from engine.testing import run_topology
 from engine.transactional import FailedBatch, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, ReducingCommitter, SqliteValues, ValueMap
-from tests.transactional.play import OpaquePartitions
+from tests.transactional.batch_topologies import OpaquePartitions
 
 DATA = {"a": [number % 3 for number in range(20)], "b": [number % 5 for number in range(17)]}
 
@@ -20,7 +20,7 @@ DATA = {"a": [number % 3 for number in range(20)], "b": [number % 5 for number i
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 @pytest.mark.parametrize("pending", [1, 3])
 @pytest.mark.parametrize("lost_in", [1, 2, 4])
-def test_what_was_stored_of_a_lost_partition_is_taken_back_and_counted_once(tmp_path: Path, store: str, pending: int, lost_in: int) -> None:
+def test_values_of_a_lost_partition_are_rolled_back_and_counted_once(tmp_path: Path, store: str, pending: int, lost_in: int) -> None:
     values: ValueMap = MemoryValues("numbers") if store == "memory" else SqliteValues(tmp_path / "values.db", "numbers")
     stored: list[TransactionAttempt] = []
 

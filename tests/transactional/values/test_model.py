@@ -17,7 +17,7 @@ from tests.servers.redis_server import RedisServer
 from tests.tiers import cases
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Died, Fault, FaultyStore, Late, at_random
-from tests.transactional.values.tasks import add, context, stored
+from tests.transactional.values.tasks import add, context, read_values
 
 TASKS = 3
 KEYS = [f"key {number}" for number in range(12)]
@@ -27,7 +27,7 @@ Batch = dict[str, int]
 
 
 class History:
-    """Plays the transactions of one topology, and keeps what must come of them."""
+    """Plays the transactions of one topology, and keeps the expected values."""
 
     def __init__(self, values: ValueMap, kind: ValueKind, seed: int, faults: tuple[Fault, ...] = FAULTS) -> None:
         self.random = Random(seed)
@@ -52,7 +52,7 @@ class History:
 
     async def _transaction(self, txid: int) -> None:
         batch = self._batch()
-        while not await self._attempt(txid, batch) or self.random.random() < 0.15:  # that it is done may not be known
+        while not await self._attempt(txid, batch) or self.random.random() < 0.15:  # the coordinator may not know that a batch is done
             self.replays += 1
             if self.kind == "opaque":
                 batch = self._batch()
@@ -63,7 +63,7 @@ class History:
         return {key: self.random.randint(1, 9) for key in self.random.sample(KEYS, self.random.randint(0, len(KEYS)))}
 
     async def _attempt(self, txid: int, batch: Batch) -> bool:
-        """One attempt by all tasks, in any order; False where one died."""
+        """Run one attempt at all tasks, in any order. Return False if one died."""
         self.number += self.random.choice([1, 2, 2**32])
         attempt, is_done = TransactionAttempt(txid, self.number), True
         for index in self.random.sample(range(TASKS), TASKS):
@@ -88,21 +88,19 @@ class History:
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tries again at once; and Redis gets many parts."""
+    """Retry at once, and write to Redis in many parts."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     monkeypatch.setattr(redis_values, "KEYS_PER_PART", 2)
 
 
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
 @pytest.mark.guarantee("TX-8")
-async def test_what_is_stored_is_what_a_sequential_interpreter_comes_to(
-    new_map: NewMap, place: str, kind: ValueKind, quickly: None
-) -> None:
+async def test_stored_values_equal_those_of_a_sequential_interpreter(new_map: NewMap, place: str, kind: ValueKind, quickly: None) -> None:
     replays = delivered = 0
     for seed in range(SEEDS[place]):
         history = History(new_map(f"seed-{seed}"), kind, seed)
         await history.play(8)
-        assert await stored(history.values) == history.expected, f"seed {seed}"
+        assert await read_values(history.values) == history.expected, f"seed {seed}"
         replays, delivered = replays + history.replays, delivered + history.delivered
     assert replays > SEEDS[place]
     assert delivered > SEEDS[place] // 4
@@ -113,7 +111,7 @@ async def test_what_is_stored_is_what_a_sequential_interpreter_comes_to(
 async def test_redis_may_fail_at_any_script(
     redis_server: RedisServer, kind: ValueKind, quickly: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two parts of a batch, and of what is put back, too."""
+    """The process may die between two parts of a write, and of a rollback."""
     random = Random(11)
     run = redis_values.RedisLink.run
 
@@ -137,10 +135,10 @@ async def test_redis_may_fail_at_any_script(
         with monkeypatch.context() as patch:
             patch.setattr(redis_values.RedisLink, "run", faulty)
             await history.play(8)
-        assert await stored(history.values) == history.expected, f"seed {seed}"
+        assert await read_values(history.values) == history.expected, f"seed {seed}"
 
 
-async def test_a_fenced_task_is_told_so_whatever_it_does(new_map: NewMap) -> None:
+async def test_any_call_of_a_fenced_task_raises(new_map: NewMap) -> None:
     words = new_map("words")
     store = await words.store(make=True)
     opened: OpenValues[str, int] = OpenValues(store, context(), str(words))
@@ -150,4 +148,4 @@ async def test_a_fenced_task_is_told_so_whatever_it_does(new_map: NewMap) -> Non
             with pytest.raises(StateFenced):
                 await opened.update(TransactionAttempt(txid, 9), changes, add, kind="opaque")
     await store.close()
-    assert await stored(words) == {"a": 1}
+    assert await read_values(words) == {"a": 1}

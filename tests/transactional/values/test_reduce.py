@@ -1,4 +1,4 @@
-"""The reducing committers, driven by hand."""
+"""Committers of `ReduceInto`, called without an engine."""
 
 import operator
 from heapq import nlargest
@@ -12,7 +12,7 @@ from engine.transactional import MemoryOpaqueSpout, Resource, TransactionalTopol
 from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, ValueMap
 from engine.transactional.values.reduce import ALL
 from tests.transactional.values.conftest import NewMap
-from tests.transactional.values.tasks import context, stored
+from tests.transactional.values.tasks import context, read_values
 
 
 class HeldResources:
@@ -33,7 +33,7 @@ class HeldResources:
 
 
 class Emitted:
-    """A collector that keeps what it is given."""
+    """A collector that keeps its rows."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -45,7 +45,7 @@ class Emitted:
 async def batch(
     made: ReducingCommitter[Any, Any, Any], resources: HeldResources, attempt: tuple[int, int], rows: list[dict[str, Any]]
 ) -> list[Any]:
-    """Play one batch through one instance; return what it emitted."""
+    """Process one batch with one instance; return its emits."""
     emitted = Emitted()
     made.attempt, made.collector, made.resources = TransactionAttempt(*attempt), emitted, resources  # type: ignore[assignment]
     made.prepare()
@@ -60,7 +60,7 @@ def words(text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_word_counts(new_map: NewMap) -> None:
+async def test_words_are_counted(new_map: NewMap) -> None:
     values, resources = new_map("words"), HeldResources()
     count = ReduceInto(values, key="word")
     assert await batch(count.create(), resources, (1, 1), words("a b a")) == []
@@ -68,11 +68,11 @@ async def test_word_counts(new_map: NewMap) -> None:
     await batch(count.create(), resources, (2, 3), words("a c"))
     await batch(count.create(), resources, (3, 4), [])
     await resources.close()
-    assert await stored(values) == {"a": 3, "b": 1, "c": 1}
+    assert await read_values(values) == {"a": 3, "b": 1, "c": 1}
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_a_global_count_that_is_emitted(new_map: NewMap) -> None:
+async def test_a_global_count_is_emitted(new_map: NewMap) -> None:
     values, resources = new_map("total"), HeldResources()
     count = ReduceInto(values, output_fields=("key", "count"))
     assert await batch(count.create(), resources, (1, 1), words("a b a")) == [(ALL, 3)]
@@ -91,12 +91,12 @@ async def test_a_field_is_reduced_with_an_initial_value(new_map: NewMap) -> None
     await batch(total.create(), of_total, (2, 2), words("cc"))
     await of_total.close()
     await resources.close()
-    assert await stored(values) == {"a": 2, "bbb": 3}
-    assert await stored(new_map("total")) == {ALL: 9}
+    assert await read_values(values) == {"a": 2, "bbb": 3}
+    assert await read_values(new_map("total")) == {ALL: 9}
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_top_n_is_a_few_lines(new_map: NewMap) -> None:
+async def test_top_n_can_be_written_in_a_few_lines(new_map: NewMap) -> None:
     class Top(ReducingCommitter[str, dict[str, int], dict[str, int]]):
         values = new_map("top")
         output_fields = Fields("word", "count")
@@ -120,7 +120,7 @@ async def test_top_n_is_a_few_lines(new_map: NewMap) -> None:
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_behind_an_opaque_spout_its_values_are_opaque(new_map: NewMap) -> None:
+async def test_behind_an_opaque_spout_values_are_opaque(new_map: NewMap) -> None:
     values, resources = new_map("words"), HeldResources()
 
     def made() -> ReducingCommitter[Any, Any, Any]:
@@ -132,7 +132,7 @@ async def test_behind_an_opaque_spout_its_values_are_opaque(new_map: NewMap) -> 
     await batch(made(), resources, (2, 2), words("a b"))
     await batch(made(), resources, (2, 3), words("a a a"))
     await resources.close()
-    assert await stored(values) == {"a": 5, "b": 1}
+    assert await read_values(values) == {"a": 5, "b": 1}
 
 
 def test_build_refuses_transactional_values_behind_an_opaque_spout() -> None:
@@ -147,8 +147,8 @@ def test_build_refuses_transactional_values_behind_an_opaque_spout() -> None:
             builder.build()
 
 
-async def test_several_databases_in_one_transaction(new_map: NewMap) -> None:
-    """Of a committer that the user writes whole."""
+async def test_several_databases_can_take_part_in_one_transaction(new_map: NewMap) -> None:
+    """A committer that the user writes completely."""
     first, second = new_map("words"), MemoryValues("lengths")
     resources = HeldResources()
     for attempt in (TransactionAttempt(1, 1), TransactionAttempt(1, 2)):
@@ -156,10 +156,10 @@ async def test_several_databases_in_one_transaction(new_map: NewMap) -> None:
         await counts.update(attempt, {"a": 1}, lambda old, new: (old or 0) + new)
         await lengths.update(attempt, {1: 1}, lambda old, new: (old or 0) + new)
     await resources.close()
-    assert (await stored(first), await stored(second)) == ({"a": 1}, {1: 1})
+    assert (await read_values(first), await read_values(second)) == ({"a": 1}, {1: 1})
 
 
-def test_what_a_builder_asks_of_a_committer() -> None:
+def test_a_committer_declares_its_key_and_its_kind_of_values() -> None:
     made = ReduceInto(MemoryValues(), key=("word", "lang")).create()
     assert isinstance(made, BoltBase)
     assert (made.is_committer, made.keyed_by, made.kind) == (True, ("word", "lang"), "auto")
@@ -173,12 +173,12 @@ def test_a_reduce_without_a_field_is_refused() -> None:
 
 
 @pytest.mark.parametrize("reduce", [7, lambda value: value, lambda: 0])
-def test_a_reduce_that_takes_no_two_values_is_refused(reduce: Any) -> None:
+def test_a_reduce_without_two_parameters_is_refused(reduce: Any) -> None:
     with pytest.raises(UsageError, match="cannot be called with two values"):
         ReduceInto(MemoryValues(), key="word", value="count", reduce=reduce).create()
 
 
-def test_descriptions_are_equal_where_they_mean_the_same(new_map: NewMap) -> None:
+def test_equal_descriptions_compare_equal(new_map: NewMap) -> None:
     one, other = new_map("words"), new_map("words")
     assert one == other
     assert len({one, other, new_map("lines")}) == 2

@@ -1,4 +1,4 @@
-"""Whole transactional topologies that keep values, on every database: exact though batches fail, replays differ and tasks are killed."""
+"""Whole topologies with values, on every database: exact after failed batches, different replays and killed tasks."""
 
 from collections import Counter
 from random import Random
@@ -11,9 +11,9 @@ from engine import Config, FailedBatch, Tuple, bolt
 from engine.testing import KillTask, run_topology
 from engine.transactional import Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from engine.transactional.values import MemoryValues, ReduceInto, ReducingCommitter, ValueMap
-from tests.transactional.play import OpaquePartitions
+from tests.transactional.batch_topologies import OpaquePartitions
 from tests.transactional.values.conftest import NewMap
-from tests.transactional.values.tasks import add, stored
+from tests.transactional.values.tasks import add, read_values
 
 LINES = [(" ".join(f"word{Random(number).randint(0, number)}" for _ in range(3)),) for number in range(200)]
 COUNTS = Counter(word for (line,) in LINES for word in line.split())
@@ -26,7 +26,7 @@ def split(tup: Tuple) -> Any:
 
 
 class Failing(ReducingCommitter[Any, Any, Any]):
-    """Counts words, and fails now and then before or behind what it stores."""
+    """Counts words, and sometimes fails before or after its write."""
 
     keyed_by = ("word",)
     output_fields = ("word", "count")
@@ -55,7 +55,7 @@ async def completed(topology: Any, **settings: Any) -> None:
 
 
 @pytest.mark.guarantee("TX-8", "TX-10")
-async def test_word_counts_and_what_follows_from_them(new_map: NewMap) -> None:
+async def test_word_counts_and_values_derived_from_them_are_exact(new_map: NewMap) -> None:
     random = Random(4)
 
     class Top(ReducingCommitter[Any, Any, Any]):
@@ -75,9 +75,9 @@ async def test_word_counts_and_what_follows_from_them(new_map: NewMap) -> None:
     builder.set_committer("total", ReduceInto(new_map("total"))).global_grouping("split")
     builder.set_committer("top", Top).global_grouping("count")
     await completed(builder.build(), max_spout_pending=3)
-    assert await stored(new_map("words")) == COUNTS
-    assert await stored(new_map("total")) == {"all": 600}
-    assert await stored(new_map("top")) == {"all": max((count, word) for word, count in COUNTS.items())}
+    assert await read_values(new_map("words")) == COUNTS
+    assert await read_values(new_map("total")) == {"all": 600}
+    assert await read_values(new_map("top")) == {"all": max((count, word) for word, count in COUNTS.items())}
 
 
 @pytest.mark.guarantee("TX-7", "TX-8")
@@ -95,12 +95,12 @@ async def test_replays_that_differ_leave_exact_values(new_map: NewMap) -> None:
     builder = TransactionalTopologyBuilder("sums", "numbers", spout)
     builder.set_committer("sum", lambda: Sum(new_map("sums"), random), 2).fields_grouping("numbers", "partition")
     await completed(builder.build(), max_spout_pending=3)
-    assert await stored(new_map("sums")) == {name: sum(numbers) for name, numbers in data.items()}
+    assert await read_values(new_map("sums")) == {name: sum(numbers) for name, numbers in data.items()}
     assert len(spout.starts) > 60
 
 
 @pytest.mark.guarantee("TX-10")
-async def test_one_transaction_in_two_databases(new_map: NewMap) -> None:
+async def test_one_transaction_writes_to_two_databases(new_map: NewMap) -> None:
     words, lengths = new_map("words"), MemoryValues("lengths")
 
     class Both(Committer):
@@ -119,12 +119,12 @@ async def test_one_transaction_in_two_databases(new_map: NewMap) -> None:
     builder.set_bolt("split", split, 2).shuffle_grouping("lines")
     builder.set_committer("both", Both).global_grouping("split")
     await completed(builder.build())
-    assert await stored(words) == COUNTS
-    assert sum((await stored(lengths)).values()) == 600
+    assert await read_values(words) == COUNTS
+    assert sum((await read_values(lengths)).values()) == 600
 
 
 @pytest.mark.guarantee("TX-8", "TX-9")
-async def test_a_run_whose_coordinator_begins_anew_ends_with_what_to_do(new_map: NewMap) -> None:
+async def test_a_run_whose_coordinator_lost_its_state_ends_with_a_hint(new_map: NewMap) -> None:
     def topology() -> Any:
         builder = TransactionalTopologyBuilder("words", "lines", MemoryTransactionalSpout(LINES, "line", take=25))
         builder.set_bolt("split", split, 2).shuffle_grouping("lines")
@@ -134,7 +134,7 @@ async def test_a_run_whose_coordinator_begins_anew_ends_with_what_to_do(new_map:
     await completed(topology())
     with pytest.raises(engine.ComponentError, match="the state of the coordinator is older than the map"):
         await completed(topology())
-    assert await stored(new_map("words")) == COUNTS
+    assert await read_values(new_map("words")) == COUNTS
 
 
 def test_tasks_that_are_killed_in_virtual_time_leave_exact_values() -> None:

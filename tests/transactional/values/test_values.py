@@ -1,4 +1,4 @@
-"""The rule of TX-8 for one value, against a history that is kept whole."""
+"""The rule of TX-8 for one value, compared with its whole history."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from engine.transactional.values import OpaqueValue, TransactionalValue, ValuesM
 
 Batch = list[int]
 HISTORIES = st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=4), max_size=8)
-"""For each txid the amounts of its attempts, of which the last is the one that commits."""
+"""Amounts of the attempts of each txid; the last attempt commits."""
 
 
 def adding(amount: int):
@@ -44,7 +44,7 @@ def test_a_transactional_value_counts_each_txid_once(history: list[Batch]) -> No
 
 @pytest.mark.guarantee("TX-8")
 @pytest.mark.parametrize("value", [TransactionalValue(5, 1), OpaqueValue(5, 9, 1, 0)])
-def test_an_older_txid_is_an_error_that_says_what_to_do(value: TransactionalValue[int] | OpaqueValue[int]) -> None:
+def test_an_older_txid_is_an_error_with_a_hint(value: TransactionalValue[int] | OpaqueValue[int]) -> None:
     with pytest.raises(ValuesMismatch, match="the state of the coordinator is older than the map") as caught:
         value.put(TransactionAttempt(4, 99), 7)
     assert isinstance(caught.value, FatalError)
@@ -59,6 +59,6 @@ def test_a_lower_attempt_of_the_same_txid_is_refused() -> None:
     assert TransactionalValue(5, 1).put(TransactionAttempt(5, 8), 7) == TransactionalValue(5, 1)
 
 
-def test_a_value_is_put_without_a_look_at_the_old_one() -> None:
+def test_a_value_can_be_put_without_reading_the_old_one() -> None:
     assert OpaqueValue[str]().put(TransactionAttempt(1, 1), "a") == OpaqueValue(1, 1, "a", None)
     assert TransactionalValue(1, "a").put(TransactionAttempt(2, 5), "b") == TransactionalValue(2, "b")

@@ -1,4 +1,4 @@
-"""PostgreSQL beside a process that is stopped at the worst moment, and every network database behind connections that break."""
+"""A process that is stopped at the worst moment, with PostgreSQL, and broken connections with every network database."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,14 +21,14 @@ from engine.transactional.values import OpenValues, PostgresValues, RedisValues
 from tests.integration.tcp_proxy import TcpProxy, Way
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
-from tests.transactional.values.tasks import add, attempt, context, opened, stored
+from tests.transactional.values.tasks import add, attempt, context, open_values, read_values
 
 WRITER = Writer("the map", "opaque", "words", "count", 1)
 
 
 @asynccontextmanager
 async def stopped_in_its_statement(url: str, fence: Fence, changes: Changes) -> AsyncIterator[Any]:
-    """A task whose write is done in the server, and is not committed before this ends."""
+    """A task whose write has reached the server, and is not committed before this block ends."""
     store = await postgres_store(url, "words", make=True)
     connection = await asyncpg.connect(url)
     transaction = connection.transaction()
@@ -42,7 +42,7 @@ async def stopped_in_its_statement(url: str, fence: Fence, changes: Changes) -> 
 
 
 async def until_somebody_waits(url: str) -> None:
-    """Return when a statement waits for a lock."""
+    """Wait until a statement waits for a lock."""
     connection = await asyncpg.connect(url)
     try:
         while not await connection.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
@@ -52,9 +52,9 @@ async def until_somebody_waits(url: str) -> None:
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_what_a_zombie_is_just_committing_is_put_back(new_database: str) -> None:
+async def test_a_commit_of_a_zombie_is_rolled_back(new_database: str) -> None:
     words = PostgresValues(new_database, "words")
-    async with opened(words) as first, opened(words) as next_one:
+    async with open_values(words) as first, open_values(words) as next_one:
         await first.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
         await first.update(attempt(2, 2), {"a": 1}, add, kind="opaque")
         fence = Fence("opaque", "words", "count", attempt(2, 2))
@@ -63,16 +63,16 @@ async def test_what_a_zombie_is_just_committing_is_put_back(new_database: str) -
             await until_somebody_waits(new_database)
             assert not update.done()
         assert await update == {"c": 1}
-    assert await stored(words) == {"a": 1, "c": 1}
+    assert await read_values(words) == {"a": 1, "c": 1}
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_a_process_that_is_stopped_while_it_puts_back_holds_nobody_for_long(
+async def test_a_process_that_is_stopped_during_a_rollback_blocks_others_only_briefly(
     new_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_link, "_SESSION", postgres_link._SESSION.replace("'10s'", "'1s'"))
     words = PostgresValues(new_database, "words")
-    async with opened(words) as first, opened(words) as next_one:
+    async with open_values(words) as first, open_values(words) as next_one:
         await first.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
         zombie = await postgres_store(new_database, "words", make=True)
 
@@ -85,13 +85,13 @@ async def test_a_process_that_is_stopped_while_it_puts_back_holds_nobody_for_lon
         with pytest.raises(StateError, match=r"did nothing for too long|connection"):
             await puts_back()
         await zombie.close()
-    assert await stored(words) == {"a": 2}
+    assert await read_values(words) == {"a": 2}
 
 
 @pytest.mark.parametrize("kind", ["transactional", "opaque"])
 @pytest.mark.parametrize("server", ["redis", "postgres"])
 @pytest.mark.guarantee("TX-8")
-async def test_connections_that_break_anywhere_change_nothing(
+async def test_broken_connections_at_any_step_do_not_change_the_values(
     server: str, kind: Any, request: pytest.FixtureRequest, redis_server: RedisServer, new_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.001, 5.0))
@@ -103,7 +103,7 @@ async def test_connections_that_break_anywhere_change_nothing(
             values: Any = RedisValues(f"redis://{HOST}:{proxy.port}/0?prefix=cuts-{kind}", "words")
         else:
             values = PostgresValues(new_database.replace(f":{port}/", f":{proxy.port}/"), "words")
-        async with opened(values) as task:
+        async with open_values(values) as task:
             number = 0
             for txid in range(1, 31):
                 for _ in range(random.choice([1, 1, 2])):
@@ -115,12 +115,12 @@ async def test_connections_that_break_anywhere_change_nothing(
                     await task.update(TransactionAttempt(txid, number), batch, add, kind=kind)
                 expected = {key: expected.get(key, 0) + batch.get(key, 0) for key in {**expected, **batch}}
             proxy.cut_after("there", 10**9)
-            assert await stored(values) == expected
+            assert await read_values(values) == expected
         assert proxy.cuts > 5
 
 
 @pytest.mark.guarantee("TX-8")
-async def test_two_processes_at_once_leave_the_batch_of_the_later_attempt(new_database: str) -> None:
+async def test_of_two_concurrent_processes_the_later_attempt_wins(new_database: str) -> None:
     words = PostgresValues(new_database, "words")
     stores = [await postgres_store(new_database, "words", make=True) for _ in range(2)]
     older, newer = (OpenValues[str, int](store, context(), "the map") for store in stores)
@@ -139,4 +139,4 @@ async def test_two_processes_at_once_leave_the_batch_of_the_later_attempt(new_da
             expected[key] = expected.get(key, 0) + amount
     for store in stores:
         await store.close()
-    assert await stored(words) == expected
+    assert await read_values(words) == expected

@@ -1,4 +1,4 @@
-"""Tasks that call their databases in a drawn order, to test each interleaving."""
+"""Tasks that call their databases in random order, to test each interleaving."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -10,13 +10,13 @@ from engine.state.redis.values import RedisValueStore
 from engine.transactional.values import OpenValues
 
 FAULTY: Final = 0.4
-"""The share of calls that go wrong, as long as some may."""
+"""Share of calls with a fault, while more faults are allowed."""
 
 
 class Turns:
-    """Holds each call of its tasks until all of them wait, then lets one go, drawn at random.
+    """Holds each call of its tasks until all of them wait, then lets a random one proceed.
 
-    `faults`: how many calls of a play go wrong at most: the answer is lost, or the call is given up and arrives in some later turn.
+    `faults` is the largest number of faults. A fault loses the answer, or abandons the call, which then arrives in a later turn.
     """
 
     def __init__(self, draws: Random, faults: int = 0) -> None:
@@ -25,13 +25,13 @@ class Turns:
         self._faults_left = 0
         self._late: list[Callable[[], Awaitable[Any]]] = []
         self.delivered = 0
-        """How many calls have arrived late."""
+        """Number of calls that arrived late."""
         self._waiting: list[asyncio.Event] = []
         self._running = 0
         self._changed = asyncio.Event()
 
     def hold(self, values: OpenValues[Any, Any]) -> None:
-        """Hold the calls of this map, in Redis each script, because an undo and a write have several."""
+        """Hold the calls of this map; in Redis each script, because an undo and a write have several."""
         store: Any = values._store
         if isinstance(store, RedisValueStore):
             link: Any = store._link
@@ -59,14 +59,14 @@ class Turns:
         return held
 
     async def deliver(self, most: int = 1_000_000) -> None:
-        """Have calls that were given up arrive, in any order."""
+        """Let abandoned calls arrive, in any order."""
         while self._late and most > 0:
             most -= 1
             self.delivered += 1
             await self._late.pop(self._draws.randrange(len(self._late)))()
 
     async def play(self, *updates: Coroutine[Any, Any, object]) -> None:
-        """Run these to their ends; raises what they raise."""
+        """Run these to their ends, and raise their exceptions."""
         self._running, self._faults_left = len(updates), self._faults
         tasks = [asyncio.create_task(self._counted(update)) for update in updates]
         while self._running:

@@ -1,4 +1,4 @@
-"""What the tests of transactional topologies are made of: spouts of numbers, bolts that note what is called, and a run of them."""
+"""Parts of transactional topologies for tests: spouts of numbers, bolts that record their calls, and a function to run them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,20 +24,21 @@ from engine.transactional import (
 
 
 class Batches(TransactionalSpout[list[int]]):
-    """Emits the numbers of `batches`, one list for each txid; the tasks share each list."""
+    """Emits the numbers of `batches`, one list for each txid. The tasks divide each list."""
 
     output_fields = "number"
 
-    def __init__(self, batches: Iterable[list[int]]) -> None:
+    def __init__(self, batches: Iterable[list[int]], *, coordinator: Any = None, emitter: Any = None) -> None:
         self.batches = [list(batch) for batch in batches]
+        self.makes = (coordinator or BatchesCoordinator, emitter or BatchesEmitter)
         self.initialized: list[int] = []
         self.emitted: list[TransactionAttempt] = []
 
-    def coordinator(self) -> "BatchesCoordinator":
-        return BatchesCoordinator(self)
+    def coordinator(self) -> Any:
+        return self.makes[0](self)
 
-    def emitter(self) -> "BatchesEmitter":
-        return BatchesEmitter(self)
+    def emitter(self) -> Any:
+        return self.makes[1](self)
 
 
 class BatchesCoordinator(SpoutCoordinator[int]):
@@ -70,16 +71,17 @@ class Partitions(PartitionedTransactionalSpout[list[int]]):
 
     output_fields = ("partition", "number")
 
-    def __init__(self, data: dict[str, list[int]], take: int = 2) -> None:
+    def __init__(self, data: dict[str, list[int]], take: int = 2, *, coordinator: Any = None, emitter: Any = None) -> None:
         self.data, self.take = data, take
+        self.makes = (coordinator or PartitionsCoordinator, emitter or PartitionsEmitter)
         self.new: list[tuple[int, str]] = []
         self.again: list[tuple[int, str]] = []
 
-    def coordinator(self) -> PartitionedCoordinator:
-        return PartitionsCoordinator(self)
+    def coordinator(self) -> Any:
+        return self.makes[0](self)
 
-    def emitter(self) -> "PartitionsEmitter":
-        return PartitionsEmitter(self)
+    def emitter(self) -> Any:
+        return self.makes[1](self)
 
 
 class PartitionsCoordinator(PartitionedCoordinator):
@@ -119,7 +121,7 @@ class PartitionsEmitter(PartitionedEmitter[list[int]]):
 
 
 class OpaquePartitions(OpaquePartitionedTransactionalSpout[list[int]]):
-    """Emits `take(attempt, partition)` numbers of each partition in each batch, none of one that is `away`."""
+    """Emits `take(attempt, partition)` numbers of each partition in each batch, and none of a partition that is `away`."""
 
     output_fields = ("partition", "number")
 
@@ -149,7 +151,7 @@ class OpaquePartitionsEmitter(OpaqueEmitter[list[int]]):
 
 
 class Sums(BatchBolt):
-    """Sums the last value of each tuple."""
+    """Sums the last values of the tuples."""
 
     output_fields = "sum"
 
@@ -165,18 +167,18 @@ class Sums(BatchBolt):
 
 @dataclass
 class Store:
-    """What a committer has stored, and in which order."""
+    """Values that a committer stored, in the order of the commits."""
 
     commits: list[tuple[TransactionAttempt, int]] = field(default_factory=list)
 
     @property
     def by_txid(self) -> dict[int, int]:
-        """The value of each txid, of its last commit."""
+        """Value of each txid in its last commit."""
         return {attempt.txid: value for attempt, value in self.commits}
 
     @property
     def txids(self) -> list[int]:
-        """In the order of the commits."""
+        """Txids in the order of the commits."""
         return [attempt.txid for attempt, _ in self.commits]
 
 
@@ -198,7 +200,7 @@ class Stores(Committer):
 
 
 def summing(spout: Any, store: Store, *, emitters: int = 1, sums: Any = Sums, tasks: int = 2, stores: Any = None) -> Any:
-    """Return a topology: the spout, sums of it by some tasks, and a committer that stores the sum of those."""
+    """Return a topology: the spout, a bolt that sums its numbers, and a committer that stores the sum."""
     builder = TransactionalTopologyBuilder("summing", "numbers", spout, emitters)
     builder.set_bolt("sums", sums, tasks).shuffle_grouping("numbers")
     builder.set_committer("store", stores or (lambda: Stores(store))).global_grouping("sums")
@@ -206,5 +208,5 @@ def summing(spout: Any, store: Store, *, emitters: int = 1, sums: Any = Sums, ta
 
 
 def run_batches(topology: Any, **options: Any) -> Finished:
-    """Run a topology to its end, in virtual time; `config` are its settings."""
+    """Run a topology to its end in virtual time, with the settings `config`."""
     return run_topology(topology, Config(**options.pop("config", {})), **options)

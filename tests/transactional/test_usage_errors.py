@@ -1,4 +1,4 @@
-"""Wrong uses in bolts and spouts: each a clear text, and nothing is committed of it."""
+"""Usage errors in bolts and spouts have clear texts, and nothing of their batch is committed."""
 
 import asyncio
 from typing import Any
@@ -9,17 +9,26 @@ from engine import BasicBolt, Fields, SpoutExhausted, Tuple
 from engine.errors import ComponentError, UsageError
 from engine.testing import Finished
 from engine.transactional import BatchBolt, BatchCollector, SpoutCoordinator, SpoutEmitter, TransactionalSpout, TransactionAttempt
-from tests.transactional.play import Batches, BatchesCoordinator, OpaquePartitions, Partitions, Store, Sums, run_batches, summing
+from tests.transactional.batch_topologies import (
+    Batches,
+    BatchesCoordinator,
+    OpaquePartitions,
+    Partitions,
+    Store,
+    Sums,
+    run_batches,
+    summing,
+)
 
 
 def first_error(sums: Any, *, spout: Any = None) -> str:
-    """The first error that a run reports in which a bolt does something wrong once."""
+    """Return the first error that a run reports with a bolt that makes one mistake."""
     store = Store()
     finished: Finished = run_batches(summing(spout or Batches([[1], [2]]), store, sums=sums, tasks=1), until=0.05)
     return finished.errors[0].text
 
 
-def test_an_emit_with_the_attempt_in_front_is_told_to_leave_it_out() -> None:
+def test_the_error_for_an_emit_with_the_attempt_in_front_says_to_remove_it() -> None:
     class Wrong(Sums):
         def finish_batch(self) -> None:
             self.collector.emit((self.attempt, self.sum))
@@ -29,7 +38,7 @@ def test_an_emit_with_the_attempt_in_front_is_told_to_leave_it_out() -> None:
     assert "The attempt is put in front by the collector" in text
 
 
-def test_wrong_values_and_streams_are_told() -> None:
+def test_wrong_values_and_streams_are_usage_errors() -> None:
     class NotValues(Sums):
         def finish_batch(self) -> None:
             self.collector.emit(self.sum)  # type: ignore[arg-type]
@@ -64,7 +73,7 @@ def test_an_emit_after_the_batch_is_finished_is_refused() -> None:
     assert store.by_txid == {1: 1, 2: 2}
 
 
-def test_an_emitter_that_emits_after_its_emission_has_returned_is_told() -> None:
+def test_an_emitter_that_emits_after_its_method_returned_is_refused() -> None:
     errors: list[str] = []
 
     class Late(Batches):
@@ -113,7 +122,7 @@ def test_a_direct_emit_after_the_batch_is_finished_is_refused() -> None:
     assert [error.partition("which is ")[2] for error in errors] == ["finished, failed or superseded here"] * 2
 
 
-def test_what_execute_and_finish_batch_must_not_return_is_told() -> None:
+def test_wrong_results_of_execute_and_finish_batch_are_usage_errors() -> None:
     class Returns(Sums):
         def execute(self, tup: Tuple) -> Any:
             return 7
@@ -126,7 +135,7 @@ def test_what_execute_and_finish_batch_must_not_return_is_told() -> None:
     assert "finish_batch() returned <generator" in first_error(Yields)
 
 
-def test_a_basic_bolt_that_emits_outside_execute_or_returns_nonsense_is_told() -> None:
+def test_a_basic_bolt_that_returns_a_wrong_type_is_a_usage_error() -> None:
     class Text(BasicBolt):
         output_fields = "sum"
 
@@ -165,7 +174,7 @@ class _Spout(TransactionalSpout[Any]):
 
 
 @pytest.mark.guarantee("TX-7")
-def test_metadata_that_cannot_be_kept_ends_the_run() -> None:
+def test_metadata_that_cannot_be_stored_ends_the_run() -> None:
     with pytest.raises(ComponentError, match=r"Coordinates.initialize_transaction\(\) returned metadata that cannot be stored: .*object"):
         run_batches(summing(_Spout(metadata=object()), Store()))
 
@@ -179,7 +188,7 @@ def test_metadata_that_cannot_be_kept_ends_the_run() -> None:
         run_batches(summing(Odd({"a": [1]}), Store()))
 
 
-def test_is_ready_and_partitions_are_judged() -> None:
+def test_results_of_is_ready_and_partitions_are_validated() -> None:
     store = Store()
     with pytest.raises(ComponentError, match=r"is_ready\(\) returned 'yes'"):
         run_batches(summing(_Spout(ready="yes"), store))
@@ -194,7 +203,7 @@ def test_is_ready_and_partitions_are_judged() -> None:
         run_batches(summing(Twice({"a": [1]}), store))
 
 
-def test_a_coordinator_or_emitter_of_another_kind_is_told() -> None:
+def test_a_coordinator_or_emitter_of_another_kind_is_refused() -> None:
     class Mixed(OpaquePartitions):
         def coordinator(self) -> Any:
             return BatchesCoordinator(Batches([]))
@@ -205,7 +214,7 @@ def test_a_coordinator_or_emitter_of_another_kind_is_told() -> None:
 
 @pytest.mark.parametrize("pending", [1, 3])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_source_may_say_where_it_defines_a_batch_that_there_is_none(pending: int, is_async: bool) -> None:
+def test_initialize_transaction_may_end_the_source(pending: int, is_async: bool) -> None:
     class Coordinates(BatchesCoordinator):
         def is_ready(self) -> bool:
             return True
@@ -222,12 +231,8 @@ def test_a_source_may_say_where_it_defines_a_batch_that_there_is_none(pending: i
                 raise SpoutExhausted
             return txid
 
-    class Ends(Batches):
-        def coordinator(self) -> BatchesCoordinator:
-            return Coordinates(self)
-
     store = Store()
-    finished = run_batches(summing(Ends([[1], [2], [3]]), store), config={"max_spout_pending": pending})
+    finished = run_batches(summing(Batches([[1], [2], [3]], coordinator=Coordinates), store), config={"max_spout_pending": pending})
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert finished.errors == ()
 

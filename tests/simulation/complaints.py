@@ -1,4 +1,4 @@
-"""What Python and asyncio complain about in a simulated run: tasks left over, exceptions that nobody took, coroutines never awaited."""
+"""Complaints of Python and asyncio in a simulated run: tasks left over, exceptions never retrieved, coroutines never awaited."""
 
 import logging
 import warnings
@@ -9,9 +9,9 @@ from engine.testing import LeftoverTaskWarning
 
 
 @contextmanager
-def overheard(violated: Callable[[str], None], *, quiet: bool) -> Iterator[None]:
-    """Call `violated` with what asyncio and Python complain about; `quiet` keeps the engine's log of all the errors shut."""
-    handler = _Complaints(violated)
+def report_complaints(add_violation: Callable[[str], None], *, quiet: bool) -> Iterator[None]:
+    """Pass each complaint to `add_violation`. With `quiet`, the engine's log of the injected errors is off."""
+    handler = _Complaints(add_violation)
     logger = logging.getLogger("asyncio")
     logger.addHandler(handler)
     engine = logging.getLogger("engine")
@@ -27,13 +27,13 @@ def overheard(violated: Callable[[str], None], *, quiet: bool) -> Iterator[None]
             engine.setLevel(level)
     for warning in caught:
         if issubclass(warning.category, (RuntimeWarning, ResourceWarning, LeftoverTaskWarning)):
-            violated(f"{warning.category.__name__}: {warning.message}")
+            add_violation(f"{warning.category.__name__}: {warning.message}")
 
 
 class _Complaints(logging.Handler):
-    def __init__(self, violated: Callable[[str], None]) -> None:
+    def __init__(self, add_violation: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
-        self.violated = violated
+        self.add_violation = add_violation
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.violated(f"asyncio: {record.getMessage()}{' ' + repr(record.exc_info[1]) if record.exc_info else ''}")
+        self.add_violation(f"asyncio: {record.getMessage()}{' ' + repr(record.exc_info[1]) if record.exc_info else ''}")

@@ -1,4 +1,4 @@
-"""Where committers of the model keep what they commit: values with a fence (TX-8), and files by txid and attempt."""
+"""Stores of the model's committers: values with a fence (TX-8), and files by txid and attempt."""
 
 import random
 from collections import Counter
@@ -16,17 +16,17 @@ class Refused(Exception):
 
 @dataclass
 class ValueMap:
-    """Values of one committer: transactional or opaque ones, under one fence."""
+    """Values of one committer, transactional or opaque, under one fence."""
 
     kind: Literal["transactional", "opaque"]
     fence: tuple[int, int] = (0, 0)
     written: set[int] = field(default_factory=set)
     """Keys that the txid of the fence has written."""
     entries: dict[int, tuple[int, Items, Items | None]] = field(default_factory=dict)
-    """By key: txid, value, and the value before."""
+    """By key: txid, value, and previous value."""
 
     def write(self, attempt: TransactionAttempt, changes: Mapping[int, Items]) -> None:
-        """Add what one task has of a batch, in one step."""
+        """Apply one task's changes of a batch in one step."""
         if tuple(attempt) < self.fence:
             raise Refused(f"{attempt} is older than {self.fence}")
         if self.kind == "opaque" and attempt.txid == self.fence[0] and attempt.attempt_id > self.fence[1]:
@@ -57,13 +57,13 @@ class ValueMap:
         self.written.add(key)
 
     def values(self) -> dict[int, Items]:
-        """What is stored now."""
+        """Current values."""
         return {key: value for key, (_, value, _) in self.entries.items()}
 
 
 @dataclass
 class Files:
-    """What the tasks of one committer have written of each txid and attempt: of a txid only the highest attempt counts."""
+    """Files of the tasks of one committer by txid and attempt. Only the highest attempt of a txid counts."""
 
     files: dict[TransactionAttempt, dict[int, Items]] = field(default_factory=dict)
 
@@ -72,13 +72,13 @@ class Files:
         self.files.setdefault(attempt, {})[task] = Counter(items)
 
     def read(self, txid: int) -> dict[int, Items]:
-        """Return what counts of a txid, by task."""
+        """Return the files that count for a txid, by task."""
         return self.files[max((attempt for attempt in self.files if attempt.txid == txid), default=TransactionAttempt(0, 0))]
 
 
 @dataclass
 class Server:
-    """The stores' process: it outlives that of the topology, and a write that nobody waits for any longer may be done later."""
+    """Server of the stores. It outlives the topology's process, so an abandoned write may take effect later."""
 
     draws: random.Random
     late: list[Callable[[], None]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Server:
     landed_late: int = 0
 
     async def write(self, effect: Callable[[], None], pause: Callable[[str], Awaitable[None]], is_dead: Callable[[], bool]) -> None:
-        """Have an effect, with time before and after it."""
+        """Apply an effect, with time before and after it."""
         self.land()
         try:
             await pause("before keep")
@@ -100,7 +100,7 @@ class Server:
         await pause("after keep")
 
     def land(self) -> None:
-        """Do some of what is late."""
+        """Apply some of the late writes."""
         for effect in [each for each in self.late if self.draws.random() < 0.4]:
             self.late.remove(effect)
             try:

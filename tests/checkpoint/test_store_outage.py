@@ -1,4 +1,4 @@
-"""While the store is away its trouble is shown, spouts are not polled, and nothing is lost; for too long, the run ends (CP-8)."""
+"""While the store is unavailable, spouts are not polled and no tuple is lost. After too long, the run ends (CP-8)."""
 
 import asyncio
 from collections.abc import AsyncIterable, Mapping
@@ -13,32 +13,32 @@ from engine.state import Ledger
 from engine.state.memory import MemoryLedger, MemoryProvider, MemoryStore
 from engine.testing import run_topology
 
-AWAY = range(2, 12)
-"""The seconds from the first `stage` on in which the store cannot be reached."""
+OUTAGE_SECS = range(2, 12)
+"""Seconds after the first `stage` in which the store is unavailable."""
 
 
-class AwayStore(MemoryStore):
-    """Away for a while."""
+class UnavailableStore(MemoryStore):
+    """Is unavailable for a while."""
 
     began: float | None = None
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         now = asyncio.get_running_loop().time()
         self.began = now if self.began is None else self.began
-        if AWAY.start <= now - self.began < AWAY.stop:
-            raise StateUnavailable("the store is away", hint="Wait.")
+        if OUTAGE_SECS.start <= now - self.began < OUTAGE_SECS.stop:
+            raise StateUnavailable("the store is unavailable", hint="Wait.")
         await super().stage(txid, round_, blobs)
 
 
-class AwayProvider(MemoryProvider):
-    """memory:// that is away for a while."""
+class UnavailableProvider(MemoryProvider):
+    """memory:// that is unavailable for a while."""
 
     async def store(self, component_id: str, task_index: int, slots: range) -> MemoryStore:
-        return AwayStore()
+        return UnavailableStore()
 
 
 class LostLedger(MemoryLedger):
-    """Loses what it keeps after a few checkpoints."""
+    """Loses its contents after a few checkpoints."""
 
     writes = 0
 
@@ -50,14 +50,14 @@ class LostLedger(MemoryLedger):
 
 
 class LostProvider(MemoryProvider):
-    """memory:// whose ledger is lost on the way."""
+    """memory:// whose ledger is lost during the run."""
 
     def ledger(self, name: str) -> Ledger:
         return self._ledgers.setdefault(name, LostLedger())
 
 
 class Endless(Spout):
-    """A tuple every 50 ms, for ever."""
+    """Emits a tuple every 50 ms, for ever."""
 
     output_fields = Fields("key", "message")
 
@@ -90,12 +90,12 @@ def topology(spout: Endless) -> Any:
     return builder.build()
 
 
-def config(state_timeout_secs: int, provider: str = "AwayProvider") -> Config:
-    return Config(state_provider=f"tests.checkpoint.test_store_away:{provider}", state_timeout_secs=state_timeout_secs)
+def config(state_timeout_secs: int, provider: str = "UnavailableProvider") -> Config:
+    return Config(state_provider=f"tests.checkpoint.test_store_outage:{provider}", state_timeout_secs=state_timeout_secs)
 
 
 @pytest.mark.guarantee("CP-8")
-def test_spouts_pause_while_the_store_is_away_and_go_on_when_it_is_back() -> None:
+def test_spouts_pause_during_an_outage_of_the_store_and_continue_after_it() -> None:
     spout = Endless()
     seen: list[tuple[str | None, int]] = []
 
@@ -109,15 +109,15 @@ def test_spouts_pause_while_the_store_is_away_and_go_on_when_it_is_back() -> Non
     finished = run_topology(topology(spout), config(60), during=look, until=20.5)
 
     away = [emitted for trouble, emitted in seen if trouble is not None]
-    assert "the store is away" in {trouble for trouble, _ in seen}
+    assert "the store is unavailable" in {trouble for trouble, _ in seen}
     assert 5 <= len(away) < 15
-    assert away[0] == away[-1] < seen[-1][1], "the spout was polled while the store was away, or not after it"
+    assert away[0] == away[-1] < seen[-1][1], "the spout was polled during the outage, or not after it"
     assert (finished.snapshot.checkpoint.recoveries, spout.failed) == (0, 0)  # type: ignore[union-attr]
 
 
 @pytest.mark.guarantee("CP-8")
-def test_a_store_that_is_away_for_too_long_ends_the_run() -> None:
-    with pytest.raises(ComponentError, match="the store is away") as caught:
+def test_a_long_outage_of_the_store_ends_the_run() -> None:
+    with pytest.raises(ComponentError, match="the store is unavailable") as caught:
         run_topology(topology(Endless()), config(5), limit_secs=60)
     assert caught.value.hint == "Wait."
 
