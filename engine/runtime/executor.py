@@ -315,7 +315,7 @@ class Executor(Actor):
 
     async def _close_component(self, close: Callable[[], Any]) -> None:
         try:
-            if not await await_or_cancel(without_exits(self.call_hook(close)), CLOSE_TIMEOUT_SECS):
+            if not await await_or_cancel(self._call_close(close), CLOSE_TIMEOUT_SECS):
                 self._report_cancelled_work((), 1)
         except KeyboardInterrupt:
             raise
@@ -325,6 +325,10 @@ class Executor(Actor):
             too_long = f"{close.__name__}() did not return within {CLOSE_TIMEOUT_SECS:g} s and was cancelled"
             is_timeout = type(error) is TimeoutError and not error.args
             self.reporter.report(TimeoutError(too_long) if is_timeout else error, next_step="nothing: the instance is closed")
+
+    async def _call_close(self, close: Callable[[], Any]) -> None:
+        # The coroutine of the hook is created here: a task that is cancelled before its first step would never await it.
+        await without_exits(self.call_hook(close))
 
     def _report_cancelled_work(self, errors: Sequence[BaseException], still_running: int) -> None:
         """Report the results of `cancel_and_wait`."""

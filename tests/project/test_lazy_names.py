@@ -1,4 +1,4 @@
-"""Packages whose public names are imported on first use: what a program, `dir()` and a type checker see is the same."""
+"""Packages that import their public names on first use: names of programs, of `dir()` and of type checkers agree."""
 
 import ast
 import subprocess

@@ -25,6 +25,11 @@ def test_each_root_has_one_verdict_and_nothing_is_left_over(group: int) -> None:
         assert not simulated.violations, simulated.describe()
 
 
+def test_a_close_that_is_cancelled_before_its_first_step_leaves_no_coroutine() -> None:
+    simulated = simulate(374389517972)
+    assert not simulated.violations, simulated.describe()
+
+
 @pytest.mark.parametrize("seed", [3, 15, 29])
 def test_a_seed_replays_a_run_to_the_last_event(seed: int) -> None:
     first, again = simulate(seed), simulate(seed)

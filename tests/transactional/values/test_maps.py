@@ -121,7 +121,7 @@ async def test_a_paused_writer_is_fenced_however_far_the_other_one_is(new_map: N
             await paused.update(attempt(2, 2**32 + 2), {"a": 1}, add, kind=kind)
         assert isinstance(caught.value, FatalError)
         assert "that process continues" in (caught.value.hint or "")
-    assert await stored(words) == {"a": 2 + behind}
+    assert await read_values(words) == {"a": 2 + behind}
 
 
 @KINDS
