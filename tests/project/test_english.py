@@ -10,6 +10,7 @@ REWRITTEN: Final = (
     "README.md",
     "_native",
     "bench",
+    "docs/ARCHITECTURE.md",
     "docs/BENCHMARKS.md",
     "docs/COMMAND_LINE.md",
     "docs/CONTRIBUTING.md",
