@@ -84,7 +84,7 @@ def test_a_folder_without_words_is_no_error(tmp_path: Path) -> None:
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     done = run(FILE_WORD_COUNT, str(tmp_path / "nowhere"))
     assert done.returncode == 1
-    assert "there is no folder" in done.stderr
+    assert "does not exist" in done.stderr
 
 
 def test_the_database_has_the_plain_counts(file_word_count: ModuleType, tmp_path: Path) -> None:

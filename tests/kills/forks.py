@@ -19,15 +19,15 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import IO, Final
 
 IMPORTS: Final = (
-    "engine.checkpoint.feature",
-    "engine.flow.feature",
+    "engine.checkpoint.barrier_wiring",
+    "engine.flow.spout",
     "engine.kafka.transactional",
     "engine.runtime.run",
     "engine.state.postgres.values",
     "engine.state.redis.provider",
     "engine.state.sqlite.provider",
     "engine.state.zookeeper.provider",
-    "engine.transactional.feature",
+    "engine.transactional.transactions",
     "engine.transactional.values",
     "aiokafka",
     "spark_bridge.writer.spark_handover",
