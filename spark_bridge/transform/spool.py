@@ -1,6 +1,5 @@
 """Temporary files of attempts, on their way to Spark and back. The functions block, so the bolt calls them in its task's thread."""
 
-import functools
 import os
 import shutil
 import socket
@@ -81,9 +80,13 @@ class OpenSpool:
     async def close(self) -> None:
         """Remove the folder after the queued work."""
         self._closed = True
-        if self._folder is not None:
-            await self.run_in_thread(functools.partial(_remove_folder, self._folder))
+        await self.run_in_thread(self._remove)
         self._pool.shutdown(wait=False)
+
+    def _remove(self) -> None:
+        """Remove the folder, in the thread: the work before this call may have created it after its caller was cancelled."""
+        if self._folder is not None:
+            _remove_folder(self._folder)
 
 
 class AttemptFiles:

@@ -161,7 +161,7 @@ def test_the_planned_attempt_is_read(folder: Folder) -> None:
         with pytest.raises(TransactionMissing, match=r"the manifest of 7 \(attempt 1\.4\) is missing"):
             folder.open().manifest(7, EPOCH_SIZE + 4)
     else:
-        with pytest.raises(HandoverError, match=r"is of 7 \(attempt 1\.3\), and 7 \(attempt 1\.4\) was planned"):
+        with pytest.raises(HandoverError, match=r"names 7 \(attempt 1\.3\), but the consumer has planned 7 \(attempt 1\.4\)"):
             folder.open().manifest(7, EPOCH_SIZE + 4)
     assert folder.open().manifest(7, EPOCH_SIZE + 3).attempt_id == EPOCH_SIZE + 3
 

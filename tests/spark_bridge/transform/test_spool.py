@@ -1,11 +1,14 @@
-"""The folder of a spool goes with its task, even if a cancelled job of Spark still writes into it."""
+"""The folder of a spool goes with its task, even if a cancelled job of Spark or a cancelled call still writes into it."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
+from engine.transactional import TransactionAttempt
 from spark_bridge.transform import spool
 
 
@@ -25,3 +28,25 @@ def test_a_spool_with_a_late_file_is_removed(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(spool.shutil, "rmtree", rmtree_then_write)
     spool._remove_folder(str(folder))
     assert not folder.exists()
+
+
+async def test_a_folder_that_a_cancelled_call_still_creates_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    has_begun, may_create = Event(), Event()
+    real: Callable[..., str] = spool.tempfile.mkdtemp
+
+    def mkdtemp(**options: Any) -> str:
+        has_begun.set()
+        may_create.wait(10)
+        return real(**options)
+
+    monkeypatch.setattr(spool.tempfile, "mkdtemp", mkdtemp)
+    opened = spool.OpenSpool(str(tmp_path), "transform")
+    creation = asyncio.create_task(opened.run_in_thread(lambda: opened.create_files(TransactionAttempt(1, 1))))
+    await asyncio.to_thread(has_begun.wait, 10)
+    creation.cancel()
+    await asyncio.wait([creation])
+    closing = asyncio.create_task(opened.close())
+    await asyncio.sleep(0)
+    may_create.set()
+    await closing
+    assert list(tmp_path.iterdir()) == []
