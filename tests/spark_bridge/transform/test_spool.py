@@ -1,6 +1,7 @@
 """The folder of a spool goes with its task, even if a cancelled job of Spark or a cancelled call still writes into it."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
@@ -49,4 +50,5 @@ async def test_a_folder_that_a_cancelled_call_still_creates_is_removed(tmp_path:
     await asyncio.sleep(0)
     may_create.set()
     await closing
-    assert list(tmp_path.iterdir()) == []
+    await asyncio.to_thread(opened._pool.shutdown)  # waits for calls that were queued
+    assert os.listdir(tmp_path) == []
