@@ -1,4 +1,4 @@
-"""The folder of a spool goes with its task, even if a cancelled job of Spark or a cancelled call still writes into it."""
+"""Removal of a spool with its task, even if a cancelled job or call still writes into it."""
 
 import asyncio
 import os
