@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from aiokafka.conn import AIOKafkaConnection
 import engine
 from engine.kafka import KafkaSpoutConfig
 from engine.kafka.client.admin_client import ClusterConfig, connected
+from engine.kafka.client.consumer_link import ConsumerLink
 from engine.kafka.client.errors import UnstableOffsetError
 from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.client.stable_offsets import OffsetFetchResponseV7, StableOffsetFetch, read_stable_offsets
@@ -108,6 +110,33 @@ async def test_the_error_after_the_limit_names_group_topic_and_partition_and_the
         "UnstableOffsetError: the offset of topic 't', partition 3, in group 'g' belongs to a transaction that has not ended. The brokers "
         "abort the transaction after its transaction.timeout.ms. To end it earlier, start its producer again, or use kafka-transactions.sh"
     )
+
+
+class MovedCoordinator:
+    """The coordinator of aiokafka, whose broker has handed the group over to another one."""
+
+    def __init__(self) -> None:
+        self.answers = [SimpleNamespace(error_code=errors.NotCoordinatorForGroupError.errno), SimpleNamespace(error_code=0)]
+        self.lookups = 0
+        self.is_known = False
+
+    async def ensure_coordinator_known(self) -> None:
+        self.lookups += not self.is_known
+        self.is_known = True
+
+    def coordinator_dead(self) -> None:
+        self.is_known = False
+
+    async def _send_req(self, request: object) -> SimpleNamespace:
+        return self.answers.pop(0)
+
+
+async def test_a_spout_looks_for_a_coordinator_that_has_moved() -> None:
+    link, coordinator = object.__new__(ConsumerLink), MovedCoordinator()
+    link._consumer = SimpleNamespace(_coordinator=coordinator)
+    request = StableOffsetFetch("g", [PartitionId("t", 0)])
+    answers = [(await link._ask_coordinator(request)).error_code for _ in range(2)]
+    assert (answers, coordinator.lookups) == ([errors.NotCoordinatorForGroupError.errno, 0], 2)
 
 
 def test_an_older_broker_gets_the_newest_request_of_the_client() -> None:

@@ -14,6 +14,7 @@ from aiokafka.errors import (
     GroupLoadInProgressError,
     IllegalGenerationError,
     KafkaError,
+    NotCoordinatorForGroupError,
     RebalanceInProgressError,
     UnknownMemberIdError,
     for_code,
@@ -32,8 +33,7 @@ COMMIT_TIMEOUT_SECS: Final = 10.0
 
 _STOP_TIMEOUT_SECS: Final = 3.0
 _ABANDON_SECS: Final = 1.0
-_COMMIT_BACKOFF: Final = Backoff(0.1, 1.0)
-"""Pauses between the attempts of a commit. aiokafka logs each attempt, so short pauses would fill the log."""
+_COMMIT_BACKOFF: Final = Backoff(0.1, 1.0)  # aiokafka logs each attempt of a commit: short pauses would fill the log
 _ASSIGNORS: Final[Mapping[str, type[Any]]] = {
     "sticky": StickyPartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -337,10 +337,7 @@ class ConsumerLink:
             raise refused or TimeoutError(f"no broker answered within {COMMIT_TIMEOUT_SECS:g} s") from None
 
     async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, CommittedOffset]:
-        """Return the group's commits. Raise UnstableOffsetError after `request_timeout_ms` if a transaction may still change one.
-
-        Such a transaction is of another program: a spout commits outside of transactions.
-        """
+        """Return the group's commits. Raise UnstableOffsetError if an open transaction of another program may still change one."""
         if self._config.group is None or not partitions:
             return {}
         return await read_stable_offsets(self._ask_coordinator, self._config.group, partitions, self._config.request_timeout_ms / 1000)
@@ -348,7 +345,10 @@ class ConsumerLink:
     async def _ask_coordinator(self, request: StableOffsetFetch) -> Any:
         coordinator = self._consumer._coordinator
         await coordinator.ensure_coordinator_known()
-        return await coordinator._send_req(request)
+        answer = await coordinator._send_req(request)
+        if answer.error_code == NotCoordinatorForGroupError.errno:  # then the next attempt looks for the new one
+            coordinator.coordinator_dead()
+        return answer
 
     async def bounds(self, partitions: Collection[PartitionId], end: Literal["earliest", "latest"]) -> Mapping[PartitionId, int]:
         """Return the first offset of each partition, or the offset after its last record."""
