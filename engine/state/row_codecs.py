@@ -4,6 +4,7 @@ Anything else is MessagePack. A decoded value is equal to the encoded one, and h
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import copysign, isfinite
 from typing import Any, Final
@@ -25,7 +26,7 @@ PACKED_NAME: Final = "$msgpack"
 """The only name in a JSON object that stands for a value in MessagePack."""
 
 
-class PackedCodec:
+class PackedCodec(ABC):
     """Base of the codecs: encodes one by one, and falls back to MessagePack."""
 
     def __init__(self) -> None:
@@ -60,15 +61,17 @@ class PackedCodec:
         except ValueError as error:
             raise StateError(f"{whose} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
 
+    @abstractmethod
     def _are_plain(self, keys: Sequence[str]) -> bool:
         """Return whether all texts are stored unchanged."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _stored_key(self, key: Any) -> Raw:
-        raise NotImplementedError
+        """Return the stored form of a key."""
 
+    @abstractmethod
     def _value(self, value: object) -> Raw:
-        raise NotImplementedError
+        """Return the stored form of a value."""
 
 
 class MemoryCodec(PackedCodec):

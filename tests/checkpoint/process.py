@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ class Simulated:
         return f"{found}\n{lines}\nReplay: python -m {self.module} {self.seed}"
 
 
-class Process:
+class Process(ABC):
     """One process of the topology, from its start to its end or death."""
 
     limit_secs: ClassVar[float]
@@ -70,18 +71,18 @@ class Process:
         draws = random.Random(f"{simulated.seed} weather {number}")
         self.conditions = Conditions(draws, plan.scale_secs, plan.failure_chance, plan.outages, plan.strikes, self.strike)
 
+    @abstractmethod
     def kind_of(self, component_id: str) -> str:
         """Return the kind of a killed component, under which the kill is counted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_expected(self, text: str) -> bool:
         """Whether an error of a component may occur."""
-        raise NotImplementedError
 
-    def on_start(self, run: Run) -> None:
+    def on_start(self, run: Run) -> None:  # noqa: B027
         """Called when the run has started."""
 
-    def on_complete(self) -> None:
+    def on_complete(self) -> None:  # noqa: B027
         """Called when the run is complete, before it is closed."""
 
     def play(self, topology: Topology, disk: Disk, *, resident: bool = False, faults: Sequence[Fault] = ()) -> Outcome:

@@ -1,20 +1,21 @@
 """The interface of all servers of the tests."""
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 from tests.servers.process import ServerProcess
 
 
-class Server:
+class Server(ABC):
     """A server that may be killed, frozen and restarted on the same port and the same files."""
 
     process: ServerProcess
     port: int
 
+    @abstractmethod
     def start(self) -> None:
         """Start it on its existing files, and return when it answers."""
-        raise NotImplementedError
 
     def kill(self) -> None:
         """End it by kill -9."""

@@ -1,5 +1,6 @@
 """Committers that reduce a batch to one partial result for each key, and combine it with the stored value (TX-10)."""
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -77,12 +78,15 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         return tup[names[0]] if len(names) == 1 else tuple([tup[name] for name in names])  # type: ignore[return-value]
 
     def fold(self, partial: P | None, tup: Tuple) -> P:
-        """Add a tuple of the batch to the partial result of its key. partial: None for the first tuple."""
-        raise NotImplementedError(f"{type(self).__name__}: override fold(partial, tup)")
+        """Add a tuple of the batch to the partial result of its key. partial: None for the first tuple.
 
+        Unused by a class that overrides `execute`.
+        """
+        raise UsageError(f"{type(self).__name__} has no fold()", hint="Define fold(self, partial, tup), or override execute(self, tup).")
+
+    @abstractmethod
     def combine(self, stored: V | None, partial: P) -> V:
         """Return the new value of a key. stored: None if there is no value."""
-        raise NotImplementedError(f"{type(self).__name__}: override combine(stored, partial)")
 
     def execute(self, tup: Tuple) -> None:
         partials, key = self.partials, self.key(tup)

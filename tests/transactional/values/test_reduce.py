@@ -8,7 +8,7 @@ import pytest
 
 from engine.api import BoltBase, Fields, Tuple
 from engine.errors import TopologyError, UsageError
-from engine.transactional import MemoryOpaqueSpout, Resource, TransactionalTopologyBuilder, TransactionAttempt
+from engine.transactional import MemoryOpaqueSpout, MemoryTransactionalSpout, Resource, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, ValueMap
 from engine.transactional.values.reduce import ALL
 from tests.transactional.values.conftest import NewMap
@@ -140,6 +140,9 @@ def test_build_refuses_transactional_values_behind_an_opaque_spout() -> None:
         values = MemoryValues()
         kind = "transactional"
 
+        def combine(self, stored: Any, partial: Any) -> Any:
+            return partial
+
     for made in (Sum, ReduceInto(MemoryValues(), kind="transactional")):
         builder = TransactionalTopologyBuilder("words", "spout", MemoryOpaqueSpout({"a": [("word",)]}, "word", take=1))
         builder.set_committer("sum", made).global_grouping("spout")
@@ -176,6 +179,27 @@ def test_a_reduce_without_a_field_is_refused() -> None:
 def test_a_reduce_without_two_parameters_is_refused(reduce: Any) -> None:
     with pytest.raises(UsageError, match="cannot be called with two values"):
         ReduceInto(MemoryValues(), key="word", value="count", reduce=reduce).create()
+
+
+def test_a_committer_without_fold_gets_an_error_that_names_it() -> None:
+    class Sum(ReducingCommitter[str, int, int]):
+        def combine(self, stored: int | None, partial: int) -> int:
+            return (stored or 0) + partial
+
+    committer = Sum()
+    committer.prepare()
+    with pytest.raises(UsageError, match=r"Sum has no fold\(\)"):
+        committer.execute({})  # type: ignore[arg-type]
+
+
+def test_build_refuses_a_committer_without_combine() -> None:
+    class Sum(ReducingCommitter[str, int, int]):
+        values = MemoryValues()
+
+    builder = TransactionalTopologyBuilder("words", "spout", MemoryTransactionalSpout({"a": [("word",)]}, "word", take=1))
+    builder.set_committer("sum", Sum).global_grouping("spout")
+    with pytest.raises(TopologyError, match=r"Sum has no combine\(\)"):
+        builder.build()
 
 
 def test_equal_descriptions_compare_equal(new_map: NewMap) -> None:
