@@ -13,7 +13,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "api": (5, 5),
     "checkpoint": (45, 150),
     "cli": (150, 160),
-    "config": (5, 5),
+    "config": (8, 8),
     "examples": (80, 300),
     "flow": (125, 200),
     "integration": (150, 320),
