@@ -6,7 +6,7 @@ The names are Storm's keys without `topology.`, in snake case. The constructor c
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 from engine.config.setting import Setting, SettingFault, setting, settings_of
@@ -153,8 +153,13 @@ def unknown_key(key: str, known: Iterable[str] = ()) -> str:
         return f"{key!r} is not a setting. {answer}"
     names = list(known) or list(SETTINGS)
     plain = SETTING_OF_STORM_KEY.get(key) or key.casefold().removeprefix("topology.").replace(".", "_").replace("-", "_")
-    near = plain if plain in names else nearest(plain, names)
+    near = plain if plain in names else nearest(plain, names) or _setting_that_starts_with(plain.rstrip("s"), names)
     return f"{key!r} is not a setting. " + (f"Did you mean {near!r}?" if near else f"The settings are {', '.join(names)}.")
+
+
+def _setting_that_starts_with(text: str, names: Sequence[str]) -> str | None:
+    found = [name for name in names if name.startswith(text)]
+    return found[0] if len(text) >= 4 and found else None
 
 
 def faults_of(values: Mapping[str, object]) -> list[str]:

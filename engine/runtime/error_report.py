@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 from engine.clock import Clock
 from engine.errors import EngineBug, EngineError, UsageError, with_hint
@@ -40,10 +40,12 @@ class ErrorReport:
     """Frames of user code. Empty for an error without a traceback."""
     next_step: str
     """Reaction of the engine."""
+    verb: Literal["raised", "reported"] = "raised"
+    """`reported`: the component passed the error to `report_error`."""
 
     def describe(self) -> str:
         """Return the report as text of several lines."""
-        lines = [f"{self.component_id!r} (task {self.task_id}) raised {self.text}"]
+        lines = [f"{self.component_id!r} (task {self.task_id}) {self.verb} {self.text}"]
         if self.tuple_text is not None:
             lines.append(f"  input: {self.tuple_text}")
         lines.extend("  " + line for line in self.traceback.splitlines())
@@ -87,7 +89,7 @@ class ErrorReporter:
         self._logger = TaskLogger(LOGGER, component_id, task_id)
         self.errors = 0
 
-    def report(self, error: BaseException, *, tup: object = None, next_step: str) -> None:
+    def report(self, error: BaseException, *, tup: object = None, next_step: str, verb: Literal["raised", "reported"] = "raised") -> None:
         """Log and publish an error, or only count it if a limit is reached."""
         if not isinstance(cast(object, error), BaseException):
             text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {error!r}, which is not an exception"
@@ -102,9 +104,9 @@ class ErrorReporter:
             self._left_out += 1
         else:
             self._repeats[kind] = _Repeats(self._loop.call_later(WINDOW_SECS, self._end_window, kind), error_text(error))
-            self._publish_report(error, tup, next_step)
+            self._publish_report(error, tup, next_step, verb)
 
-    def _publish_report(self, error: BaseException, tup: object, next_step: str) -> None:
+    def _publish_report(self, error: BaseException, tup: object, next_step: str, verb: Literal["raised", "reported"]) -> None:
         report = ErrorReport(
             self._component_id,
             self._task_id,
@@ -113,6 +115,7 @@ class ErrorReporter:
             None if tup is None else safe_repr(tup),
             user_traceback(error, full=self._full_traceback),
             next_step + (f" ({self._left_out:,} more errors of this task were left out)" if self._left_out else ""),
+            verb,
         )
         self._left_out = 0
         self._publish(report)

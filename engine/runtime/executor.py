@@ -361,13 +361,19 @@ class Executor(Actor):
             self.reporter.report(error, tup=tup, next_step="the task is replaced by a fresh instance")
             return self.policy.pause_secs(now) if self.has_been_ready and self.paces_restarts else 0.0
         config = self.run_context.config
-        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {self.spec.progress} in between"
+        rate = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s"
+        if self.has_been_ready:
+            limit = f"{rate} without {self.spec.progress} in between"
+            hint = 'Fix the cause of the error, set on_error="fail" to fail only the input, or raise max_task_restarts.'
+        else:
+            limit = f"{rate} before it was ready"
+            hint = "Fix the cause of the error, or raise max_task_restarts."
         self.reporter.report(error, tup=tup, next_step=f"the run ends: the task died {limit}")
         raise ComponentError(
             *where,
             error,
             message=f"died {limit}, the last time of {error_text(error)}",
-            hint='Fix the cause of the error, set on_error="fail" to fail only the input, or raise max_task_restarts.',
+            hint=hint,
         )
 
     def _death_failure(self, error: BaseException) -> Failure:
@@ -433,7 +439,7 @@ class Executor(Actor):
 
     def report_from_component(self, error: BaseException) -> None:
         """Report an error for `collector.report_error`."""
-        self.reporter.report(error, tup=None, next_step="nothing: the component reported it and continues")
+        self.reporter.report(error, next_step="nothing: the component continues", verb="reported")
 
     async def call_hook(self, function: Callable[..., Any], *args: Any) -> None:
         """Call a lifecycle method of the component, plain or async."""

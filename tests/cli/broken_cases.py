@@ -76,6 +76,19 @@ KeyError: 'usd'
 Fix: Correct the file. The last line of the file in the traceback above shows the place.
 """,
     ),
+    Broken(
+        "a misspelt method",
+        'from engine import TopologyBuilder\n\nbuilder = TopologyBuilder("flow")\nbuilder.set_blot("sink", print)\n',
+        ("graph", "flow.py"),
+        2,
+        """Error: flow.py raised AttributeError while it was imported:
+Traceback (most recent call last):
+  File "flow.py", line 4, in <module>
+    builder.set_blot("sink", print)
+AttributeError: 'TopologyBuilder' object has no attribute 'set_blot'
+Fix: Did you mean 'set_bolt'?
+""",
+    ),
 )
 
 CHOSEN = (

@@ -89,6 +89,11 @@ def test_the_error_for_an_unknown_key_names_the_nearest(key: str) -> None:
     assert _faults(**{key: 3}) == (f"{key!r} is not a setting. Did you mean 'message_timeout_secs'?",)
 
 
+@pytest.mark.parametrize(("key", "setting"), [("ackers", "acker_executors"), ("batch", "batch_interval_ms")])
+def test_the_error_for_a_part_of_a_key_names_the_setting(key: str, setting: str) -> None:
+    assert _faults(**{key: 3}) == (f"{key!r} is not a setting. Did you mean {setting!r}?",)
+
+
 def test_the_error_for_a_key_without_a_near_one_lists_the_settings() -> None:
     (fault,) = _faults(zzz=3)
 

@@ -1,7 +1,7 @@
 """An exception is reported and fails its input. The instance goes on, or with "restart" is replaced (ACK-12)."""
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -179,6 +179,17 @@ def test_inputs_that_fail_with_their_instance_are_no_progress() -> None:
     spout = Numbers(1000, replays=True)
     error = ends_with_component_error(chain(lambda: spout, Hoards), Config(on_error="restart"))
     assert "died more than 5 times" in str(error)
+
+
+@pytest.mark.parametrize("mode", ["fail", "restart"])
+def test_an_error_in_prepare_does_not_suggest_a_setting_for_failing_inputs(mode: Literal["fail", "restart"]) -> None:
+    class Unready(PassOn):
+        def prepare(self) -> None:
+            raise OSError("no connection")
+
+    with pytest.raises(engine.ComponentError, match="before it was ready, the last time of OSError: no connection") as caught:
+        play_run(chain(lambda: Numbers(3), Unready), Config(on_error=mode))
+    assert caught.value.hint == "Fix the cause of the error, or raise max_task_restarts."
 
 
 def test_a_deadly_tick_counts_like_a_deadly_input() -> None:

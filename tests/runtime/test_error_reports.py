@@ -224,4 +224,8 @@ def test_a_component_may_report_an_error_and_continue() -> None:
     spout = ReportingSpout(1)
     reports = reports_of(chain(lambda: spout, Reports))
     assert [report.text for report in reports] == ["ValueError: opened", "ValueError: odd"]
+    assert [report.describe().splitlines()[0] for report in reports] == [
+        "'source' (task 1) reported ValueError: opened",
+        "'bolt1' (task 2) reported ValueError: odd",
+    ]
     assert spout.acked == [0]

@@ -130,14 +130,25 @@ class UserFile:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            hint = "Correct the file. The last line of the file in the traceback above shows the place."
-            raise self.user_code_error(error, "while it was imported", hint) from error
+            raise self.user_code_error(error, "while it was imported", _hint_of(error)) from error
 
     def _own_frames(self, frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
         """Return the frames of user code, from the first frame in the file."""
         file = str(self.path.resolve())
         start = next((index for index, frame in enumerate(frames) if frame.filename == file), len(frames))
         return [frame for frame in frames[start:] if not frame.filename.startswith(_PREFIXES_OF_OTHER_CODE)]
+
+
+def _hint_of(error: BaseException) -> str:
+    """Return the hint for an error in a user's file: the name that was meant if there is a similar one."""
+    near = None
+    if isinstance(error, AttributeError) and error.name:
+        near = nearest(error.name, dir(error.obj))
+    elif isinstance(error, ImportError) and (wanted := getattr(error, "name_from", None)):  # Python 3.12 and later
+        near = nearest(wanted, dir(sys.modules.get(error.name or "")))
+    if near is not None:
+        return f"Did you mean {near!r}?"
+    return "Correct the file. The last line of the file in the traceback above shows the place."
 
 
 _LISTED_FILES = 8
