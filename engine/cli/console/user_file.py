@@ -140,7 +140,7 @@ class UserFile:
 
 
 def _hint_of(error: BaseException) -> str:
-    """Return the hint for an error in a user's file: the name that was meant if there is a similar one."""
+    """Return the hint for an error in a user's file: a similar name if one exists."""
     near = None
     if isinstance(error, AttributeError) and error.name:
         near = nearest(error.name, dir(error.obj))
