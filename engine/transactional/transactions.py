@@ -1,11 +1,13 @@
 """Transactions of one topology: its rules, and the topology that runs in place of the declared one (docs/decisions/0004)."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from engine.api import All, Bolt, Spout
+from engine.cancellation import CLOSE_TIMEOUT_SECS, cancel_and_wait
 from engine.config import Config
 from engine.control import FeatureRun, RunStart
 from engine.errors import FatalError, TopologyError, with_hint
@@ -92,6 +94,7 @@ class TransactionalRun(FeatureRun):
         self._config = config
         self._spout = spout
         self._admissions = admissions
+        self._wirings: list[BoltWiring] = []
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Return the topology that runs."""
@@ -99,6 +102,13 @@ class TransactionalRun(FeatureRun):
         config, partitioned = self._config, has_partitions(self._spout)
         self._state = TransactionalState(topology.name, start.provider, partitioned=partitioned, timeout_secs=config.state_timeout_secs)
         return self.running()
+
+    async def close(self, *, clean: bool) -> None:
+        """Wait for the cleanups of instances whose task was killed, and had no new runner when the run ended."""
+        cleanups = {cleanup for wiring in self._wirings for of_task in wiring.cleanups.values() for cleanup in of_task}
+        if cleanups:
+            _, late = await asyncio.wait(cleanups, timeout=CLOSE_TIMEOUT_SECS)
+            await cancel_and_wait(late)
 
     def running(self) -> Topology:
         """Return the topology that runs."""
@@ -141,6 +151,7 @@ class TransactionalRun(FeatureRun):
     def _bolt(self, spec: ComponentSpec, coordinator: str, late: frozenset[str], most_open: int) -> ComponentSpec:
         sources = frozenset(subscription.source for subscription in spec.subscriptions)
         wiring = BoltWiring(spec, sources - late, sources & late, COMMITTER in spec.marks, most_open, replays_differ(self._spout))
+        self._wirings.append(wiring)
         settings = spec.settings
         if settings.threads:
             settings = replace(settings, threads=0, concurrency=settings.threads)

@@ -66,8 +66,11 @@ def _close_after_look(executor: BoltExecutor, most_open: int, left: list[str]) -
     close = executor.close
 
     async def look_and_close() -> None:
+        runner = executor.component
         left.extend(_left_at(executor, most_open))
         await close()
+        if ending := getattr(runner, "_ending", None):
+            left.append(f"after its close {executor.info.component_id} (task {executor.info.task_id}) has cancelled calls: {ending}")
 
     return look_and_close
 
@@ -82,6 +85,6 @@ def _left_at(executor: BoltExecutor, most_open: int) -> Iterator[str]:
         yield f"at the end {name} keeps the attempts {sorted(runner._open_attempts)}, and batches of {sorted(runner.feed.batches)}"
     if len(runner._newest) > most_open:
         yield f"at the end {name} remembers {len(runner._newest)} txids"
-    for attribute in ("_aio_tasks", "_awaited", "_ending", "_finishing"):
+    for attribute in ("_aio_tasks", "_awaited", "_finishing"):
         if getattr(runner, attribute, None):
             yield f"at the end {name} has {attribute}: {getattr(runner, attribute)}"
