@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from engine import Run
 from engine.runtime.bolt_executor import BoltExecutor
+from engine.transactional.attempt import EPOCH_SIZE
 from engine.transactional.batch_runner import BatchRunner
 from tests.transactional.model.interpreter import Items, interpret
 from tests.transactional.model.shape import Shape, item_of
@@ -54,35 +55,49 @@ def difference(have: Items, wanted: Items) -> str:
 
 
 def watch_runners(run: Run, most_open: int, left: list[str]) -> None:
-    """Check each bolt's runner just before its close, which drops everything.
+    """Check each bolt's runner just before the first task is closed, and after its own close.
 
     Findings go to `left`; they count if the run completes.
     """
-    for executor in run._assembled.bolts:
-        executor.close = _close_after_look(executor, most_open, left)  # type: ignore[method-assign]
-
-
-def _close_after_look(executor: BoltExecutor, most_open: int, left: list[str]) -> Callable[[], Awaitable[None]]:
-    close = executor.close
+    coordinator, *_ = run._assembled.spouts
+    close_coordinator = coordinator.close
 
     async def look_and_close() -> None:
+        if coordinator.component is not None:
+            epoch = coordinator.component._machine._last_attempt_id // EPOCH_SIZE
+            for executor in run._assembled.bolts:
+                left.extend(_left_at(executor, most_open, epoch))
+        await close_coordinator()
+
+    coordinator.close = look_and_close  # type: ignore[method-assign]
+    for executor in run._assembled.bolts:
+        executor.close = _close_and_look(executor, left)  # type: ignore[method-assign]
+
+
+def _close_and_look(executor: BoltExecutor, left: list[str]) -> Callable[[], Awaitable[None]]:
+    close = executor.close
+
+    async def close_and_look() -> None:
         runner = executor.component
-        left.extend(_left_at(executor, most_open))
         await close()
         if ending := getattr(runner, "_ending", None):
             left.append(f"after its close {executor.info.component_id} (task {executor.info.task_id}) has cancelled calls: {ending}")
 
-    return look_and_close
+    return close_and_look
 
 
-def _left_at(executor: BoltExecutor, most_open: int) -> Iterator[str]:
-    """Yield the things that the runner of a completed run still holds."""
+def _left_at(executor: BoltExecutor, most_open: int, epoch: int) -> Iterator[str]:
+    """Yield the things that the runner of a completed run still holds.
+
+    Attempts of a dead coordinator stay until a later txid comes, and perhaps none comes. `epoch` is that of the living one.
+    """
     runner = executor.component
     if not isinstance(runner, BatchRunner):
         return
     name = f"{executor.info.component_id} (task {executor.info.task_id})"
-    if runner._open_attempts or runner.feed.batches:
-        yield f"at the end {name} keeps the attempts {sorted(runner._open_attempts)}, and batches of {sorted(runner.feed.batches)}"
+    open_attempts = {attempt for attempt in [*runner._open_attempts, *runner.feed.batches] if attempt.epoch == epoch}
+    if open_attempts:
+        yield f"at the end {name} keeps the attempts {sorted(open_attempts)}"
     if len(runner._newest) > most_open:
         yield f"at the end {name} remembers {len(runner._newest)} txids"
     for attribute in ("_aio_tasks", "_awaited", "_finishing"):
