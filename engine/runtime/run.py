@@ -56,6 +56,7 @@ class Run:
         self._on_end: list[Callable[[ComponentError | None], None]] = []
         self._errors: deque[ErrorReport] = deque(maxlen=RECENT_ERRORS)
         self._metrics = UserMetrics()
+        self._is_entered = False
         self._assembly: Assembly | None = None
         self._supervisor: Supervisor | None = None
         self._features = RunFeatures(topology, self.config)
@@ -67,8 +68,9 @@ class Run:
         """The seed of this run: the config's, or the one that was drawn."""
 
     async def __aenter__(self) -> Self:
-        if self._supervisor is not None:
+        if self._is_entered:
             raise UsageError("this run was already entered with `async with`", hint="Call engine.run(topology) again for another run.")
+        self._is_entered = True
         loop = asyncio.get_running_loop()
         self._clock = Clock.of(loop)
         self._began = self._clock.now()

@@ -1,25 +1,38 @@
 """The features of one run: opened before its tasks begin, closed after them."""
 
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
+from engine.cancellation import was_cancelled
 from engine.clock import Clock
 from engine.config import Config
-from engine.control import Feature, RunHandle, RunStart, SnapshotEntry
+from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.errors import ComponentError, EngineError, UsageError
+from engine.raised import raised_text
 from engine.topology import Topology
 
 if TYPE_CHECKING:
     from engine.state import Ledger, StateProvider
 
 
+LOGGER: Final = logging.getLogger("engine.runtime")
+
+
 class RunFeatures:
-    """The features of a topology in one run, and the state provider that they share."""
+    """The features of a topology in one run, and the state provider that they share.
+
+    An error of a feature becomes a ComponentError that names the feature.
+    """
 
     def __init__(self, topology: Topology, config: Config) -> None:
         self._topology = topology
         self._config = config
-        self._parts = tuple(feature.new_run(topology, config) for feature in topology.features if isinstance(feature, Feature))
+        self._parts = {feature.name: _new_run(feature, topology, config) for feature in topology.features if isinstance(feature, Feature)}
+        self._opened: list[str] = []
+        """Names of the features whose `open` was called."""
         self._provider: StateProvider | None = None
         self._is_closed = False
 
@@ -35,8 +48,12 @@ class RunFeatures:
             await open_provider(provider, self._topology.name, standby=self._config.standby)
             self._provider = provider
         running, start = self._topology, RunStart(clock, self._provider)
-        for part in self._parts:
-            running = await part.open(running, start)
+        for name, part in self._parts.items():
+            self._opened.append(name)
+            with _named(name, "open"):
+                running = await part.open(running, start)
+                if not isinstance(running, Topology):
+                    raise UsageError(f"open() returned {running!r}", hint="Return the topology to run.")
         return running
 
     @property
@@ -46,30 +63,66 @@ class RunFeatures:
 
     def join(self, handle: RunHandle) -> None:
         """Give the run's handle to each feature."""
-        for part in self._parts:
-            part.join(handle)
+        for name, part in self._parts.items():
+            with _named(name, "join"):
+                part.join(handle)
 
     @property
     def has_work(self) -> bool:
         """True while a feature has something to commit."""
-        return any(part.has_work for part in self._parts)
+        for name, part in self._parts.items():
+            with _named(name, "has_work"):
+                if part.has_work:
+                    return True
+        return False
 
     async def finish(self) -> None:
         """Have each feature commit the work that is left."""
-        for part in self._parts:
-            await part.finish()
+        for name, part in self._parts.items():
+            with _named(name, "finish"):
+                await part.finish()
 
     async def close(self, *, clean: bool) -> None:
-        """Close the features, the last one first, then the provider. A second call has no effect."""
+        """Close the opened features, the last one first, then the provider. A second call has no effect. Logs the errors of features."""
         if self._is_closed:
             return
         self._is_closed = True
-        async with AsyncExitStack() as ends:  # in reverse order, even if one raises
+        try:
+            for name in reversed(self._opened):
+                try:
+                    await self._parts[name].close(clean=clean)
+                except (Exception, asyncio.CancelledError) as error:
+                    if was_cancelled(error):
+                        raise
+                    LOGGER.error("the feature %r could not be closed", name, exc_info=error)
+        finally:
             if self._provider is not None:
-                ends.push_async_callback(self._provider.close)
-            for part in self._parts:
-                ends.push_async_callback(part.close, clean=clean)
+                await self._provider.close()
 
     def snapshot_entries(self) -> tuple[SnapshotEntry, ...]:
         """Return the features' entries of a snapshot."""
-        return tuple(entry for part in self._parts for entry in part.snapshot_entries())
+        entries: list[SnapshotEntry] = []
+        for name, part in self._parts.items():
+            with _named(name, "snapshot_entries"):
+                entries += part.snapshot_entries()
+        return tuple(entries)
+
+
+def _new_run(feature: Feature, topology: Topology, config: Config) -> FeatureRun:
+    with _named(feature.name, "new_run"):
+        part: object = feature.new_run(topology, config)
+        if not isinstance(part, FeatureRun):
+            raise UsageError(f"new_run() returned {part!r}", hint="Return a FeatureRun.")
+        return part
+
+
+@contextmanager
+def _named(name: str, method: str) -> Iterator[None]:
+    """Raise an error of a feature as a ComponentError with its name. Errors of the engine name their place themselves."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError) as error:
+        if was_cancelled(error) or (isinstance(error, EngineError) and not isinstance(error, UsageError)):
+            raise
+        message = f"{method}() raised {raised_text(error)}"
+        raise ComponentError(f"feature {name}", None, error, message=message, hint="Correct the feature, or remove it.") from error

@@ -160,7 +160,12 @@ class Supervisor:
 
     def _complete(self) -> None:
         """End the run. If a feature has work, do that first and look again, since a tree may have failed meanwhile."""
-        if not self._features.has_work:
+        try:
+            has_work = self._features.has_work
+        except ComponentError as error:
+            self.end_run(error)
+            return
+        if not has_work:
             self.end("complete")
         elif self._finishing is None:
             self._finishing = self._loop.create_task(self._finish_and_complete(), name="last commit")
@@ -168,6 +173,9 @@ class Supervisor:
     async def _finish_and_complete(self) -> None:
         try:
             await self._features.finish()
+        except ComponentError as error:
+            self.end_run(error)
+            return
         finally:
             self._finishing = None
         if self.state == "running" and self._is_complete():
@@ -274,6 +282,8 @@ class Supervisor:
                 await self._at_rest.wait()
                 if self._closing is None:
                     await self._features.finish()
+        except ComponentError as error:
+            self.end_run(error)
         except TimeoutError:
             left = self._left_over()
             LOGGER.warning("drain: not finished after %g s (%s). Open trees are lost unless their sources replay them", timeout_secs, left)

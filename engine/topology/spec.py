@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
 from engine.api.context import TaskContext
 from engine.api.fields import Streams
 from engine.api.grouping import Grouping
 from engine.api.spout import MaxSpoutPending, OnError
 from engine.config import Config
+from engine.errors import UsageError
 
 Kind: TypeAlias = Literal["spout", "bolt"]
 
@@ -153,7 +154,13 @@ class Topology:
         return tuple(text for feature in self.features for text in feature.stored(self))
 
     def with_feature(self, added: TopologyFeature) -> "Topology":
-        """Return the topology with one more feature. It takes the place of a feature of the same name."""
+        """Return the topology with one more feature. It takes the place of a feature of the same name.
+
+        `build` has noted the marks and asked for `graph_faults` by then: a feature that comes later judges in `run_faults`. Raises
+        UsageError if `added` is not a TopologyFeature.
+        """
+        if not isinstance(cast(object, added), TopologyFeature):
+            raise UsageError(f"with_feature() takes a TopologyFeature, not {added!r}", hint="Write topology.with_feature(MyFeature()).")
         if all(feature.name != added.name for feature in self.features):
             return replace(self, features=(*self.features, added))
         return replace(self, features=tuple(added if feature.name == added.name else feature for feature in self.features))

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+import engine
 from engine import (
     ComponentError,
     Config,
     Fields,
     FlowEntry,
+    Inlet,
     Snapshot,
     Spout,
     SpoutExhausted,
@@ -177,3 +179,102 @@ def test_the_builder_notes_the_marks_of_features(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("engine.topology.features._load", lambda: (*FEATURES, Counted()))
     assert topology(Beacons()).components["numbers"].marks == {"tells_its_count"}
     assert [feature.name for feature in topology(Beacons()).features] == ["checkpoint", "transactional", "flow", "beacons"]
+
+
+class BrokenRun(FeatureRun):
+    """A part that raises in one method, `method`, and has work at the end."""
+
+    def __init__(self, method: str, calls: list[str]) -> None:
+        self.method, self.calls, self.is_finished = method, calls, False
+
+    def reach(self, method: str) -> None:
+        self.calls.append(method)
+        if method == self.method:
+            raise ValueError("broken")
+
+    async def open(self, topology: Topology, start: RunStart) -> Topology:
+        self.reach("open")
+        return topology
+
+    def join(self, handle: RunHandle) -> None:
+        self.reach("join")
+
+    @property
+    def has_work(self) -> bool:
+        if not self.is_finished:
+            self.reach("has_work")
+        return not self.is_finished
+
+    async def finish(self) -> None:
+        self.reach("finish")
+        self.is_finished = True
+
+    async def close(self, *, clean: bool) -> None:
+        self.reach("close")
+
+    def snapshot_entries(self) -> Iterable[SnapshotEntry]:
+        if self.method == "snapshot_entries":
+            raise ValueError("broken")
+        return ()
+
+
+class BrokenFeature(Feature):
+    def __init__(self, method: str, name: str = "broken") -> None:
+        self.method, self.name = method, name
+        self.calls: list[str] = []
+
+    def new_run(self, topology: Topology, config: Config) -> FeatureRun:
+        if self.method == "new_run":
+            raise ValueError("broken")
+        return BrokenRun(self.method, self.calls)
+
+
+@pytest.mark.guarantee("SV-4")
+@pytest.mark.parametrize("method", ["new_run", "open", "join", "has_work", "finish", "snapshot_entries"])
+def test_an_error_of_a_feature_ends_the_run_and_names_the_feature(method: str) -> None:
+    with pytest.raises(ComponentError, match=rf"^'feature broken': {method}(\(\))? raised ValueError: broken"):
+        run_topology(topology(BrokenFeature(method)))
+
+
+@pytest.mark.guarantee("RUN-3")
+async def test_an_error_of_a_feature_at_a_drain_ends_the_run() -> None:
+    builder = TopologyBuilder("drained")
+    builder.set_spout("in", lambda: Inlet("line"))
+    builder.set_bolt("sink", Capture()).shuffle_grouping("in")
+    run = engine.run(builder.build().with_feature(BrokenFeature("finish")), Config(drain_timeout_secs=1))
+    with pytest.raises(ComponentError, match="'feature broken': finish"):
+        async with run:
+            with pytest.raises(ComponentError, match="'feature broken': finish"):
+                await run.drain()
+            assert run.state == "failed"
+
+
+async def test_a_run_whose_start_failed_cannot_be_entered_again() -> None:
+    run = engine.run(topology(BrokenFeature("open")))
+    for error in (ComponentError, UsageError):
+        with pytest.raises(error):
+            async with run:
+                pass
+
+
+def test_a_close_that_raises_is_logged_and_the_run_stays_complete(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = BrokenFeature("close", "first"), BrokenFeature("close", "second")
+    finished = run_topology(topology(first).with_feature(second))
+    assert finished.snapshot.state == "complete"
+    assert [record.getMessage() for record in caplog.records if "could not be closed" in record.getMessage()] == [
+        "the feature 'second' could not be closed",
+        "the feature 'first' could not be closed",
+    ]
+
+
+def test_only_features_that_were_opened_are_closed() -> None:
+    before, broken, after = BrokenFeature("", "before"), BrokenFeature("open", "broken"), BrokenFeature("", "after")
+    with pytest.raises(ComponentError, match="'feature broken': open"):
+        run_topology(topology(before).with_feature(broken).with_feature(after))
+    assert (before.calls, broken.calls, after.calls) == (["open", "close"], ["open", "close"], [])
+
+
+@pytest.mark.parametrize("given", [42, BrokenFeature])
+def test_an_object_that_is_no_feature_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match="with_feature.. takes a TopologyFeature"):
+        topology(Beacons()).with_feature(given)

@@ -253,7 +253,7 @@ def test_errors_may_be_reported_from_a_thread() -> None:
 
     with LogLines() as log:
         play_run(chain(lambda: Numbers(3), Reports))
-    assert len(log.having("raised ValueError: seen")) == 3
+    assert len(log.having("reported ValueError: seen")) == 3
 
 
 def test_a_stop_does_not_wait_for_threads() -> None:
