@@ -244,9 +244,8 @@ async def test_an_error_of_a_feature_at_a_drain_ends_the_run() -> None:
     run = engine.run(builder.build().with_feature(BrokenFeature("finish")), Config(drain_timeout_secs=1))
     with pytest.raises(ComponentError, match="'feature broken': finish"):
         async with run:
-            with pytest.raises(ComponentError, match="'feature broken': finish"):
-                await run.drain()
-            assert run.state == "failed"
+            await run.drain()
+    assert run.state == "failed"
 
 
 async def test_a_run_whose_start_failed_cannot_be_entered_again() -> None:
@@ -276,5 +275,5 @@ def test_only_features_that_were_opened_are_closed() -> None:
 
 @pytest.mark.parametrize("given", [42, BrokenFeature])
 def test_an_object_that_is_no_feature_is_refused(given: Any) -> None:
-    with pytest.raises(UsageError, match="with_feature.. takes a TopologyFeature"):
+    with pytest.raises(UsageError, match="takes a TopologyFeature"):
         topology(Beacons()).with_feature(given)
