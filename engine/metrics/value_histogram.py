@@ -1,4 +1,4 @@
-"""A histogram of any numbers in logarithmic buckets, with quantiles that are wrong by at most 1/8.
+"""Histogram of any numbers with logarithmic buckets. The relative error of a quantile is at most 1/8.
 
 A value v > 0 is `fraction · 2^exponent` with fraction in (1/2, 1]. Eight buckets of equal width divide that range, and a float
 represents their edges exactly. Negative values have buckets that mirror the positive ones, and zero has its own. There are at most

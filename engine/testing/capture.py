@@ -23,8 +23,8 @@ class Arrival:
 class Capture:
     """Inputs of a bolt, kept for a test: `builder.set_bolt("sink", Capture()).shuffle_grouping(...)`.
 
-    It acks each input. With `settles=False` the test does: `capture.ack(tup)`, `capture.fail(tup)`. All tasks of the bolt, and
-    all their instances, write to the same lists. A capture is also the factory of its `CaptureBolt`s.
+    The bolt acks each input. With `settles=False` the test settles the inputs: `capture.ack(tup)`, `capture.fail(tup)`. All tasks of the
+    bolt, and all their instances, write to the same lists. A capture is also the factory of its `CaptureBolt`s.
 
     >>> from engine import TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology

@@ -1,4 +1,4 @@
-"""A spout that a test feeds with tuples, and that keeps their verdicts."""
+"""Spout that emits tuples given by a test, and records their verdicts."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ class Feeder:
     def feed(self, values: Values, stream: str = DEFAULT_STREAM, *, message_id: object = None, tracked: bool = True) -> object:
         """Queue one tuple and return its message id.
 
-        The id is the one given, else 1, 2, 3, …, and None if the tuple is not tracked. Raises UsageError after `close()`, and for an id
+        Without a given id the ids are 1, 2, 3, …. The id of an untracked tuple is None. Raises UsageError after `close()`, and for an id
         that is still open.
         """
         if self._is_closed:
@@ -132,7 +132,7 @@ class Feeder:
     # Called by its spouts.
 
     def attach_spout(self, spout: "FeederSpout") -> None:
-        """Serve a new instance of a task. Open tuples of the instance before it are lost, and retried."""
+        """Serve a new instance of a task. Open tuples of the previous instance are lost, and retried."""
         task_id = spout.context.task_id
         self._instances[task_id] = spout
         left, self._open[task_id] = self._open.get(task_id, {}), {}

@@ -28,7 +28,7 @@ DEFAULT_LIMIT_SECS: Final = 3600.0
 POLL_SECS: Final = 0.01
 """Seconds between two calls of an `until` condition."""
 STEP_SECS: Final = 0.0001
-"""Virtual seconds per turn of a busy loop. With 0, time would stand still beside a source that never rests."""
+"""Virtual seconds per turn of a busy loop. With 0, time would stop while a source emits without a pause."""
 
 Until: TypeAlias = float | Callable[[Run], bool]
 """Seconds, or a condition that is called every 10 ms."""
@@ -47,7 +47,7 @@ class Schedule(TypedDict, total=False):
     seed: int
     """Seed of the run and of the shuffled schedule. Default: the seed of the config, else 0."""
     shuffle: bool
-    """Permute the order that asyncio does not define: of tasks that are ready together, and of timers due together."""
+    """Permute tasks that are ready together, and timers that are due together. asyncio does not define their order."""
     limit_secs: float
     """Virtual seconds that the run may take, else RunUnfinished; default 3600."""
     real_limit_secs: float
@@ -85,10 +85,10 @@ def run_topology(
 ) -> Finished:
     """Run a topology in virtual time until it is complete, or until `until`; for plain test functions.
 
-    `during(run)` is awaited beside the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. An
-    exception of it ends the run and is raised. `faults` are injected. Raises ComponentError if a component failed for good, and
-    RunUnfinished after `limit_secs`, unless `until` is a number. The same topology, settings and seed give the same run, unless
-    threads or sockets take part.
+    `during(run)` is awaited beside the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. If it
+    raises, the run ends and the exception is raised. `faults` are injected. Raises ComponentError if a component failed for good, and
+    RunUnfinished after `limit_secs`, unless `until` is a number. The same topology, settings and seed give the same run, unless threads or
+    sockets take part.
     """
     _refuse_running_loop()
     chosen = config_of_run("run_topology", topology, config)

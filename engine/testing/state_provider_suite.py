@@ -4,8 +4,8 @@
         def provider(self, folder):
             return MyProvider(folder / "state")
 
-`provider(folder)` returns a new provider that is not opened. With the same folder, it finds the data of the one before it. A store on a
-server uses the folder's name as a name for its data. Two class attributes say what a provider cannot do, and the tests of it are skipped:
+`provider(folder)` returns a new provider that is not opened. With the same folder, a new provider finds the data of the previous one. A
+store on a server uses the folder's name as a name for its data. Two class attributes declare missing capabilities, whose tests are skipped:
 - `durable = False`: nothing outlives the provider.
 - `keeps_rows = False`: the provider keeps only ledgers, so stateful bolts cannot use it.
 
@@ -60,7 +60,7 @@ def async_test(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> Test:
 
 
 def needs_durable(test: Test) -> Test:
-    """Skip a test if nothing outlives the provider."""
+    """Skip a test if the provider does not store data durably."""
     return _needs("durable", "this provider says that nothing outlives it (durable = False)", test)
 
 
@@ -94,7 +94,7 @@ def needs_inventory(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> T
 
 
 class StateProviderSuite:
-    """The tests; their names say what they prove. docs/TESTING.md says how to run them."""
+    """Tests that every state provider must pass. docs/TESTING.md explains how to run them."""
 
     durable: ClassVar[bool] = True
     keeps_rows: ClassVar[bool] = True
@@ -253,7 +253,7 @@ class StateProviderSuite:
             await store.stage(0, 1, blobs(b"delta"))
             for breaks_after in (0, 1, 55, 99):
                 await assert_raises(InjectedBreak, store.fold(chunks(rows, breaks_after=breaks_after), 0))
-                assert len(await store.deltas()) == 1, "the deltas go last"
+                assert len(await store.deltas()) == 1, "the deltas must be removed last"
         async with self.opened(tmp_path) as provider:
             await (await self.task(provider)).fold(chunks(rows), 0)
             await (await self.task(provider)).fold(chunks(rows), 0)

@@ -1,4 +1,4 @@
-"""The rules of a topology (GRP-5), as pure functions that return faults: texts that name the place and the fix."""
+"""Validation of topologies (GRP-5). Pure functions return faults: texts that name the place and the fix."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
@@ -43,7 +43,7 @@ def id_faults(kind: str, component_id: object) -> Iterator[str]:
 
 
 def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]:
-    """Return the faults that no config can correct. unknown: components whose streams are unknown, and not judged."""
+    """Return the faults that no config can correct. unknown: components whose streams are unknown, and therefore not checked."""
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
@@ -62,7 +62,7 @@ def name_faults(where: str, subscription: Subscription) -> Iterator[str]:
 
 
 def run_faults(topology: Topology, config: Config) -> list[str]:
-    """Return the faults of a topology with this config: of cycles, of key groups, and of its features."""
+    """Return the faults of a topology with this config: cycles, key groups, and features."""
     found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_adapted_faults(topology, config)]
     found += [fault for feature in topology.features for fault in feature.run_faults(topology, config)]
     if config.standby and not topology.stored:
