@@ -28,7 +28,7 @@ class BarrierHandler(ControlHandler):
         self._port = port
         self._alignment = Alignment(sources)
         self._barriers: list[Tuple] = []
-        """Control tuples of the current round. Its tree is open until they are settled."""
+        """Control tuples of the current round. The tree of the round stays open until all of them are settled."""
         self._held: set[int] = set()
         self._aligning_since = 0.0
 
@@ -95,7 +95,7 @@ class StatefulBarrierHandler(BarrierHandler):
         self._state: LayeredState[Any, Any] | None = None
         """None until the instance is initialised."""
         self._unwritten: Exception | None = None
-        """Error of the last write. The instance dies of it at the next barrier."""
+        """Error of the last write. At the next barrier it kills the instance."""
 
     async def begin(self, *, restarted: bool) -> None:
         """Take data only after INITSTATE. Drop the changes and acks of a dead instance since the last PREPARE."""

@@ -25,7 +25,7 @@ def state_places(stateful: Iterable[ComponentSpec], key_groups: int) -> tuple[St
 
 
 def is_keyed(spec: ComponentSpec) -> bool:
-    """Tell whether fields groupings alone feed a component, so that its state follows its keys (CP-9)."""
+    """Tell whether a component has only fields groupings, so that its state is divided by key (CP-9)."""
     return bool(spec.subscriptions) and all(isinstance(each.grouping, FieldsGrouping) for each in spec.subscriptions)
 
 

@@ -21,11 +21,11 @@ from engine.log import TaskLogger
 from engine.raised import without_exits
 
 CHECKS_PER_LIMIT: Final = 8
-"""Checks of a running call within its limit. They cost nothing per record, and find an overdue call at most an eighth late."""
+"""Number of checks of a running call within its limit. The delay until an overdue call is found is at most an eighth of the limit."""
 GRACE_SECS: Final = 1.0
 """Time that a cancelled coroutine has to end, before it is abandoned."""
 MAX_ABANDONED: Final = 16
-"""Abandoned calls of one task. One more ends the run, because only the end of the process ends such calls."""
+"""Maximum number of abandoned calls of one task. One more ends the run, because only the end of the process stops such calls."""
 WARNING_PAUSE_SECS: Final = 60.0
 SHOWN_CHARACTERS: Final = 200
 IDLE_THREAD_SECS: Final = 10.0
@@ -36,7 +36,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _ABANDONED: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], set[asyncio.Future[Any]]]]] = WeakKeyDictionary()
-"""Abandoned calls by loop, topology and task. They are not kept in the bolt, because they outlive the instances of a task."""
+"""Abandoned calls by loop, topology and task. The bolt does not store them, because an abandoned call may run longer than the instance."""
 
 
 class CallLimit:
@@ -72,7 +72,7 @@ class CallLimit:
             raise
 
     async def wait_for_thread(self, call: PackCall, working: asyncio.Future[None]) -> None:
-        """Wait for a call in a thread within the limit. An overdue thread is abandoned at once, because none can be cancelled."""
+        """Wait for a call in a thread within the limit. An overdue thread is abandoned at once, because Python cannot cancel a thread."""
         await self._wait_for(call, working, cancels=False)
 
     def check_abandoned(self) -> None:

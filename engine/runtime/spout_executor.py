@@ -74,12 +74,12 @@ class SpoutExecutor(Executor):
         self.waits_for_wake = False
         """True if the spout asked for no further polls until the next wake."""
         self.generator_error: ComponentError | None = None
-        """Error of a generator that raised. The run drains, then ends with it (ACK-13)."""
+        """Error of a generator that raised. The run drains, then ends with this error (ACK-13)."""
         self._progress: int | None = None
         """Progress that the last instance reported at its death. None if verdicts are the progress."""
         self._window = window
         self._empty_polls = 0
-        """Polls in a row that emitted nothing and that nothing else interrupted."""
+        """Number of consecutive polls that emitted nothing, without a wake or a verdict in between."""
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
@@ -334,7 +334,7 @@ class SpoutExecutor(Executor):
         self._set_polling()
 
     def _note_broken_generator(self, error: GeneratorBroken) -> None:
-        """Report the error of a generator, which cannot resume. The run drains and ends with it (ACK-13)."""
+        """Report the error of a generator, which cannot resume. The run drains and ends with this error (ACK-13)."""
         cause = error.__cause__ or error
         self.reporter.report(cause, next_step="the run drains and ends: a generator that raised cannot resume")
         self.generator_error = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)
@@ -348,7 +348,7 @@ class SpoutExecutor(Executor):
         self.reporter.report(error, next_step="the spout continues")
         if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
             await self._renew(error)
-        else:  # not ended by a wake, since a spout that raises and wakes itself would spin
+        else:  # a wake does not end this pause: a spout that raises and wakes itself would spin
             await asyncio.sleep(BACKOFF.pause_secs(self.streak.length))
 
     async def _let_calls_return(self) -> None:
