@@ -36,7 +36,10 @@ class Codec(Protocol):
 
 
 def not_stored(what: str, codec: Codec, error: Unencodable) -> StateError:
-    """Return the error for a value of a state. Only here the user can choose a codec: ledgers and keys are always MessagePack."""
+    """Return the error for a value of a state.
+
+    The user can choose the codec only for values of a state; ledgers and keys are always MessagePack.
+    """
     return StateError(
         f"{what} cannot be stored: {error}", hint='Or choose Config(state_codec="pickle").' if codec.name == "msgpack" else None
     )
@@ -177,7 +180,7 @@ _READERS: Final[Mapping[int, Callable[[MessagePack, bytes], Any]]] = {
 
 
 class Pickle:
-    """Any picklable value. Only by the user's choice, because anybody who can write to the store can run code in the engine."""
+    """Any picklable value. The user must choose it explicitly, because anybody who can write to the store can run code in the engine."""
 
     name: CodecName = "pickle"
     format = 1

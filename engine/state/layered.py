@@ -30,9 +30,9 @@ V = TypeVar("V")
 
 FOLD_KEYS: Final = 200_000
 FOLD_TXIDS: Final = 30
-"""A fold begins when so many keys or txids wait for it. If the next fold is due before it ends, `commit` waits."""
+"""Numbers of waiting keys and txids at which a fold begins. If the next fold is due before the last one ends, `commit` waits."""
 MOST_TAKEN_UP: Final = 2 * FOLD_TXIDS
-"""Largest number of txids in deltas that a start takes up without a fold. A checkpoint record has room for a bounded number."""
+"""Maximum number of txids in deltas that a start loads without a fold. A checkpoint record lists only a bounded number."""
 KEYS_PER_TURN: Final = 1000
 ROWS_PER_TURN: Final = 500
 """Keys moved, or rows made, in one turn of the event loop."""

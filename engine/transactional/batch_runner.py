@@ -71,7 +71,7 @@ class OpenAttempt:
 
 
 class BatchRunner(Bolt, BoltPortUser):
-    """Base of the runners of basic bolts and of batch bolts."""
+    """Base class of the runners of basic bolts and of batch bolts."""
 
     def __init__(self, wiring: BoltWiring) -> None:
         self._wiring = wiring
@@ -101,7 +101,7 @@ class BatchRunner(Bolt, BoltPortUser):
         open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, TaskBatch(self.feed, attempt), len(self._early), self._sources)
         try:
             self._begin_instance(open_attempt)
-        except Exception as error:  # noqa: BLE001 - the user's own: told, and the batch fails
+        except Exception as error:  # noqa: BLE001 - error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
         return open_attempt.batch
 
@@ -110,7 +110,7 @@ class BatchRunner(Bolt, BoltPortUser):
         over = txid - self._wiring.most_open
         for attempt in [each for each in self._open_attempts if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
             self._drop(self._open_attempts[attempt])
-        # A restarted coordinator may begin fewer batches than the one before it: their txids would stay here until later ones come.
+        # A restarted coordinator may begin fewer batches than before. Without this step, the other txids would stay here for a long time.
         for seen in [seen for seen, newest in self._newest.items() if seen <= over or (seen > txid and newest < attempt_id)]:
             del self._newest[seen]
 
@@ -169,7 +169,7 @@ class BatchRunner(Bolt, BoltPortUser):
         self._try_finish(open_attempt)
 
     def _check_early(self, open_attempt: OpenAttempt) -> None:
-        """Fail an attempt that lacks early reports in the commit phase: an instance of this task had them and died."""
+        """Fail an attempt that lacks early reports in the commit phase: an earlier instance got them and died."""
         if open_attempt.early_left and open_attempt.failure is None:
             self._fail(open_attempt, self._failure(TASK_DIED, f"it had taken a part of batch {open_attempt.attempt}"))
 
@@ -239,7 +239,7 @@ class BatchRunner(Bolt, BoltPortUser):
     def _failure(self, reason: Any, text: str | None) -> Failure:
         return Failure(reason, self.context.component_id, self.context.task_id, text)
 
-    # The errors of a wrong emit
+    # Errors of invalid emits
 
     def wrong_values(self, stream: str, values: object) -> EngineError:
         """Return the error for values that do not fit the stream."""

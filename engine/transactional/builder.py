@@ -1,4 +1,4 @@
-"""`TransactionalTopologyBuilder`: from a spout of batches and bolts that take them to a topology (GRP-5, TX-8)."""
+"""`TransactionalTopologyBuilder`: builds a topology from a spout of batches and its bolts (GRP-5, TX-8)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace

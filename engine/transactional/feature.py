@@ -1,4 +1,4 @@
-"""Transactions as a feature of every topology: the marks of batch bolts. `transactions` has the part of topologies with batches."""
+"""Transactions as a feature of every topology: refuses batch bolts without batches. `transactions` handles topologies with batches."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -31,5 +31,5 @@ class TransactionalFeature(Feature):
                 yield f"{spec.where}: is a batch bolt, and there are no batches here. Build it with TransactionalTopologyBuilder."
 
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
-        """Return a part without work."""
+        """Return a FeatureRun that does nothing."""
         return FeatureRun()

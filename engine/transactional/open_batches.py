@@ -190,7 +190,7 @@ class OpenBatches:
         self._committed = Record(txid, batch.metadata, {**self._committed.positions, **ends})
 
     def forget_positions(self, partitions: Sequence[Partition]) -> None:
-        """Drop the positions of partitions that never come again, except those of open batches."""
+        """Drop the positions of partitions that are never used again, except those of open batches."""
         if not partitions:
             return
         positions = dict(self._committed.positions)

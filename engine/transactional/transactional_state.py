@@ -53,7 +53,7 @@ class TransactionalState:
             ) from error
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
-        except Exception as error:  # under on_error="fail" the transaction would wait for ever for a write that nobody repeats
+        except Exception as error:  # under on_error="fail" the transaction would wait forever for a write that is never repeated
             raise FatalError(
                 f"topology {self._topology_name!r}: its transactions cannot be stored: {type(error).__name__}: {error}",
                 hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
@@ -77,7 +77,7 @@ def entries_of(record: Record, *, partitioned: bool, written_at: float | None = 
 
 
 def record_of(entries: Mapping[str, object], topology_name: str, *, partitioned: bool) -> Record:
-    """Return the record in the entries of a ledger. Raises StateError if it is damaged, or of a spout of the other kind."""
+    """Return the record in the entries of a ledger. Raises StateError if it is damaged, or belongs to the other kind of spout."""
     if ENTRY not in entries:
         return Record()
     stored = read_record(entries[ENTRY], topology_name)

@@ -1,4 +1,7 @@
-"""Names of a file committer's files, and the rule which of them count (TX-8). Used by writer and reader."""
+"""File names of a file committer, and the rule that decides which files count (TX-8).
+
+The writer and the readers use this module.
+"""
 
 import os
 import re

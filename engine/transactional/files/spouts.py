@@ -84,9 +84,10 @@ class FileTransactionalSpout(_FileSpout, PartitionedTransactionalSpout[Metadata 
 
 
 class FileOpaqueSpout(_FileSpout, OpaquePartitionedTransactionalSpout[Metadata | None]):
-    """Emits the lines of files that may be missing for a while. A replay emits the lines that are there then. For opaque values (TX-8).
+    """Emits the lines of files that may be missing for a while. For opaque values (TX-8).
 
-    Reading of a missing file continues when it is back. A truncated or replaced file is a new file.
+    A replay emits the lines that exist at that time. Reading of a missing file continues when it is back. A truncated or replaced file is a
+    new file.
     """
 
     replays_differ: ClassVar[bool] = True

@@ -43,7 +43,7 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     keyed_by: tuple[str, ...] | None = None
     """The fields of the fields grouping in front of this bolt, so that its tasks share no key. None: the bolt has one task."""
     kind: KindChoice = "auto"
-    """`auto`: opaque values behind an opaque spout, else transactional ones. A map keeps its kind for ever."""
+    """`auto`: opaque values behind an opaque spout, else transactional ones. A map cannot change its kind."""
     partials: dict[K, P]
     """Partial results of the batch, by key."""
 
