@@ -309,7 +309,7 @@ def spout(
     """
     fields = decorated_fields("spout", output_fields)
     if fields is None:
-        raise UsageError("@spout() names no fields", hint='Name what it yields: @spout("line").')
+        raise UsageError("@spout() names no fields", hint='Name the fields that it yields: @spout("line").')
     check_count("@spout: max_retries", max_retries, minimum=0, optional=True)
     _check_on_give_up(on_give_up)
     options = _Options(fields, max_retries, on_give_up, restartable)

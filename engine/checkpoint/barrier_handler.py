@@ -182,7 +182,7 @@ class StatefulBarrierHandler(BarrierHandler):
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
-            self._port.report(error, f"checkpoint {txid} is committed all the same")
+            self._port.report(error, f"checkpoint {txid} is committed nevertheless")
 
     async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user. Raises TimeoutError after `checkpoint_timeout_secs`."""

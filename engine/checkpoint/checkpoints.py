@@ -145,7 +145,7 @@ class Checkpoints:
             raise
         except Exception as error:
             what = f"the state provider raised {raised_text(error)}"
-            self._fail_run(error, what, "A provider raises StateUnavailable for what may pass, and StateError for what will not.")
+            self._fail_run(error, what, "A state provider raises StateUnavailable for temporary errors, and StateError for all others.")
             raise
 
     def _fail_run(self, error: Exception, message: str, hint: str | None) -> None:
@@ -292,7 +292,7 @@ def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) ->
     """Warn if bolts have no stored state and stored state has no bolt: a bolt may have been renamed."""
     if (new := sorted(running - stored)) and (left := sorted(stored - running)):
         LOGGER.warning(
-            "topology %r: nothing is stored for %s, which begins with an empty state. Something is stored for %s, which is no bolt of this "
+            "topology %r: nothing is stored for %s, which begins with an empty state. State is stored for %s, which is not a bolt of this "
             "run. A bolt finds its state by its id. If you renamed a bolt, give it its old id. To see all: python -m engine state list",
             topology_name, ", ".join(map(repr, new)), ", ".join(map(repr, left)),
         )  # fmt: skip
@@ -312,6 +312,7 @@ def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: s
         raise StateError(text, hint=f"Run it with Config(key_groups={stored.key_groups}).")
     if not place.keyed and stored.tasks != place.tasks:
         text = (
-            f"{where}: its state was stored by {stored.tasks} tasks, and it has {place.tasks} now. Only fields groupings divide keys anew"
+            f"{where}: its state was stored by {stored.tasks} tasks, and the bolt now has {place.tasks}. "
+            "Only fields groupings can redistribute keys"
         )
         raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt by fields groupings alone.")

@@ -100,7 +100,7 @@ class CallLimit:
                     raise await self._end_overdue(call, working, cancels=cancels)
         except asyncio.CancelledError:  # the instance ends
             if not await self._end(call, working, cancels=cancels):
-                self._logger.warning("%s: a call of process() runs on though its instance has ended.", self._where)
+                self._logger.warning("%s: a call of process() still runs although its instance has ended.", self._where)
             raise
         if working.cancelled():
             raise asyncio.CancelledError("process() cancelled the asyncio task that runs it")
@@ -113,8 +113,8 @@ class CallLimit:
         has_ended = await self._end(call, working, cancels=cancels)
         what = "was cancelled"
         if not has_ended:
-            state = f"runs on though it was cancelled {GRACE_SECS:g} s ago" if cancels else "runs on in its thread, which was replaced"
-            what = f"{state} (calls of this task that run on: {len(self._abandoned)}, at most {MAX_ABANDONED})"
+            state = f"still runs {GRACE_SECS:g} s after it was cancelled" if cancels else "still runs in its thread, which was replaced"
+            what = f"{state} (calls of this task that still run: {len(self._abandoned)}, at most {MAX_ABANDONED})"
         return TimeoutError(f"process() did not return within {self.secs:g} s (call_timeout_secs), and {what}. Record: {_shown(record)}")
 
     async def _end(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> bool:

@@ -102,7 +102,7 @@ class PositionKeeper:
             await self._patience.call_with_retries(lambda: self._ledger.write(entries))
         except StateFenced as error:
             raise FatalError(
-                f"{self._where}: another process has taken its position over, so this run ends: {error.message}",
+                f"{self._where}: another process has taken over its position, so this run ends: {error.message}",
                 hint="Run one process per topology. With -c standby=true a second process waits for the first.",
             ) from error
         except StateError as error:
@@ -113,7 +113,7 @@ class PositionKeeper:
         except Exception as error:  # under on_error="fail" the run would wait forever for a position that is never written
             raise FatalError(
                 f"{self._where}: its position {position!r} cannot be written: {headline(error)}",
-                hint="A state provider raises StateUnavailable for errors that pass, and StateError for all others.",
+                hint="A state provider raises StateUnavailable for temporary errors, and StateError for all others.",
             ) from error
         self.position, self.recorded = position, done
         self._context.wake()  # the run may have waited for this write only
@@ -135,7 +135,7 @@ def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> St
     if of_tasks != tasks:
         raise StateError(
             f"{where}: its position was stored with parallelism={of_tasks}; the parallelism is now {tasks}, "
-            "and a position cannot be divided anew",
+            "and a position cannot be divided among other tasks",
             hint=f"Set parallelism={of_tasks}. To start from the beginning, give the spout another id.",
         )
     return StoredPosition(position, records)

@@ -110,7 +110,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
                     await self._keeper.write_position()
         except (TimeoutError, FatalError) as error:
             why = error.message if isinstance(error, FatalError) else f"no answer in {_LAST_WRITE_SECS:g} s"
-            text = f"the last position could not be recorded: {why}; the next start repeats the records that are done beyond it"
+            text = f"the last position could not be recorded: {why}; the next start repeats the records after the recorded position"
             self.collector.report_error(EngineError(text))
         finally:
             if self._reader is not None:
@@ -162,7 +162,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def _report_backward(self) -> None:
         self._has_reported_backward = True
         text = f"{type(self.producer).__name__}.records() yielded a position that is less than the one before it"
-        hint = "The order of the yields counts: a restart continues behind the last position below which all is done. Is this intended?"
+        hint = "A restart continues after the last position up to which all records are done, in yield order. Is this order intended?"
         self.collector.report_error(EngineError(text, hint=hint))
 
     # Acks and failures

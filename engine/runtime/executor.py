@@ -74,7 +74,7 @@ class SlowCallWarnings:
         if self.is_due():
             self._reporter.warn(
                 f"one call of {self._component} held the event loop for {secs * 1000:.0f} ms: nothing else ran "
-                "meanwhile. Await what it waits for, give a BasicBolt threads=n for blocking code, or do less in one call."
+                "meanwhile. Await slow operations, give a BasicBolt threads=n for blocking code, or do less in one call."
             )
 
     def is_due(self) -> bool:
@@ -277,7 +277,7 @@ class Executor(Actor):
     async def _renew(self, error: BaseException) -> None:
         """Replace an instance after many failed calls in a row (SV-1). This does not count as a death."""
         reason = TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
-        self.reporter.report(reason, next_step="the task gets a fresh instance, so that a broken connection heals")
+        self.reporter.report(reason, next_step="the task gets a fresh instance, which may repair a broken connection")
         self.policy.note_restart()
         self._replace_for = None
         await self._end_instance(self._death_failure(reason), call_close=True)

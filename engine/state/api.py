@@ -321,6 +321,4 @@ class StateProvider(ABC):
 
     def inventory(self) -> StateInventory:
         """Return the inventory for tools (`python -m engine state`). The provider need not be open, and a run does not call it."""
-        raise StateError(
-            f"{type(self).__name__} cannot be looked into", hint="A provider offers that by inventory(): see engine/state/api.py."
-        )
+        raise StateError(f"{type(self).__name__} has no inventory", hint="A provider implements inventory(): see engine/state/api.py.")

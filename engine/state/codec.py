@@ -116,7 +116,7 @@ class MessagePack:
         writer = _WRITERS.get(type(value))
         if writer is None:
             name = type(value).__name__
-            raise Unencodable(f"a value of type {name} cannot be written as MessagePack. Put its parts: a dict, a list, a str")
+            raise Unencodable(f"a value of type {name} cannot be written as MessagePack. Store its parts: a dict, a list, a str")
         code, write = writer
         written = write(value)
         return msgpack.ExtType(code, written if isinstance(written, bytes) else self.encode(written))

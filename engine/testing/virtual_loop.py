@@ -228,7 +228,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if now > self._limit:
             raise VirtualTimeExceeded(
                 f"the run needs more than its {self._limit_secs:g} s of virtual time: its next event is at {now:g}{self._waiting()}",
-                hint="End what repeats for ever, or raise limit_secs.",
+                hint="Stop the work that repeats forever, or raise limit_secs.",
             )
 
     def _deadlock(self) -> LoopDeadlock:

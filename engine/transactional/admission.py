@@ -99,7 +99,7 @@ class AdmissionGate:
         try:
             return await self._opened[component_id].admitted(txid)
         except StateUnavailable as error:
-            return Admitted(self._answers[component_id].txid, f"{component_id!r} cannot say whether it may: {error.message}")
+            return Admitted(self._answers[component_id].txid, f"{component_id!r} cannot tell whether the batch may begin: {error.message}")
 
     def _tell(self, txid: int, reasons: list[str]) -> None:
         """Log once when batches are held back, and once when they continue."""
@@ -111,7 +111,7 @@ class AdmissionGate:
         if reasons:
             LOGGER.warning("%r begins no batch after %d for now: %s.", name, txid - 1, "; ".join(reasons))
         else:
-            LOGGER.warning("%r goes on with batch %d.", name, txid)
+            LOGGER.warning("%r continues with batch %d.", name, txid)
 
     async def close(self) -> None:
         """Close all admissions, then raise the first error."""

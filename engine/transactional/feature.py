@@ -28,7 +28,7 @@ class TransactionalFeature(Feature):
         """Yield the batch bolts."""
         for spec in topology.bolts:
             if BATCHED in spec.marks:
-                yield f"{spec.where}: is a batch bolt, and there are no batches here. Build it with TransactionalTopologyBuilder."
+                yield f"{spec.where}: is a batch bolt, but this topology has no batches. Build it with TransactionalTopologyBuilder."
 
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
         """Return a FeatureRun that does nothing."""

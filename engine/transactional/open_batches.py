@@ -215,7 +215,7 @@ def _differs(txid: int, partition: Partition, output: PartitionOutput, again: Pa
     if again is not None and again.tuples == output.tuples:
         now += ", others"
     return FatalError(
-        f"{where} was emitted again, and is another batch: {output.tuples:,} tuples the first time, now {now}",
+        f"{where} was emitted again with different tuples: {output.tuples:,} tuples the first time, now {now}",
         hint="A transactional spout must emit the same tuples for the same txid. If the source cannot, use an "
         "OpaquePartitionedTransactionalSpout with opaque values.",
     )

@@ -250,7 +250,7 @@ class _EmitterByPartition(EmitterAdapter):
             return copied_metadata(request.positions.get(partition))
         emitted = self._emitted.get(previous, {})
         if partition not in emitted:
-            raise FailedBatch(f"where attempt {previous} ended in partition {partition!r} is not known here yet")
+            raise FailedBatch(f"this task does not know yet where attempt {previous} ended in partition {partition!r}")
         return copied_metadata(emitted[partition])
 
 

@@ -79,8 +79,8 @@ class Transactions(TransactionalFeature):
 def _adapted_batches(spec: ComponentSpec) -> str:
     """Return the fault of max_spout_pending="auto" in a transactional topology."""
     return (
-        f"{spec.where}: max_spout_pending='auto' bounds open trees, and in a transactional topology it is the number of batches at once. "
-        "Give a number, or leave it out (1)."
+        f"{spec.where}: max_spout_pending is the number of open batches in a transactional topology, so 'auto' is not possible. "
+        "Set a number, or remove the setting (default 1)."
     )
 
 

@@ -89,8 +89,8 @@ def counting(names: Iterable[OutputName]) -> Counting:
         if not is_whole:
             there = ", ".join(str(file.task) for file in files)
             raise StateError(
-                f"of txid {txid} the tasks {there} of {files[0].tasks} have a file, and later txids are there",
-                hint="The others are gone, or were not copied with these. Whoever takes files away takes all of a txid.",
+                f"of txid {txid} only the tasks {there} of {files[0].tasks} have a file, although later txids exist",
+                hint="The other files were removed or not copied. Move or remove all files of a txid together.",
             )
         settled += files
     return Counting(settled, [])

@@ -58,7 +58,7 @@ class _FileSpout:
         what = type(self).__name__
         given: object = where
         if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
-            raise UsageError(f"{what}: files are to be found in {where!r}", hint='Pass a folder, or a pattern: "logs/app-*.log".')
+            raise UsageError(f"{what}: {where!r} is not a path or a pattern", hint='Pass a folder, or a pattern: "logs/app-*.log".')
         folder = Folder.of(os.fspath(where))
         line_format = LineFormat(fields, encoding, errors)
         chosen = _checked(what, limits)

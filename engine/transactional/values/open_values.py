@@ -149,12 +149,12 @@ class _Update(Generic[K, V, P]):
                 values, changes = await self._combined(found)
                 if await store.write(fence, self._attempt, changes, self._writer):
                     return values
-        raise StateUnavailable(f"{self._writer.where}: others write to it again and again", hint="Run each topology in one process.")
+        raise StateUnavailable(f"{self._writer.where}: other processes keep writing to it", hint="Run each topology in one process.")
 
     async def _create(self) -> None:
         await self._store.create(self._writer)
         if self._attempt.txid > 1:
-            LOGGER.warning("%s is new, at %s of its topology: what came before is not in it", self._writer.where, self._attempt)
+            LOGGER.warning("%s is new, at %s of its topology: it does not contain earlier batches", self._writer.where, self._attempt)
 
     async def _combined(self, found: Found) -> tuple[dict[K, V], Changes]:
         """Return the new values of all keys, and the rows to write."""

@@ -92,7 +92,7 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         first = await self.resources.opened(_FirstMap(self.values))
         if first.values != self.values:
             component = self.context.component_id
-            text = f"{component!r} was given another map for batch {self.attempt}: {self.values} is not that of the batches before"
+            text = f"{component!r} was given another map for batch {self.attempt}: {self.values} is not the map of the earlier batches"
             raise FatalError(text, hint="Make the map once, outside of the factory that makes the committers.")
         values: OpenValues[K, V] = await self.resources.opened(self.values)
         new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind)

@@ -172,5 +172,5 @@ def _shown(url: str) -> str:
         parts = urlsplit(url)
         host = f"{parts.hostname}{'' if parts.port is None else f':{parts.port}'}"
     except ValueError:
-        return "a URL that is not clear"
+        return "an invalid URL"
     return f"{parts.scheme}://{host}{parts.path}"
