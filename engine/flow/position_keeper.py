@@ -50,7 +50,7 @@ class PositionKeeper:
         """Records of this instance up to the recorded position."""
 
     async def load_position(self) -> Any:
-        """Claim the ledger, and return the position to continue behind. Raises FatalError if it cannot be used."""
+        """Claim the ledger, and return the position after which the source continues. Raises FatalError if it cannot be used."""
         try:
             await self._patience.call_with_retries(self._ledger.claim)
             entries = await self._patience.call_with_retries(self._ledger.read)

@@ -33,7 +33,7 @@ class FlowProducer(ABC):
 
     @abstractmethod
     def records(self, after: Any) -> Iterator[Yielded] | AsyncIterator[Yielded]:
-        """Yield `(position, record)` for each record behind the position `after`, in order; all records if it is None.
+        """Yield `(position, record)` for each record after the position `after`, in order. None: all records.
 
         The method is a generator or an async generator, and returns at the end of the source. `yield None` means that no record is
         available at the moment. A generator that blocks stops the whole run. If the method raised, the engine may call it again with the

@@ -26,7 +26,7 @@ Offer = Callable[[Any, Any, float], bool]
 
 
 class RecordReader(ABC):
-    """Reads the records of one producer behind a position."""
+    """Reads the records of one producer after a position."""
 
     def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
         self._producer = producer
@@ -106,7 +106,7 @@ class GeneratorReader(RecordReader):
         except SpoutExhausted:  # allowed here too, because other spouts end with it
             self.has_ended = True
         except BaseException:
-            self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind the last position
+            self._iterator = None  # a generator that raised cannot continue: the next pull starts a new one after the last position
             raise
         return False
 

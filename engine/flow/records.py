@@ -32,7 +32,7 @@ class PackCall:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Records left and rows yielded; the time limit begins anew when one of them changes."""
+        """Records left and rows yielded. The time limit restarts when one of these numbers changes."""
         return length_hint(self.left), self.yielded
 
     def raise_if_over(self) -> None:

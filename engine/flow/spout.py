@@ -68,7 +68,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
     # Opening and closing
 
     async def open(self) -> None:
-        """Load the position, and begin to read the producer behind it."""
+        """Load the position, and start to read the producer after this position."""
         context, settings = self.context, self.settings
         self._take_producer()
         [target] = self.port.subscribers()

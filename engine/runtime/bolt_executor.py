@@ -300,7 +300,7 @@ class BoltExecutor(Executor):
 
     def _note_forgotten(self) -> None:
         """Settle a forgotten tuple on the loop's thread. Its deallocation may happen on any thread."""
-        run_context = getattr(self, "run_context", None)  # the garbage collector may have cleared a run that nobody closed
+        run_context = getattr(self, "run_context", None)  # the garbage collector may have cleared a run that was never closed
         if run_context is not None and not run_context.loop.is_closed():
             with contextlib.suppress(RuntimeError):  # another thread has closed the loop since
                 run_context.loop.call_soon_threadsafe(self._flush_forgotten)

@@ -90,7 +90,7 @@ def _user_samples(snapshot: Snapshot, metric: UserMetric, edges: list[float]) ->
         seen = at_edge.get(edge, seen)
         yield Sample({**labels, "le": repr(edge)}, seen, "_bucket")
     yield Sample({**labels, "le": "+Inf"}, metric.value.count, "_bucket")
-    if not edges or edges[0] >= 0:  # OpenMetrics allows no sum, and so no count, beside buckets below zero
+    if not edges or edges[0] >= 0:  # OpenMetrics allows no sum, and so no count, if buckets are below zero
         yield Sample(labels, metric.value.count, "_count")
         yield Sample(labels, metric.value.total, "_sum")
 

@@ -63,7 +63,7 @@ class _Round:
     """The round begins and ends with this task, so that each task has the same number of bursts."""
     began: float
     ignored_trees: int = 0
-    """Trees that were open when the window changed; the round begins anew when they have ended."""
+    """Trees that were open when the window changed; the round restarts when they have ended."""
     acked: int = 0
     failed: int = 0
     idle_secs: float = 0.0
@@ -95,7 +95,7 @@ class _Trial:
         return self.other if self.turn else self.base
 
     def add_round(self, rate: float, acks: int) -> bool | None:
-        """Add the result of a round. True if the other window has won, False if it has lost, None if the trial goes on."""
+        """Add the result of a round. Return True if the other window has won, False if it has lost, None if the trial continues."""
         turn = self.turn
         self.acks[turn] += acks
         if self.first is None:

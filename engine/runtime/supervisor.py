@@ -218,7 +218,7 @@ class Supervisor:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the host's loop has cancelled the asyncio tasks of this run, although nobody closed the run."""
+        """True if the host's loop has cancelled the asyncio tasks of this run although the run was not closed."""
         clock = self._tree_clock
         return clock is not None and (clock.done() or clock.cancelling() > 0)
 

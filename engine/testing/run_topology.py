@@ -34,7 +34,7 @@ Until: TypeAlias = float | Callable[[Run], bool]
 """Seconds, or a condition that is called every 10 ms."""
 
 Script: TypeAlias = Callable[[Run], Awaitable[object]]
-"""Coroutine function of a test that runs beside the topology."""
+"""Coroutine function of a test that runs concurrently with the topology."""
 
 
 class RunUnfinished(EngineError):
@@ -85,7 +85,7 @@ def run_topology(
 ) -> Finished:
     """Run a topology in virtual time until it is complete, or until `until`; for plain test functions.
 
-    `during(run)` is awaited beside the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. If it
+    `during(run)` runs concurrently with the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. If it
     raises, the run ends and the exception is raised. `faults` are injected. Raises ComponentError if a component failed for good, and
     RunUnfinished after `limit_secs`, unless `until` is a number. The same topology, settings and seed give the same run, unless threads or
     sockets take part.

@@ -33,7 +33,7 @@ class BoltWiring:
     early_sources: frozenset[str]
     """Source components that report in the processing phase."""
     late_sources: frozenset[str]
-    """Source components that report in the commit phase: committers, and bolts behind one."""
+    """Source components that report in the commit phase: committers, and bolts downstream of one."""
     is_committer: bool
     most_open: int
     """Largest number of open batches."""
@@ -195,7 +195,7 @@ class BatchRunner(Bolt, BoltPortUser):
     # Failing
 
     def call_failed(self, batch: TaskBatch, error: BaseException, tup: Tuple | None) -> None:
-        """Fail the batch of a call that raised. The task and its other batches go on (TX-6)."""
+        """Fail the batch of a call that raised. The task and its other batches continue (TX-6)."""
         open_attempt = self._open_attempts.get(batch.attempt)
         if open_attempt is not None:
             self._fail_by(open_attempt, error, tup)

@@ -25,9 +25,9 @@ SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaqueP
 
 
 class TransactionalTopologyBuilder(TopologyBuilder):
-    """Collects the declarations of a transactional topology: one spout, and the bolts behind it. `build()` reports all faults.
+    """Collects the declarations of a transactional topology: one spout, and its bolts. `build()` reports all faults.
 
-    The id names the topology and its stored transactions. A later run with the same id and state provider continues behind the last
+    The id names the topology and its stored transactions. A later run with the same id and state provider continues after the last
     committed batch. Settings of the spout: `max_spout_pending` (number of open batches, 1 by default) and `on_error`.
     """
 

@@ -49,7 +49,7 @@ class _Emitter(_Part):
         return None
 
     def cleanup_before(self, txid: int) -> Awaitable[None] | None:
-        """Drop data of earlier txids, which are committed. If it raises, the error is reported, and the batch goes on."""
+        """Drop data of earlier txids, which are committed. If it raises, the error is reported, and the batch continues."""
         return None
 
 

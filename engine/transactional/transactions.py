@@ -26,7 +26,7 @@ from engine.transactional.transactional_state import TransactionalState
 
 
 def late_components(topology: Topology) -> frozenset[str]:
-    """Return the components that finish in the commit phase: committers, and all components behind them (TX-5)."""
+    """Return the components that finish in the commit phase: committers, and all components downstream of them (TX-5)."""
     late = {spec.component_id for spec in topology.bolts if COMMITTER in spec.marks}
     waiting = list(late)
     while waiting:

@@ -148,7 +148,7 @@ class SqliteFile:
     async def write_once(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work that is one statement, and therefore a transaction.
 
-        For the work of every checkpoint: beside a busy event loop, each statement waits up to 5 ms for the interpreter.
+        For the work of every checkpoint: if the event loop is busy, each statement waits up to 5 ms for the interpreter.
         """
         writer = self._writer
         assert writer is not None

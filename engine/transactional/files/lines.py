@@ -144,7 +144,7 @@ class LineFormat:
             _check_errors(errors)
 
     def rows(self, data: bytes, offset: int, name: str) -> list[tuple[Any, ...]]:
-        """Return a tuple for each line of `data`, which stands at an offset of a file. Raises FatalError if decoding fails."""
+        """Return a tuple for each line of `data`, which begins at an offset of a file. Raises FatalError if decoding fails."""
         lines = data.split(b"\n")
         if not lines[-1]:
             lines.pop()
