@@ -190,7 +190,7 @@ class Inlet(Spout):
         self.in_flight: set[_Send] = set()
 
     def use_handle(self, handle: InletHandle) -> None:
-        """Replace the handle. The run gives all instances of a component the same one, before `open`."""
+        """Replace the handle. Before `open`, the run gives the same handle to all instances of a component."""
         self.handle = handle
 
     def open(self) -> None:

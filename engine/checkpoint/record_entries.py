@@ -38,7 +38,7 @@ def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
 
 
 def deletion_entry(component_ids: Iterable[str]) -> dict[str, object]:
-    """Return the mark of a deletion in progress; ALL for a topology. Without ids, it removes the mark."""
+    """Return the entry with the mark of a deletion: the component ids, or ALL for a topology. Without ids the entry removes the mark."""
     return {_DELETING: sorted(component_ids) or None}
 
 

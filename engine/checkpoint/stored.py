@@ -102,7 +102,7 @@ class CommittedState:
     async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
         """Return the number of keys that the committed deltas add to the rows."""
         above = await self._above(component_id, deltas)
-        if above:  # a row whose key is damaged would not be found, and count as another one
+        if above:  # the lookup would miss a row with a damaged key, and count its key twice
             seal = self._seal(component_id)
             async for rows in self._stored.rows(component_id):
                 seal.check_rows(rows)

@@ -1,4 +1,4 @@
-"""Declaration of one setting: type, range, choices and help; checks of values, and parsing of texts.
+"""Declaration of one setting: type, range, choices and help. Also checks values and parses texts.
 
 `Config` declares each of its fields with `setting(...)`, and the command line reads the same declarations.
 """

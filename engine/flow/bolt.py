@@ -160,7 +160,7 @@ async def _iterate_each(self: FlowControlBolt, call: PackCall) -> None:
 
 
 _EMITS: contextvars.ContextVar[list[Emission] | None] = contextvars.ContextVar("emits", default=None)
-"""Emits of the call that runs in this thread. The loop repeats them when the call has returned; None on the loop's thread."""
+"""Emits of the call that runs in this thread. The event loop emits them when the call has returned. None on the loop's thread."""
 
 
 def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emission]) -> None:

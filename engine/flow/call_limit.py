@@ -43,7 +43,7 @@ class CallLimit:
     """Enforces the time limit for the calls of one instance of a bolt."""
 
     def __init__(self, context: TaskContext, secs: float | None) -> None:
-        """secs: the bolt's own limit; None takes the limit of the config."""
+        """secs: the bolt's own limit. None: the limit of the config."""
         config = context.config
         if secs is None:
             secs = config.call_timeout_secs

@@ -81,7 +81,7 @@ class FlowController(FlowFeed):
         return bool(self.resend_queue) and self.resend_queue[0][0] <= now
 
     def resend(self, now: float) -> PackDelivery | None:
-        """Resend the first queued pack; None if no task has room.
+        """Resend the first queued pack. Return None if no task has room.
 
         The pack is sent to a task other than the one that failed it. The same task gets it only if no other task has room, or if all others
         with room are BUSY and this task is not.
@@ -101,7 +101,7 @@ class FlowController(FlowFeed):
     # Failures
 
     def note_tree_failure(self, delivery: PackDelivery, failure: Failure, now: float) -> list[Entry]:
-        """Handle the failure of a pack's tree; return the records that are given up now. They count as done."""
+        """Handle the failure of a pack's tree. Return the records that are given up now. They count as done."""
         window, pack = delivery.window, delivery.pack
         is_of_record = failure.reason in _RECORD_FAILURES and failure.task_id == window.task_id
         has_failed_before = pack.tries > 0 and len(pack.entries) == 1
@@ -149,7 +149,7 @@ class FlowController(FlowFeed):
             self._queue_resend(delivery.pack, window, now)
 
     def _retry(self, delivery: PackDelivery, failure: Failure, now: float, *, failed_index: int | None) -> list[Entry]:
-        """Queue a failed pack, or its parts, for another try; return the records that are given up instead."""
+        """Queue a failed pack, or its parts, for another try. Return the records that are given up instead."""
         window, pack = delivery.window, delivery.pack
         if failure.reason in _INNOCENT_FAILURES:
             self._queue_resend(pack, window, now)
@@ -202,5 +202,5 @@ def _is_suspect(window: TaskWindow) -> bool:
 
 
 def _failed_index(delivery: PackDelivery) -> int | None:
-    """Return the index of the failed record; None if the bolt does not say."""
+    """Return the index of the failed record, None if it is unknown."""
     return None if delivery.payload is None else delivery.payload.failed_index

@@ -19,7 +19,7 @@ ENTRY: Final = "flow"
 
 
 class FlowFeature(Feature):
-    """Adaptive flow control (FC-1 to FC-9). The spouts do the work; the feature adds what a whole topology or run needs."""
+    """Adaptive flow control (FC-1 to FC-9). The spouts do the work. The feature adds validation, snapshot entries and metrics."""
 
     name = "flow"
     marks: ClassVar[Any] = {"spout": (KEEPS_POSITION,), "bolt": (TAKES_PACKS,)}

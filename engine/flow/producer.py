@@ -28,7 +28,7 @@ class FlowProducer(ABC):
     """Set before `open`."""
 
     def open(self) -> Awaitable[None] | None:
-        """Prepare the source; called once, before `records`."""
+        """Prepare the source. Called once, before `records`."""
         return None
 
     @abstractmethod
@@ -53,7 +53,7 @@ class FlowProducer(ABC):
         )
 
     def close(self) -> Awaitable[None] | None:
-        """Release the resources of `open`; called last."""
+        """Release the resources of `open`. Called last."""
         return None
 
 
@@ -70,7 +70,7 @@ def own_position(position: Any) -> Any:
 
 
 def record_bytes(record: Any) -> int:
-    """Return the bytes of strings, bytes and collections of these; any other object counts as 64.
+    """Return the bytes of strings, bytes and collections of these. Any other object counts as 64.
 
     >>> record_bytes(("GET", b"/index"))
     9

@@ -36,7 +36,7 @@ class RecordReader(ABC):
         """Position of the last record that was offered."""
         self.has_ended = False
         self.backward_positions = 0
-        """Positions that were less than the one before: allowed, but often a mistake."""
+        """Number of positions that were less than the previous one. They are allowed, but often a mistake."""
 
     @property
     def read_ahead(self) -> int:
@@ -45,7 +45,7 @@ class RecordReader(ABC):
 
     @abstractmethod
     def pull_records(self, most: int) -> bool:
-        """Offer at most `most` records without waiting; True if more may follow at once.
+        """Offer at most `most` records without waiting. Return True if more may follow at once.
 
         Raises the error of the producer, after the records that it yielded before.
         """
@@ -126,7 +126,7 @@ class GeneratorReader(RecordReader):
 
 
 class AsyncGeneratorReader(RecordReader):
-    """Fills a bounded buffer by a background task; `pull_records` takes records from the buffer."""
+    """Fills a bounded buffer in a background task. `pull_records` takes records from the buffer."""
 
     def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
         super().__init__(producer, after, context, offer)

@@ -45,7 +45,7 @@ class ValueHistogram:
         self._maximum = -math.inf
 
     def record(self, value: float, /) -> None:
-        """Add one value; UsageError unless it is a finite number."""
+        """Add one value. Raises UsageError unless it is a finite number."""
         try:
             fits = -sys.float_info.max <= value <= sys.float_info.max
         except (TypeError, ValueError):

@@ -138,7 +138,7 @@ class ErrorReporter:
 
 
 def _kind_of(error: BaseException, next_step: str) -> _Kind:
-    """Return the same kind for errors of one type that are raised at one line and have one next step.
+    """Return the kind of an error: equal for errors of the same type, line and next step.
 
     The text replaces the line if the error has no traceback.
     """

@@ -33,13 +33,13 @@ class TaskSnapshot:
     transferred: int = 0
     """Tuples sent, one for each task that an emit went to."""
     executed: int = 0
-    """Inputs handed to the component; a spout has none."""
+    """Inputs handed to the component. A spout has no inputs."""
     acked: int = 0
-    """Inputs acked; for a spout, trees."""
+    """Inputs acked, or trees of a spout."""
     failed: int = 0
-    """Inputs failed; for a spout, trees."""
+    """Inputs failed, or trees of a spout."""
     failures: Mapping[str, int] = field(default_factory=dict)
-    """Inputs failed (for a spout, trees), by the reason of their `Failure`."""
+    """Inputs failed, or trees of a spout, by the reason of their `Failure`."""
     waiting: int = 0
     """Tuples in the mailbox."""
     mailbox_capacity: int = 0
@@ -98,17 +98,17 @@ class ComponentSnapshot:
 
     @property
     def acked(self) -> int:
-        """Inputs acked; for a spout, trees."""
+        """Inputs acked, or trees of a spout."""
         return sum(task.acked for task in self.tasks)
 
     @property
     def failed(self) -> int:
-        """Inputs failed; for a spout, trees."""
+        """Inputs failed, or trees of a spout."""
         return sum(task.failed for task in self.tasks)
 
     @property
     def failures(self) -> dict[str, int]:
-        """Inputs failed, for a spout trees, by the reason of their `Failure`; the most frequent first."""
+        """Inputs failed, or trees of a spout, by the reason of their `Failure`. The most frequent reason is first."""
         numbers = Counter[str]()
         for task in self.tasks:
             numbers.update(task.failures)

@@ -339,7 +339,7 @@ class Supervisor:
 
 
 def _drop_context(error: BaseException, context: BaseException | None) -> None:
-    """Remove an error from the context of another one. It was being handled during a callback, and is not the cause."""
+    """Remove an error from the context of another error. It was being handled during a callback, but is not the cause."""
     inner = error
     while inner.__context__ is not None and inner.__context__ is not context:
         inner = inner.__context__

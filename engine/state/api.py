@@ -1,4 +1,4 @@
-"""Interfaces of state: `KeyValueState` for bolts; `StateProvider`, its stores and `Ledger` for a store (CP-6 to CP-8).
+"""Interfaces of state (CP-6 to CP-8). Bolts use `KeyValueState`. A store implements `StateProvider`, its stores and `Ledger`.
 
 A provider stores rows, deltas and ledgers as bytes. Layers, codec, cache and key groups belong to the engine (`LayeredState`), so they
 are the same for all providers.

@@ -312,7 +312,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
     # Store
 
     async def load(self, committed_txid: int = -1, is_committed: Callable[[int, int], bool] = lambda txid, round_: False) -> None:
-        """Load the rows of a resident store, and the deltas of an interrupted run with the same layout. Called first; may be repeated.
+        """Load the rows of a resident store, and the deltas of an interrupted run with the same layout. Called first. May be repeated.
 
         is_committed: tells whether a txid and round is committed. Its deltas become a layer, which is folded while the task runs.
         """

@@ -141,7 +141,7 @@ class Feeder:
             self._retry(fed)
 
     def take_next(self, task_id: int) -> tuple[Values, object, str] | None:
-        """Take the oldest tuple from the queue, None if it is empty; SpoutExhausted if it is also closed."""
+        """Take the oldest tuple from the queue. Return None if it is empty. Raises SpoutExhausted if it is also closed."""
         if not self._queue:
             if self._is_closed:
                 raise SpoutExhausted
@@ -153,7 +153,7 @@ class Feeder:
         return fed.values, fed.message_id, fed.stream
 
     def add_verdict(self, verdict: Verdict) -> None:
-        """Keep a verdict, and queue a failed tuple again if it has a retry left."""
+        """Store a verdict, and queue a failed tuple again if it has a retry left."""
         self.verdicts.append(verdict)
         fed = self._open[verdict.task_id].pop(verdict.message_id, None)
         if fed is None:

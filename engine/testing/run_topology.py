@@ -49,9 +49,9 @@ class Schedule(TypedDict, total=False):
     shuffle: bool
     """Permute tasks that are ready together, and timers that are due together. asyncio does not define their order."""
     limit_secs: float
-    """Virtual seconds that the run may take, else RunUnfinished; default 3600."""
+    """Limit of the run in virtual seconds; default 3600. A longer run raises RunUnfinished."""
     real_limit_secs: float
-    """Real seconds that the run may take, else RealTimeExceeded; default 60."""
+    """Limit of the run in real seconds; default 60. A longer run raises RealTimeExceeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Finished:
     seed: int
     """Seed that replays the run."""
     errors: tuple[ErrorReport, ...]
-    """Reported errors of components, in order; at most 5 in 10 s per task."""
+    """Reported errors of components, in order. At most 5 in 10 s per task."""
     captured: Mapping[str, list[tuple[Any, ...]]]
     """Values of the inputs of each capture bolt, by component id."""
     strikes: tuple[Strike, ...]
@@ -83,7 +83,7 @@ def run_topology(
     faults: Iterable[Fault] = (),
     **schedule: Unpack[Schedule],
 ) -> Finished:
-    """Run a topology in virtual time until it is complete, or until `until`; for plain test functions.
+    """Run a topology in virtual time until it is complete, or until `until`. For plain test functions.
 
     `during(run)` runs concurrently with the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. If it
     raises, the run ends and the exception is raised. `faults` are injected. Raises ComponentError if a component failed for good, and
@@ -119,7 +119,7 @@ async def run_topology_async(
     faults: Iterable[Fault] = (),
     limit_secs: float = DEFAULT_LIMIT_SECS,
 ) -> Finished:
-    """Run a topology on the running loop, in its virtual or real time; for tests that are coroutines. See `run_topology`."""
+    """Run a topology on the running loop, in its virtual or real time. For tests that are coroutines. See `run_topology`."""
     chosen = config_of_run("run_topology_async", topology, config)
     captures: dict[str, Capture] = {}
     injector = FaultInjector(_with_captures_found(topology, captures), faults)

@@ -100,7 +100,7 @@ class StateProviderSuite:
     keeps_rows: ClassVar[bool] = True
 
     def provider(self, folder: Path) -> StateProvider:
-        """Return a new provider that keeps its state in this folder; override it."""
+        """Return a new provider that stores its state in this folder. Subclasses must override this."""
         raise NotImplementedError("override provider(): return a new provider that keeps its state in that folder")
 
     @asynccontextmanager
@@ -492,7 +492,7 @@ class StateProviderSuite:
         return self.provider(folder).inventory()
 
     async def filled(self, folder: Path, topology: str = TOPOLOGY) -> None:
-        """Store a ledger; if the provider keeps rows, also rows and deltas of two tasks."""
+        """Store a ledger. If the provider stores rows, also store rows and deltas of two tasks."""
         async with self.opened(folder, topology) as provider:
             await provider.ledger("one").claim()
             await provider.ledger("one").write({"txid": 7, "of": topology})
@@ -655,7 +655,7 @@ async def blobs(*parts: bytes) -> AsyncIterator[bytes]:
 
 
 async def chunks(rows: Iterable[Row], *, breaks_after: int | None = None) -> AsyncIterator[list[Row]]:
-    """Yield rows in chunks of a hundred; raise InjectedBreak after `breaks_after` chunks, as if the process died."""
+    """Yield rows in chunks of a hundred. After `breaks_after` chunks raise InjectedBreak, as if the process died."""
     listed = list(rows)
     for number, first in enumerate(range(0, len(listed), 100)):
         if number == breaks_after:

@@ -83,7 +83,7 @@ class ThreadJobs:
 
 
 class TimeHold:
-    """Keeps virtual time still until `release()`, which any thread may call; also a context manager."""
+    """Context manager that keeps virtual time still until `release()`. Any thread may call `release()`."""
 
     def __init__(self, reason: str, holds: "set[TimeHold]", wake: Callable[[], None]) -> None:
         self.reason = reason

@@ -149,7 +149,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._move_to(self._now + secs)
 
     def hold_time(self, reason: str) -> TimeHold:
-        """Keep time still until the returned hold is released; a `with` block releases it at its end.
+        """Keep time still until the returned hold is released. A `with` block releases it at its end.
 
         For work that the loop cannot see: a thread that will call `call_soon_threadsafe`, a slow reply on a socket. The thread must
         release after its call. `reason` appears in error messages. May be called in any thread.

@@ -255,7 +255,7 @@ class _EmitterByPartition(EmitterAdapter):
 
 
 class PartitionedEmitterAdapter(_EmitterByPartition):
-    """For a spout whose replays are the same."""
+    """For a spout whose replays emit the same tuples."""
 
     wrapped: PartitionedEmitter[Any]
 
@@ -282,7 +282,7 @@ class PartitionedEmitterAdapter(_EmitterByPartition):
 
 
 class OpaqueEmitterAdapter(_EmitterByPartition):
-    """For a spout whose replays may differ."""
+    """For a spout whose replays may emit other tuples."""
 
     wrapped: OpaqueEmitter[Any]
 
