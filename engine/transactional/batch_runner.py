@@ -106,7 +106,7 @@ class BatchRunner(Bolt, BoltPortUser):
         return open_attempt.batch
 
     def _drop_old(self, txid: int, attempt_id: int) -> None:
-        """Drop the attempts of this and later txids that the new attempt replaces, and txids that must be committed by now."""
+        """Drop attempts that the new attempt replaces, and txids that must be committed by now."""
         over = txid - self._wiring.most_open
         for attempt in [each for each in self._open_attempts if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
             self._drop(self._open_attempts[attempt])
