@@ -77,7 +77,7 @@ class Spout(ABC):
         return None
 
     def deactivate(self) -> Awaitable[None] | None:
-        """Handle a pause of polling. Acks and fails still come."""
+        """Handle a pause of polling. The engine still calls `ack` and `fail`."""
         return None
 
     @abstractmethod

@@ -154,7 +154,7 @@ class StatefulBarrierHandler(BarrierHandler):
     async def _write(self, state: LayeredState[Any, Any], keys: int, barriers: list[Tuple]) -> None:
         try:
             await self._checkpoints.patiently(state.write_frozen)
-        except Exception as error:  # noqa: BLE001 - raised by `on_control`, since background work may raise without a death
+        except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
             told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
             failure = self._failure(ERROR, told)
             self._checkpoints.note_cause(failure)

@@ -137,7 +137,7 @@ class BoltCalls:
         try:
             return raised
         finally:
-            del raised  # else its traceback would keep this frame, and the frame the tuple (ACK-15)
+            del raised  # else its traceback would keep this frame and its tuple alive (ACK-15)
 
     async def _without_exit(self, tup: Tuple) -> None:
         await without_exits(self._run_concurrent(tup))

@@ -152,7 +152,7 @@ class PendingRows:
             self._next_slice = self._loop.call_soon(self._emit_slice)
 
     def discard(self) -> None:
-        """Drop all pending rows, since their instance is gone."""
+        """Drop all pending rows, because their instance is gone."""
         if self._next_slice is not None:
             self._next_slice.cancel()
             self._next_slice = None

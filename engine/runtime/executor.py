@@ -42,7 +42,7 @@ class RetirableCollector(Protocol):
     """The collector of an instance."""
 
     def retire(self) -> None:
-        """Raise at every later use, since the instance is gone."""
+        """Raise at every later use, because the instance is gone."""
 
 
 class TaskKilled(Exception):
@@ -194,7 +194,7 @@ class Executor(Actor):
             self.run_context.end_run(self._program_end_error(error))
 
     def _program_end_error(self, error: BaseException) -> ComponentError:
-        """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, since it may be a Ctrl-C."""
+        """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, because it may be a Ctrl-C."""
         if isinstance(error, KeyboardInterrupt):
             error.add_note(f"raised in {self.spec.kind} {self.info.component_id!r} (task {self.info.task_id})")
             raise error
@@ -268,7 +268,7 @@ class Executor(Actor):
         try:
             pause_secs = self._report_death(error, tup=tup, counts=progress <= 0)
         except ComponentError as end:
-            self.run_context.end_run(end)  # before the instance is closed, since that may take long (SV-4)
+            self.run_context.end_run(end)  # before the instance is closed, because closing may take long (SV-4)
             raise
         finally:
             await self._end_instance(self._death_failure(error), call_close=not isinstance(error, TaskKilled))
@@ -402,7 +402,7 @@ class Executor(Actor):
         return BackgroundTasks(self.run_context.loop, name, self._note_background_error)
 
     def _note_background_error(self, error: BaseException) -> None:
-        """Replace the instance, since it is not complete without its background work (ACK-12).
+        """Replace the instance, because it is not complete without its background work (ACK-12).
 
         With on_error="fail", the running calls of a bolt return first. A call that waits for this work would never return, so the instance
         is killed after `message_timeout_secs`.
@@ -425,7 +425,7 @@ class Executor(Actor):
         self.wakeup.set()
 
     def note_resumed(self) -> None:
-        """Wake the coroutine and the waiters of `ready`, since no full mailbox stops the task any more."""
+        """Wake the coroutine and the waiters of `ready`, because no full mailbox stops the task any more."""
         self.wake()
         self._ready_waiters.wake_all()
 

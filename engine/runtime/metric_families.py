@@ -58,7 +58,7 @@ def _failures(snapshot: Snapshot) -> Family:
 
 
 def _complete(snapshot: Snapshot) -> Family:
-    """Return the latency from emit to ack as a summary. It has only quantiles, since a snapshot has no more."""
+    """Return the latency from emit to ack as a summary. It has only quantiles, because a snapshot has no sum."""
     samples = tuple(
         Sample({**_labels(snapshot, component.component_id, task.task_id), "quantile": quantile}, secs)
         for component, task in _tasks(snapshot.spouts)

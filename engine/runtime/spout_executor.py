@@ -130,7 +130,7 @@ class SpoutExecutor(Executor):
         return self.core.handed_out if self._progress is None else self._progress
 
     def _fail_instance(self, failure: Failure) -> None:
-        """Drop the trees of a dead instance, since its source replays them (ACK-13)."""
+        """Drop the trees of a dead instance, because its source replays them (ACK-13)."""
         self._rows.discard()
         self.core.drop_instance()
         self.exhausted = False  # the next instance reads its source again, so the run is not complete
@@ -273,7 +273,7 @@ class SpoutExecutor(Executor):
         core.max_pending = window.after_burst(self.info.task_index, now, core.acked, core.failed, core.pending, limited)
 
     async def _await_call(self, returned: object) -> None:
-        """Await an async method. Warn if it takes long, since verdicts wait, too."""
+        """Await an async method. Warn if it takes long, because verdicts wait, too."""
         core, now = self.core, self.run_context.clock.now
         self.core.forget_returned()
         if not inspect.isawaitable(returned):
@@ -310,7 +310,7 @@ class SpoutExecutor(Executor):
         )
 
     async def _pause(self) -> None:
-        """Wait before the next poll of a spout that had nothing. The pause doubles, and a wake or a verdict ends it."""
+        """Wait before the next poll after an empty poll. The pause doubles, and a wake or a verdict ends it."""
         if self.waits_for_wake:
             await self._park(None)
             return
@@ -352,7 +352,7 @@ class SpoutExecutor(Executor):
             await asyncio.sleep(BACKOFF.pause_secs(self.streak.length))
 
     async def _let_calls_return(self) -> None:
-        """Return at once, since a spout has no running call between two turns."""
+        """Return at once, because a spout has no running call between two turns."""
 
     async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
         """Wait before the next instance begins. A switch in the meantime sets how the instance begins."""

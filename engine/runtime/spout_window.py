@@ -52,7 +52,7 @@ class _Task:
     window: int = FIRST_WINDOW
     """The window that was returned for its last burst."""
     idle_since: float | None = None
-    """Time since when something other than the window has kept the task from being polled."""
+    """Time at which a reason other than the window stopped the polls of the task."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class _Round:
     failed: int = 0
     idle_secs: float = 0.0
     is_limited: bool = False
-    """True if the window has kept a task from being polled."""
+    """True if the window has stopped the polls of a task."""
 
 
 @dataclass(slots=True)
@@ -202,7 +202,7 @@ class SpoutWindow:
             self._begin_trial(now)
 
     def _note_pause_round(self, rate: float) -> None:
-        """Count a round of a pause. End the pause if the ack rate has changed, since another window may be right now."""
+        """Count a round of a pause. End the pause if the ack rate has changed, because another window may be right now."""
         self._pause_rounds -= 1
         self._pause_rate = self._pause_rate or rate
         if not 1 / CHANGED_RATE < rate / self._pause_rate < CHANGED_RATE:

@@ -159,7 +159,7 @@ class Supervisor:
         return all(spout.is_done for spout in self._assembly.user_spouts) and self._is_quiet()
 
     def _complete(self) -> None:
-        """End the run. If a feature has work, do that first and look again, since a tree may have failed meanwhile."""
+        """End the run. If a feature has work, finish it first and check again, because a tree may have failed meanwhile."""
         if not self._features.has_work:
             self.end("complete")
         elif self._finishing is None:

@@ -69,7 +69,7 @@ def may_write(fence: Fence | None, seen: Fence, attempt: AttemptId, writer: Writ
 
 
 class RowCodec(Protocol):
-    """Encodes keys and values. It works on lists, since a batch has many."""
+    """Encodes keys and values. It works on lists, because a batch has many."""
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
         """Encode keys. Equal keys have equal codes. Raises StateError with the key if one cannot be encoded."""

@@ -21,7 +21,7 @@ class Arrival:
 
 
 class Capture:
-    """Inputs of a bolt, kept for a test: `builder.set_bolt("sink", Capture()).shuffle_grouping(...)`.
+    """Stores the inputs of a bolt for a test: `builder.set_bolt("sink", Capture()).shuffle_grouping(...)`.
 
     The bolt acks each input. With `settles=False` the test settles the inputs: `capture.ack(tup)`, `capture.fail(tup)`. All tasks of the
     bolt, and all their instances, write to the same lists. A capture is also the factory of its `CaptureBolt`s.

@@ -25,7 +25,7 @@ class OpenAdmission(Protocol):
     """An opened admission, which the coordinator asks before it begins a batch."""
 
     async def admitted(self, txid: int) -> Admitted:
-        """Return the newest txid that may begin. Called when `txid` is to begin and is beyond the last answer.
+        """Return the newest txid that may begin. Called before `txid` begins, if it is above the last answer.
 
         The answers never decrease. Must not block the loop. Raise StateUnavailable to permit no further batch for now; the coordinator asks
         again later.

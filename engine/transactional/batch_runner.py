@@ -41,7 +41,7 @@ class BoltWiring:
     cleanups: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
     """By task id: running cleanups of old instances. They outlive a runner, and the last runner of the task waits for them."""
     aio_tasks: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
-    """By task id: running calls of instances. Those of a dead runner are included, since a cancelled call may take time to end."""
+    """By task id: running calls of instances. Includes calls of a dead runner, because a cancelled call may take time to end."""
 
     @property
     def is_late(self) -> bool:

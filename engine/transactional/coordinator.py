@@ -145,7 +145,7 @@ class Coordinator(Spout, SpoutPortUser):
         return answer
 
     async def _wait_for(self, answer: Awaitable[Answer]) -> None:
-        """Keep the answer until the next poll, since a drain may have begun."""
+        """Keep the answer until the next poll, because a drain may have begun."""
         try:
             self._answer = await answer
         finally:
@@ -153,7 +153,7 @@ class Coordinator(Spout, SpoutPortUser):
         self.context.wake()
 
     def _ask_later(self) -> None:
-        """Ask the source again after the interval, since it has no tuples now."""
+        """Ask the source again after the interval, because it has no tuples now."""
         interval = self.context.config.batch_interval_ms / 1000
         self._ask_at = self.context.clock.now() + interval
         asyncio.get_running_loop().call_later(interval, self.context.wake)

@@ -167,7 +167,7 @@ class PartitionedCoordinatorAdapter(CoordinatorAdapter):
 
 
 class _Copies(Mapping[Partition, Any]):
-    """Positions, copied at each access, since the user may change the metadata."""
+    """Positions, copied at each access, because the user may change the metadata."""
 
     def __init__(self, positions: Positions) -> None:
         self._positions = positions

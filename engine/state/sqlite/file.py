@@ -1,6 +1,6 @@
 """One SQLite file: its two connections, its checks and errors, and the lock of a topology.
 
-One connection writes in its own thread. The other reads on the loop's thread, because in WAL mode a reader does not wait for writers.
+One connection writes in its own thread. The other reads on the loop's thread, since in WAL mode a reader does not wait for writers.
 """
 
 import errno

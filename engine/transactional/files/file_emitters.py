@@ -35,7 +35,7 @@ class Lines:
     def __init__(self, emission: Emission) -> None:
         self._emission = emission
         self._paths: dict[int, str] = {}
-        """Paths of the files at the last look, by inode."""
+        """Paths of the files in the last listing, by inode."""
 
     async def emit_new(self, collector: BatchCollector, partition: Partition, previous: Metadata | None) -> Metadata | None:
         """Emit the next lines of a file. A missing or replaced file has none."""

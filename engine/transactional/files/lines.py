@@ -123,7 +123,7 @@ def _read(file: OpenFile, offset: int, count: int) -> bytes:
 
 FIELDS: Final = ("line", "file", "offset")
 _WHOLE: Final = ("utf-8", "ascii", "iso8859-1")
-"""Encodings that decode several lines at once, since a fault never reaches into the next line."""
+"""Encodings that decode several lines at once, because a fault never reaches into the next line."""
 
 
 class LineFormat:

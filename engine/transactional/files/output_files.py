@@ -62,7 +62,7 @@ class Counting(NamedTuple):
     """The files that count, in the order of txids and tasks."""
 
     settled: list[OutputName]
-    """Files of committed txids, since a later one has begun its commit phase. They never change."""
+    """Files of committed txids. They never change."""
     newest: list[OutputName]
     """Files of the newest txid, if all its tasks have written. A later attempt may still replace them."""
 

@@ -114,7 +114,7 @@ class _FirstMap:
         return self
 
     async def close(self) -> None:
-        """Do nothing, since the map itself is another resource."""
+        """Do nothing, because the map itself is another resource."""
 
 
 @dataclass(frozen=True)
