@@ -243,7 +243,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
 class SpoutFunction(Generic[P]):
     """Result of `@spout`.
 
-    A call with the function's arguments returns a factory for `set_spout`.  If the function has no parameters, this object is itself a
+    A call with the function's arguments returns a factory for `set_spout`. If the function has no parameters, this object is itself a
     factory.
     """
 

@@ -124,7 +124,7 @@ class LocalOrShuffle(_Plain):
 class PartialKey:
     """Sends each tuple to the less used of two tasks.
 
-    A hash of these fields selects the two tasks.  Each emitting task counts its own tuples.
+    A hash of these fields selects the two tasks. Each emitting task counts its own tuples.
     """
 
     names: tuple[str, ...]

@@ -37,7 +37,7 @@ def _function_of(method: object) -> tuple[FunctionType | None, int]:
 
 
 def _overridden(component: type[object], name: str) -> list[str] | None:
-    """Return the required parameters of the engine's method of this name, without self. None if it accepts any."""
+    """Return the required parameters of the engine's method, without self. None if there are no fixed parameters."""
     for base in component.__mro__:
         method = vars(base).get(name)
         if base.__module__.startswith(_ENGINES) and isinstance(method, FunctionType):

@@ -329,7 +329,7 @@ def test_a_null_in_a_nested_not_null_field_is_detected(tmp_path: Path) -> None:
             MemoryOpaqueSpout({"a": rows_of(ALL)}, FIELDS, 4),
             "cannot replace values that it stored for a txid, and the spout is opaque",
         ),
-        (MemoryTransactionalSpout([(1,)], "number", 4), r"reads the field 'name', which stream 'default' of 'rows' has not"),
+        (MemoryTransactionalSpout([(1,)], "number", 4), r"reads the field 'name', which stream 'default' of 'rows' does not have"),
     ],
 )
 def test_a_spout_that_does_not_fit_the_handover_is_refused(tmp_path: Path, spout: Any, text: str) -> None:
