@@ -1,4 +1,4 @@
-"""Base classes, decorators and types that user code derives from, calls or is given.
+"""Public API for user code: base classes, decorators and types.
 
 The compiled collectors and the contexts that a run passes to user code implement the Protocols of this package.
 """

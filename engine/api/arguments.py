@@ -1,6 +1,6 @@
-"""Checks of arguments that user code passes: kinds and signatures of functions, and counts.
+"""Validation of arguments from user code: kinds of functions, signatures, and counts.
 
-They run when a topology is built or an instance is made, never per tuple.
+The checks run when a topology is built or an instance is created, never per tuple.
 """
 
 import functools
@@ -13,7 +13,7 @@ from engine.errors import UsageError
 
 
 class CallKind(Enum):
-    """Kind of a function, by the object that a call returns."""
+    """Kind of a function, determined by the object that a call returns."""
 
     PLAIN = "def"
     GENERATOR = "generator"
@@ -56,7 +56,7 @@ def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
 def takes(function: Callable[..., Any], arguments: int) -> bool:
     """Tell whether a function accepts this number of positional arguments. True if Python cannot read the signature.
 
-    The signature of a decorated function is the decorator's, because a decorator may pass on other arguments than it takes.
+    For a decorated function, this checks the wrapper, because the wrapper may pass different arguments on.
     """
     try:
         inspect.signature(function, follow_wrapped=False).bind(*[None] * arguments)
@@ -85,7 +85,7 @@ def is_count(value: object, minimum: int) -> bool:
 
 
 def check_count(name: str, value: object, *, minimum: int, optional: bool = False) -> None:
-    """Raise UsageError unless the value is a count, or None if `optional`. The last word of `name` is the parameter."""
+    """Raise UsageError unless the value is a count, or None if `optional`. `name` ends with the name of the parameter."""
     if not (is_count(value, minimum) or (optional and value is None)):
         none = ", or None" if optional else ""
         raise UsageError(f"{name} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {name.split()[-1]}=3.")

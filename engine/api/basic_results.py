@@ -1,6 +1,6 @@
-"""Results of a BasicBolt's `execute`, as values to emit. Shared by plain and transactional topologies.
+"""Emits the results of `BasicBolt.execute`, in plain and in transactional topologies.
 
-Bursts of plain calls do the same in C (`_native.bolt_core`). This module is for calls that are async or run in threads.
+This module handles calls that are async or run in threads. The compiled `_native.bolt_core` handles bursts of plain calls.
 """
 
 import inspect
@@ -13,15 +13,16 @@ from engine.api.fields import Values
 from engine.names import DEFAULT_STREAM
 
 Emission: TypeAlias = tuple[Values, str, int | None]
-"""Values, stream, and the target task of an emit_direct."""
+"""(values, stream, target task). The task is None for a plain emit."""
 WrongResult: TypeAlias = Callable[[object], Exception]
-"""From a result that a bolt may not return to the error for it."""
+"""Returns the error for an invalid result of `execute`."""
 
 
 async def emit_result(result: object, emit: Callable[..., object] | None, arguments: tuple[Any, ...], wrong_result: WrongResult) -> None:
-    """Await a result of `execute`, and call `emit(values, *arguments)` for all values that it returns or yields.
+    """Emit all tuples that a call of `execute` returned or yields, by `emit(values, *arguments)`.
 
-    emit: None for a bolt that may not return values. Raises `wrong_result(result)` for a result that is not allowed.
+    `result` is the return value of the call; it is awaited if necessary. `emit` is None if the bolt must not return values. Raises
+    `wrong_result(result)` for an invalid result.
     """
     if inspect.isawaitable(result):
         result = await result
@@ -48,7 +49,7 @@ async def emit_result(result: object, emit: Callable[..., object] | None, argume
 def emit_recorded(
     recorded: Iterable[Emission], emit: Callable[[Values, str], object], emit_direct: Callable[[int, Values, str], object]
 ) -> None:
-    """Emit the recorded values of a call in a thread. Called on the loop's thread."""
+    """Emit the values that a call in a pool thread recorded. Runs on the thread of the event loop."""
     for values, stream, task in recorded:
         if task is None:
             emit(values, stream)
@@ -57,7 +58,7 @@ def emit_recorded(
 
 
 def record_result(result: object, recorded: list[Emission], wrong_result: WrongResult) -> None:
-    """Append the values of a result to `recorded`. Called in a thread, so the loop's thread emits them later."""
+    """Append the values of a result to `recorded`. Runs in a pool thread; the event loop emits the values later."""
     if isinstance(result, tuple):
         recorded.append((result, DEFAULT_STREAM, None))
     elif isinstance(result, GeneratorType):

@@ -1,4 +1,4 @@
-"""`Bolt` and `BasicBolt`: the bases of all processing steps."""
+"""`Bolt` and `BasicBolt`: the base classes of all bolts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
@@ -13,7 +13,7 @@ from engine.api.spout import OnError
 class FailTuple(Exception):
     """Raised by a `BasicBolt` to fail its input without an error report (ACK-11).
 
-    The text of the exception is the error of the `Failure`. `report=True` also reports it as an error.
+    The text of the exception becomes `Failure.error`. With `report=True` the engine also reports the exception as an error.
 
     >>> from engine import FailTuple, TopologyBuilder, bolt
     >>> from engine.testing import Feeder, run_topology
@@ -47,25 +47,25 @@ class BoltBase(ABC):
     on_error: OnError | None = None
     """Reaction to an exception of this bolt. None: `Config.on_error`, "fail" by default."""
     tick_tuple_freq_secs: float | None = None
-    """Seconds between ticks, at least 0.001. A tick goes to `execute` and has `tup.is_tick`. None: no ticks."""
+    """Seconds between ticks, at least 0.001. `execute` gets each tick as a tuple with `tup.is_tick`. None: no ticks."""
 
     context: TaskContext
-    """Place of this task in the run, and services of the engine. Set before `prepare`."""
+    """Ids of this task, settings of the run, metrics, and other services of the engine. Set before `prepare`."""
 
     def prepare(self) -> Awaitable[None] | None:
         """Open the resources of this task. Called first, before any spout opens."""
         return None
 
     def cleanup(self) -> Awaitable[None] | None:
-        """Release the resources of `prepare`. Called last, but not if `prepare` raised. Storm has the same name for it."""
+        """Release the resources of `prepare`. Called last, but not if `prepare` raised."""
         return None
 
 
 class Bolt(BoltBase):
-    """Base of bolts that anchor and settle by hand.
+    """Base class of bolts that anchor and settle tuples explicitly.
 
-    Each input must be settled by `self.collector.ack(tup)` or `self.collector.fail(tup)`, in `execute` or later. An input that is dropped
-    without either fails at once (ACK-15).
+    The bolt must call `self.collector.ack(tup)` or `self.collector.fail(tup)` for each input, in `execute` or later. If the bolt drops an
+    input without either call, the input fails at once (ACK-15).
 
     Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `on_error`, `tick_tuple_freq_secs`.
 
@@ -99,7 +99,10 @@ class Bolt(BoltBase):
 
     @abstractmethod
     def execute(self, tup: Tuple) -> Awaitable[None] | None:
-        """Process one input. An exception fails the input; `on_error` says what else happens."""
+        """Process one input.
+
+        An exception fails the input. `on_error` decides whether the engine also restarts the instance or ends the run.
+        """
 
 
 BasicResult: TypeAlias = Values | Iterable[Values] | AsyncIterable[Values] | Awaitable[tuple[object, ...] | None] | None
@@ -107,7 +110,9 @@ BasicResult: TypeAlias = Values | Iterable[Values] | AsyncIterable[Values] | Awa
 
 
 class BasicBolt(BoltBase):
-    """Base of bolts that anchor each emit to the input, and ack the input when `execute` returns (ACK-11).
+    """Base class of bolts with automatic anchoring and acking (ACK-11).
+
+    The engine anchors each emitted tuple to the current input. It acks the input when `execute` returns.
 
     Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `threads`, `on_error`, `tick_tuple_freq_secs`.
 
@@ -131,26 +136,27 @@ class BasicBolt(BoltBase):
     """
 
     threads: int = 0
-    """Number of threads for blocking code: a plain `def execute` runs in a pool (ACK-10). 0: on the loop."""
+    """Size of the thread pool that runs a blocking `def execute` (ACK-10). 0: `execute` runs on the event loop."""
 
     collector: BasicCollector
     """Emits tuples to other streams than the default one. Set before `prepare`."""
 
     @abstractmethod
     def execute(self, tup: Tuple) -> BasicResult:
-        """Process one input: a plain function, a generator, `async def`, or an async generator.
+        """Process one input. The method may be a plain function, a generator, a coroutine function or an async generator.
 
-        Each value tuple that a generator yields is emitted to the default stream. A function may return one value tuple, or None. Any other
-        result raises UsageError. For other streams call `self.collector.emit(values, stream)`. An exception fails the input.
+        The engine emits each value tuple that a generator yields to the default stream. A function may return one value tuple, or None. The
+        engine raises UsageError for any other result. For other streams call `self.collector.emit(values, stream)`. An exception fails the
+        input.
         """
 
 
 class CreatesBolt(Protocol):
-    """Object whose `create()` is the factory of a bolt, such as the result of `@bolt`."""
+    """Object whose `create()` makes a bolt, such as the result of `@bolt`."""
 
     def create(self) -> BoltBase:
         """Return a new bolt."""
 
 
 BoltFactory: TypeAlias = CreatesBolt | Callable[[], BoltBase | CreatesBolt]
-"""Argument of `set_bolt`: a class, a callable without arguments, or the result of `@bolt`. Called once for each task."""
+"""Argument of `set_bolt`: a class, a callable without arguments, or the result of `@bolt`. The engine calls it once for each task."""

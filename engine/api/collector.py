@@ -1,8 +1,8 @@
-"""Collectors that components emit and settle with, and the `Tuple` that a bolt receives.
+"""Protocols of `Tuple` and of the collectors, by which components emit and settle tuples.
 
-These Protocols are the contract; the collectors and tuples of a run are compiled. No method blocks, except `ready`. A
-tuple for a full mailbox waits in the emitting executor. Until the mailbox has drained, that executor calls no user code (BP-2).
-Use a collector only on the thread of the event loop. On any other thread its methods raise UsageError (ACK-10).
+Compiled classes implement these Protocols. No method blocks, except `ready`. If a mailbox is full, the executor of the emitter keeps the
+tuple. It calls no user code until the mailbox has drained (BP-2). Use a collector only on the thread of the event loop. On any other thread
+its methods raise UsageError (ACK-10).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +13,10 @@ from engine.names import DEFAULT_STREAM
 
 
 class Tuple(Protocol):
-    """One message as a bolt receives it: read-only values with names, and the origin.
+    """Message that a bolt receives: named read-only values, and the component, task and stream that emitted it.
 
-    `tup[0]` and `tup["word"]` are the same value if the first field of the stream is `word`. An unknown name raises UsageError with the
-    nearest name, and an index out of range raises IndexError.
+    `tup[0]` and `tup["word"]` are the same value if the first field of the stream is `word`. An unknown name raises UsageError, and the
+    text suggests the nearest name. An index out of range raises IndexError.
     """
 
     @property
@@ -29,7 +29,7 @@ class Tuple(Protocol):
 
     @property
     def stream(self) -> str:
-        """Name of the stream that the tuple came on."""
+        """Name of the stream on which the tuple was emitted."""
 
     @property
     def source_component(self) -> str:
@@ -41,7 +41,7 @@ class Tuple(Protocol):
 
     @property
     def is_tick(self) -> bool:
-        """True for a tick. A tick has no values; the engine sends it every `tick_tuple_freq_secs`."""
+        """True for a tick. The engine sends a tick every `tick_tuple_freq_secs`. A tick has no values."""
 
     def __getitem__(self, key: int | str, /) -> Any: ...
 
@@ -55,67 +55,68 @@ Anchors: TypeAlias = Tuple | Sequence[Tuple] | None
 
 
 class SpoutCollector(Protocol):
-    """Collector of a spout: `self.collector`, from before `open` on."""
+    """Collector of a spout. The engine sets `self.collector` before `open`."""
 
     def emit(self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple to all subscribers of the stream.
 
-        With a `message_id`, any object but None, the tuple is tracked: this task gets `ack(message_id)` or `fail(message_id)` exactly
+        If `message_id` is not None, the engine tracks the tuple. It then calls `ack(message_id)` or `fail(message_id)` of this task exactly
         once (ACK-1, ACK-3, ACK-4). Raises UsageError for an unknown stream, a direct stream, and a wrong number of values.
         """
 
     def emit_many(self, rows: Sequence[Values], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple for each row, in order. `message_ids` has one entry for each row; None stands for untracked.
+        """Send one tuple for each row, in order. `message_ids` has one entry for each row. A row with None is not tracked.
 
-        The rows beyond the first 1,024 are emitted in slices, one at each turn of the loop. Later emits come after them (BP-4).
-        Both sequences are copied, but a row that is a list is not: do not change it afterwards. Raises UsageError as `emit` does.
+        The engine emits the first 1,024 rows at once, and the rest in slices, one for each turn of the event loop. Later emits wait behind
+        these rows (BP-4). The engine copies both sequences, but not the rows. If a row is a list, do not change it afterwards. Raises
+        UsageError for the same reasons as `emit`.
         """
 
     def emit_direct(self, task: int, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple to one task, on a stream declared `Fields(..., direct=True)`.
 
-        `task` is a task id of `self.context.targets(stream)`. Raises UsageError for any other task, and as `emit` does.
+        `task` is a task id of `self.context.targets(stream)`. Raises UsageError for any other task, and for the same reasons as `emit`.
         """
 
     def report_error(self, error: BaseException) -> None:
-        """Report an error with component, task and traceback, and go on. At most 5 different errors per 10 s are reported for a task."""
+        """Report an error with component, task and traceback. The engine reports at most 5 different errors of a task in 10 s."""
 
     async def ready(self) -> None:
-        """Wait until this task may emit: no target is full and the task is not held. For background work of `create_task`."""
+        """Wait until no target mailbox is full and the engine does not pause this task. For coroutines of `context.create_task`."""
 
 
 class BoltCollector(Protocol):
-    """Collector of a `Bolt`: `self.collector`, from before `prepare` on."""
+    """Collector of a `Bolt`. The engine sets `self.collector` before `prepare`."""
 
     def emit(self, values: Values, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple to all subscribers of the stream. With anchors the tuple joins the trees of all of them (ACK-2).
+        """Send one tuple to all subscribers of the stream. The tuple joins the trees of all its anchors (ACK-2).
 
-        Raises UsageError for an unknown stream, a direct stream, a wrong number of values, and an anchor that is settled already.
+        Raises UsageError for an unknown stream, a direct stream, a wrong number of values, and an anchor that was already acked or failed.
         """
 
     def emit_direct(self, task: int, values: Values, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple to one task, on a stream declared `Fields(..., direct=True)`.
 
-        `task` is a task id of `self.context.targets(stream)`. Raises UsageError for any other task, and as `emit` does.
+        `task` is a task id of `self.context.targets(stream)`. Raises UsageError for any other task, and for the same reasons as `emit`.
         """
 
     def ack(self, tup: Tuple, /) -> None:
-        """Settle an input as processed. A second settle of the same input is ignored, counted, and warned of once (ACK-5)."""
+        """Mark an input as processed. The engine ignores a second ack or fail of the same input, counts it, and warns once (ACK-5)."""
 
     def fail(self, tup: Tuple, /, error: str | None = None) -> None:
-        """Settle an input as failed. Each of its trees fails at once, whatever happens to their other tuples (ACK-4).
+        """Mark an input as failed. All trees of the input fail at once (ACK-4).
 
-        `error` is the reason as text. The spout finds it in `self.context.failure`, and a dead letter carries it (ACK-16).
+        `error` is the reason as text. The spout reads it in `self.context.failure`, and a dead letter contains it (ACK-16).
         """
 
     def reset_timeout(self, tup: Tuple, /) -> None:
-        """Restart the message timeout of the trees of an input that is still in work (ACK-8)."""
+        """Restart the message timeout of the trees of an unsettled input (ACK-8)."""
 
     def report_error(self, error: BaseException) -> None:
-        """Report an error with component, task and traceback, and go on. At most 5 different errors per 10 s are reported for a task."""
+        """Report an error with component, task and traceback. The engine reports at most 5 different errors of a task in 10 s."""
 
     async def ready(self) -> None:
-        """Wait until this task may emit: no target is full and the task is not held. For background work of `create_task`."""
+        """Wait until no target mailbox is full and the engine does not pause this task. For coroutines of `context.create_task`."""
 
 
 OutputCollector = BoltCollector
@@ -129,10 +130,13 @@ class BasicCollector(Protocol):
     """
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple, anchored to the current input. Raises UsageError outside `execute`, and as `BoltCollector.emit` does."""
+        """Send one tuple, anchored to the current input.
+
+        Raises UsageError outside `execute`, and for the same reasons as `BoltCollector.emit`.
+        """
 
     def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple to one task, anchored to the current input, on a stream declared `direct`."""
 
     def report_error(self, error: BaseException) -> None:
-        """Report an error with component, task and traceback, and go on. At most 5 different errors per 10 s are reported for a task."""
+        """Report an error with component, task and traceback. The engine reports at most 5 different errors of a task in 10 s."""

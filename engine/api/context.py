@@ -1,6 +1,6 @@
-"""`self.context` of a component: its place in the run, and services of the engine.
+"""Protocols of `self.context`: ids of the task, settings, clock, metrics, and other services of the engine.
 
-These Protocols are the contract; the executors provide the objects.
+The executors implement these Protocols.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class UserHistogram(Protocol):
 
 
 class TaskContext(Protocol):
-    """View of one task on the run. Task ids and their order stay the same when an instance is replaced.
+    """Context of one task. Task ids stay the same when the engine replaces an instance.
 
     >>> from engine import BasicBolt, TopologyBuilder
     >>> from engine.testing import Feeder, run_topology
@@ -105,21 +105,21 @@ class TaskContext(Protocol):
         """Return the ids of all tasks that subscribe to a stream of this component, ascending. Raise UsageError for an unknown stream."""
 
     def wake(self) -> None:
-        """Poll this spout at once, although its last poll emitted nothing. Only on the thread of the event loop."""
+        """End the pause after an empty poll, and poll this spout at once. Call it only on the thread of the event loop."""
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
         """Start background work of this instance.
 
-        An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the work when the instance
-        closes or dies; afterwards this method raises UsageError. The work awaits `self.collector.ready()` before it emits.
+        An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the coroutine when the instance
+        closes or dies; afterwards this method raises UsageError. The coroutine must await `self.collector.ready()` before each emit.
         """
 
     def counter(self, name: str, /, **labels: str) -> UserCounter:
         """Return the counter of this task with this name and these labels. The first call creates it.
 
-        Labels say more about the count, such as `partition="3"`. The export adds topology, component and task. All metrics of one name
-        have the same labels, and each combination of values is a metric of its own: use labels with few values. Raises UsageError for
-        a wrong name, other labels, or another type of the same name.
+        Labels divide the count, for example `partition="3"`. The export adds topology, component and task. All metrics of one name must
+        have the same labels. Each combination of label values is a separate metric, so use labels with few values. Raises UsageError for a
+        wrong name, other labels, or another type of the same name.
         """
 
     def gauge(self, name: str, /, **labels: str) -> UserGauge:
@@ -129,7 +129,8 @@ class TaskContext(Protocol):
         """Return the histogram of this task with this name and these labels. The first call creates it. See `counter`."""
 
     def drop_metric(self, name: str, /, **labels: str) -> None:
-        """Remove the metrics of this task that have this name and these labels, or all of the name without labels.
+        """Remove the metrics of this task with this name and these labels. Without labels, remove all metrics of this name.
 
-        They are no longer shown. An object returned before has no effect any more, and the next call of `counter` begins at 0.
+        The export no longer contains them. Metric objects that were returned earlier have no effect any more. A counter that is created
+        again starts at 0.
         """

@@ -16,8 +16,8 @@ _SHOWN_CHARACTERS: Final = 80
 class Fields:
     """Ordered names of the values of one stream: immutable, hashable, picklable.
 
-    Each name is a non-empty string and occurs once; otherwise UsageError. With `direct=True` the emitter names the receiving task
-    by `emit_direct`, and only `direct_grouping` can subscribe. `Fields()` declares tuples without values, which are signals.
+    Raises UsageError unless each name is a non-empty string and occurs once. With `direct=True` the emitter selects the receiving task by
+    `emit_direct`, and bolts must subscribe by `direct_grouping`. `Fields()` declares tuples without values, for signals.
 
     >>> from engine import Fields
     >>> fields = Fields("word", "count")
@@ -30,7 +30,7 @@ class Fields:
     names: tuple[str, ...]
     direct: bool
     positions: dict[str, int]
-    """Index of each name. Read-only by agreement. The compiled tuple looks names up in it, so it must be a plain dict."""
+    """Index of each name. Do not change it. The compiled tuple reads it, so it must be a plain dict."""
 
     def __init__(self, *names: str, direct: bool = False) -> None:
         _check_names(names)
@@ -151,7 +151,7 @@ def _check_stream_name(stream: object) -> None:
 
 
 def decorated_fields(decorator: str, arguments: tuple[object, ...]) -> Fields | None:
-    """Return the fields that the arguments of `@spout(...)` or `@bolt(...)` name, or None if there are none.
+    """Return the Fields of a `@spout(...)` or `@bolt(...)`, or None if it has no arguments.
 
     The arguments are names, or a single Fields. Raise UsageError for anything else.
     """
@@ -171,9 +171,10 @@ def decorated_fields(decorator: str, arguments: tuple[object, ...]) -> Fields | 
 
 
 def wrong_values(where: str, values: object, fields: Fields | None = None) -> UsageError:
-    """Return the error for a wrong number of values, or for an object that is not a tuple of values.
+    """Return the UsageError for values that do not match the fields of the stream.
 
-    `where` names the place and the verb: `bolt 'split': execute() yielded`. `fields` is None if the number is not known.
+    `values` has the wrong length, or is not a tuple. `where` is the beginning of the text: `bolt 'split': execute() yielded`. `fields` is
+    None if the fields are unknown.
 
     >>> print(wrong_values("bolt 'split': execute() yielded", "be", Fields("word")))
     bolt 'split': execute() yielded 'be' (str), which is not a tuple of values

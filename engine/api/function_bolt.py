@@ -1,4 +1,4 @@
-"""`@bolt`: makes a `BasicBolt` of a function."""
+"""`@bolt`: makes a `BasicBolt` from a function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -67,7 +67,7 @@ class BoltFunction(Generic[F]):
         return bolt
 
     def __call__(self, *args: object) -> BasicBolt:
-        """Return a new bolt, like `create`. Raise UsageError for a call with arguments, which is meant for the function."""
+        """Return a new bolt, like `create`. Raise UsageError for a call with arguments, because the caller expects a function."""
         if args:
             hint = f"To test the function, call {self.__name__}.function({self.arguments})."
             raise UsageError(f"{self.__name__} is a bolt, not a function", hint=hint)
@@ -84,11 +84,12 @@ def bolt(
     on_error: OnError | None = None,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]:
-    """Make a `BasicBolt` of a function with one parameter, the input: `def`, generator, `async def` or async generator.
+    """Make a `BasicBolt` from a function of one parameter, the input tuple.
 
-    Each tuple that the function yields, or the one that it returns, is emitted and anchored to the input. The input is acked when the
-    function has returned. `output_fields` are names, or one Fields; a bolt without fields emits nothing. The settings are those of
-    `BasicBolt`. Raises UsageError for wrong fields, and for an object that is not a function of one argument.
+    The function may be a plain function, a generator, a coroutine function or an async generator. The engine emits each value tuple that
+    the function yields or returns, anchored to the input. It acks the input when the function has returned. `output_fields` are names, or
+    one Fields; a bolt without fields emits nothing. The settings are those of `BasicBolt`. Raises UsageError for wrong fields, and for an
+    object that is not a function of one argument.
 
     >>> @bolt("word")
     ... def split(tup):

@@ -1,7 +1,7 @@
-"""`@spout`: makes a spout of a generator or async generator function that yields value tuples.
+"""`@spout`: makes a spout from a generator function or an async generator function.
 
-Tuples in flight are kept in memory, and a failed tuple is emitted again from there. A generator cannot yield the same item twice, so an
-instance that dies loses its tuples in flight. A source that must survive this is a class that derives from `Spout`.
+The spout keeps tuples in flight in memory, and emits a failed tuple again. If the instance dies, its tuples in flight are lost, because a
+generator cannot yield an item twice. To replay them after a restart, derive a class from `Spout`.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ BUFFER_TUPLES: Final = 256
 
 
 class GeneratorBroken(EngineError):
-    """Raised once by a `@spout` whose generator raised an exception, or yielded a wrong item. The cause is chained.
+    """Raised once by a `@spout` if its generator raised an exception or yielded an invalid item. The cause is chained.
 
-    A generator cannot resume, and a new one would emit the whole source again. So the executor does not restart the instance. It treats
-    the spout as exhausted, drains, and ends the run with a ComponentError. Later polls only emit failed tuples again.
-    `@spout(restartable=True)` does not raise this: it raises the exception of the generator, and `on_error` decides.
+    A generator cannot resume, and a new generator would emit the whole source again. So the executor does not restart the instance. It
+    treats the spout as exhausted, drains the run, and ends it with a ComponentError. Meanwhile polls only retry failed tuples. With
+    `restartable=True` the spout raises the exception of the generator instead, and `on_error` selects the reaction.
     """
 
 
@@ -54,7 +54,7 @@ class _Options:
 
 
 class _FromGenerator(Spout, Generic[Source]):
-    """Message ids and retries, for spouts from generators and from async generators."""
+    """Base class of both generator spouts: assigns message ids and retries failed tuples."""
 
     def __init__(self, function: Callable[[], Source], options: _Options, name: str) -> None:
         self.output_fields = options.fields
@@ -104,7 +104,7 @@ class _FromGenerator(Spout, Generic[Source]):
         self._emit(row, self._last_id)
 
     def _emit(self, row: Row, message_id: object) -> None:
-        """Emit one row. A row that cannot be emitted, such as one with an unhashable key, fails alone."""
+        """Emit one row. If the emit raises, for example for an unhashable key, skip only this row."""
         try:
             self.collector.emit(row, message_id)
         except Exception as error:  # noqa: BLE001 - reported; the error belongs to this row, not to the generator
@@ -120,7 +120,7 @@ class _FromGenerator(Spout, Generic[Source]):
             self._retries.pop(message_id, None)
 
     def fail(self, message_id: object) -> None:
-        """Queue the tuple for a retry, or give it up after `max_retries` of them."""
+        """Queue the tuple for a retry, or give it up after `max_retries` retries."""
         if message_id not in self._open:
             return
         retries, most = self._retries.get(message_id, 0), self._options.max_retries
@@ -141,7 +141,7 @@ class _FromGenerator(Spout, Generic[Source]):
             return
         try:
             on_give_up(row, failure)
-        except Exception as error:  # noqa: BLE001 - reported; dying would start the generator again, and emit its source twice
+        except Exception as error:  # noqa: BLE001 - reported; a restart would run the generator again and emit its source twice
             self.collector.report_error(error)
 
     def _checked(self, item: object) -> Row:
@@ -181,10 +181,10 @@ class GeneratorSpout(_FromGenerator[Iterable[Values]]):
 
 
 class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
-    """Spout from an async generator function. Background work pulls it into a buffer, so `next_tuple` never waits."""
+    """Spout from an async generator function. A background task reads the generator into a buffer, so `next_tuple` never waits."""
 
     def open(self) -> None:
-        """Start the background work."""
+        """Start the background task."""
         self._buffer: deque[object] = deque()
         self._has_room = asyncio.Event()
         self._error: BaseException | None = None
@@ -215,7 +215,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
             raise
         except BaseException as error:
             if was_cancelled(error):
-                raise  # the pulling is to end; another CancelledError is the generator's own
+                raise  # the engine cancelled this task; the generator itself raised any other CancelledError
             self._error = error  # `next_tuple` raises it after the items in the buffer
         finally:
             aclose = getattr(source, "aclose", None)
@@ -241,7 +241,11 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
 
 
 class SpoutFunction(Generic[P]):
-    """Result of `@spout`. A call with the arguments of the function returns a factory; without parameters this is a factory itself."""
+    """Result of `@spout`.
+
+    A call with the function's arguments returns a factory for `set_spout`. If the function has no parameters, this object is itself a
+    factory.
+    """
 
     def __init__(
         self, function: Callable[P, Iterable[Values] | AsyncIterable[Values]], options: _Options, bind: Callable[[], Any] | None = None
@@ -255,7 +259,7 @@ class SpoutFunction(Generic[P]):
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "SpoutFunction[[]]":
-        """Return a factory of spouts that pull `function(*args, **kwargs)`. Each task makes its own call of the function."""
+        """Return a factory of spouts that read `function(*args, **kwargs)`. Each task calls the function itself."""
         if self._bound is not None:
             raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once only.")
         try:
@@ -287,12 +291,12 @@ class SpoutFunction(Generic[P]):
 def spout(
     *output_fields: str | Fields, max_retries: int | None = 3, on_give_up: GiveUp | None = None, restartable: bool = False
 ) -> Callable[[Callable[P, Iterable[Values] | AsyncIterable[Values]]], SpoutFunction[P]]:
-    """Make a spout of a generator or async generator function that yields tuples with these fields.
+    """Make a spout from a generator or async generator function that yields tuples with these fields.
 
-    `output_fields` are names, or one Fields. A failed tuple is emitted again up to `max_retries` times; None means no limit. Then the
-    engine calls the plain function `on_give_up(values, failure)`; by default it reports an error. With `restartable=True` the function
-    may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an object that
-    is not a generator function.
+    `output_fields` are names, or one Fields. The spout emits a failed tuple again up to `max_retries` times; None means no limit. After the
+    last retry it calls the plain function `on_give_up(values, failure)`; by default it reports an error. With `restartable=True` the
+    function may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an
+    object that is not a generator function.
 
     >>> @spout("number")
     ... def numbers(limit):
@@ -305,7 +309,7 @@ def spout(
     """
     fields = decorated_fields("spout", output_fields)
     if fields is None:
-        raise UsageError("@spout() names no fields", hint='Name what it yields: @spout("line").')
+        raise UsageError("@spout() names no fields", hint='Name the fields that it yields: @spout("line").')
     check_count("@spout: max_retries", max_retries, minimum=0, optional=True)
     _check_on_give_up(on_give_up)
     options = _Options(fields, max_retries, on_give_up, restartable)

@@ -1,6 +1,6 @@
 """Groupings: how a subscriber chooses the tasks that get a tuple (GRP-1).
 
-These are plain values. `engine.runtime.wiring` selects the `Choice` of each, and `_native.task` chooses the tasks.
+A grouping holds only parameters. `engine.runtime.wiring` selects its `Choice`, and `_native.task` chooses the tasks.
 """
 
 import copy
@@ -45,7 +45,7 @@ class CustomGrouping(Protocol):
 
 
 class _Plain:
-    """Base of groupings without parameters. Equal by type. Seven dataclasses instead would add 5 ms to every import."""
+    """Base class of groupings without parameters. Objects of one class are equal. Seven dataclasses would add 5 ms to every import."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class _Plain:
 
 
 class Shuffle(_Plain):
-    """Exactly even round robin over the tasks, from a random start."""
+    """Round robin over the tasks. The first task is random."""
 
     __slots__ = ()
     method: ClassVar[str] = "shuffle_grouping"
@@ -69,7 +69,7 @@ class Shuffle(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class FieldsGrouping:
-    """Same task for equal values of these fields, by the stable hash and the key groups (GRP-2)."""
+    """Sends tuples with equal values of these fields to the same task, by stable hash and key group (GRP-2)."""
 
     names: tuple[str, ...]
     method: ClassVar[str] = "fields_grouping"
@@ -81,7 +81,7 @@ class FieldsGrouping:
 
 
 class All(_Plain):
-    """All tasks get every tuple."""
+    """Sends every tuple to all tasks."""
 
     __slots__ = ()
     method: ClassVar[str] = "all_grouping"
@@ -89,7 +89,7 @@ class All(_Plain):
 
 
 class Global(_Plain):
-    """Only the task with the lowest id gets the tuples."""
+    """Sends every tuple to the task with the lowest id."""
 
     __slots__ = ()
     method: ClassVar[str] = "global_grouping"
@@ -97,7 +97,7 @@ class Global(_Plain):
 
 
 class NoneGrouping(_Plain):
-    """No preference of the subscriber. Works like `Shuffle` today."""
+    """Leaves the choice to the engine. Works like `Shuffle` today."""
 
     __slots__ = ()
     method: ClassVar[str] = "none_grouping"
@@ -105,7 +105,7 @@ class NoneGrouping(_Plain):
 
 
 class Direct(_Plain):
-    """Choice of the emitter, by `emit_direct`, on a stream declared `Fields(..., direct=True)`."""
+    """Lets the emitter choose the task by `emit_direct`, on a stream declared `Fields(..., direct=True)`."""
 
     __slots__ = ()
     method: ClassVar[str] = "direct_grouping"
@@ -113,7 +113,7 @@ class Direct(_Plain):
 
 
 class LocalOrShuffle(_Plain):
-    """Shuffle over the tasks in the emitter's process if there are any, else over all tasks."""
+    """Shuffles over the tasks in the emitter's process if there are any, else over all tasks."""
 
     __slots__ = ()
     method: ClassVar[str] = "local_or_shuffle_grouping"
@@ -122,7 +122,10 @@ class LocalOrShuffle(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class PartialKey:
-    """Less used one of two candidate tasks, which a hash of these fields gives. Each emitting task counts for itself."""
+    """Sends each tuple to the less used of two tasks.
+
+    A hash of these fields selects the two tasks. Each emitting task counts its own tuples.
+    """
 
     names: tuple[str, ...]
     method: ClassVar[str] = "partial_key_grouping"
@@ -134,7 +137,7 @@ class PartialKey:
 
 
 class LoadAware(_Plain):
-    """Task with the least queued work."""
+    """Sends each tuple to the task with the least queued work."""
 
     __slots__ = ()
     method: ClassVar[str] = "load_aware_grouping"

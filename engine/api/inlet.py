@@ -15,14 +15,14 @@ DEFAULT_MAX_WAITING: Final = 10_000
 
 
 class InletClosed(EngineError):
-    """Values were sent to a closed inlet, and were not emitted."""
+    """Raised by a send to a closed inlet. The values were not emitted."""
 
 
 class RunEnded(InletClosed):
-    """The run of an inlet ended before the tree of a send was processed, or before the send.
+    """Raised by a send if the run ends before the whole tree is processed, or ended before the send.
 
-    `failure` is the reason: the error of a failed run, or the way it ended. Values of a later send were not emitted. Part of the tree of
-    a pending send may be processed.
+    `failure` is the reason: the error or the final state of the run. If the run ended before the send, no values were emitted. If the run
+    ended during the send, part of the tree may be processed.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -31,7 +31,7 @@ class RunEnded(InletClosed):
 
 
 class _Send:
-    """One pending `send`. It serves as its own message id."""
+    """One pending `send`. The object is also the message id of its tuple."""
 
     __slots__ = ("done", "values")
 
@@ -52,8 +52,8 @@ class _Send:
 class InletHandle:
     """Sending end of an inlet, from `run.inlet(component_id)`.
 
-    All tasks of the component share its queue, and it outlives their instances. It accepts at most `max_waiting` sends at the same time;
-    further sends wait for their turn. Use it only on the thread of the run's event loop.
+    All tasks of the component share its queue, which is kept when an instance is replaced. The inlet accepts at most `max_waiting` sends at
+    the same time; further sends wait. Use it only on the thread of the run's event loop.
     """
 
     def __init__(self, fields: Fields, max_waiting: int = DEFAULT_MAX_WAITING) -> None:
@@ -73,7 +73,7 @@ class InletHandle:
         - InletClosed: `close()` was called before.
         - UsageError: a wrong number of values, a key that cannot be hashed, or a call on another thread. Nothing was emitted.
 
-        Cancelling removes a send that is not emitted yet. An emitted tuple is processed all the same.
+        A cancelled send is removed if its tuple is not emitted yet. An emitted tuple is still processed.
         """
         row = self._checked(values)
         self._check_loop()
@@ -159,8 +159,8 @@ class InletHandle:
 class Inlet(Spout):
     """Spout that emits the values that a service sends to it.
 
-    `output_fields` are names of the default stream, or one Fields that is not direct. Each send waits until its tree is processed; at
-    most `max_waiting` of them, 10,000 by default, are accepted at the same time. See `InletHandle.send` for the errors.
+    `output_fields` are names of the default stream, or one Fields that is not direct. Each send waits until its tree is processed. The
+    inlet accepts at most `max_waiting` sends at the same time (default 10,000). See `InletHandle.send` for the errors.
 
     >>> import asyncio, engine
     >>> from engine import Inlet, TopologyBuilder, bolt
@@ -190,7 +190,7 @@ class Inlet(Spout):
         self.in_flight: set[_Send] = set()
 
     def use_handle(self, handle: InletHandle) -> None:
-        """Replace the handle. The run gives all instances of a component the same one, before `open`."""
+        """Replace the handle. Before `open`, the run gives the same handle to all instances of a component."""
         self.handle = handle
 
     def open(self) -> None:

@@ -1,4 +1,4 @@
-"""`Spout`: the base of all sources of tuples."""
+"""`Spout`: the base class of all sources of tuples."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -15,18 +15,18 @@ OnError: TypeAlias = Literal["fail", "restart", "stop"]
 """
 
 MaxSpoutPending: TypeAlias = int | Literal["auto"] | None
-"""Limit of open trees per spout task. "auto": the fewest that reach full speed. None: no limit."""
+"""Limit of open trees per spout task. "auto": the engine finds the lowest limit with full throughput. None: no limit."""
 
 
 class SpoutExhausted(Exception):
     """Raised by `next_tuple` at the end of a finite source.
 
-    The spout still gets acks and fails. It is polled again only after a `fail`, until it raises this again (RUN-2).
+    The engine still calls `ack` and `fail`. After a `fail` it polls the spout again, until the spout raises this again (RUN-2).
     """
 
 
 class Spout(ABC):
-    """Base of all spouts: emits tuples, and learns how the tree of each one ended.
+    """Base class of all spouts. A spout emits tuples, and gets an ack or a fail for each tracked tuple.
 
     Each method may be `def` or `async def`. Calls for one task never overlap (ACK-10): while an `async def next_tuple` waits, acks and
     fails of its task wait too. So wait for I/O in `self.context.create_task(...)`, and call `self.context.wake()` when there is data.
@@ -64,7 +64,7 @@ class Spout(ABC):
     """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
 
     context: TaskContext
-    """Place of this task in the run, and services of the engine. Set before `open`."""
+    """Ids of this task, settings of the run, metrics, and other services of the engine. Set before `open`."""
     collector: SpoutCollector
     """Emits tuples. Set before `open`."""
 
@@ -73,11 +73,11 @@ class Spout(ABC):
         return None
 
     def activate(self) -> Awaitable[None] | None:
-        """Handle the start of polling, also after a pause."""
+        """Handle the start of polling, and each resumption after a pause."""
         return None
 
     def deactivate(self) -> Awaitable[None] | None:
-        """Handle a pause of polling. Acks and fails still come."""
+        """Handle a pause of polling. The engine still calls `ack` and `fail`."""
         return None
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Spout(ABC):
         """
 
     def ack(self, message_id: object) -> Awaitable[None] | None:
-        """Handle the success of a tree: its tuple, and all tuples emitted because of it, are processed."""
+        """Handle the success of a tree: the tuple and all tuples derived from it are processed."""
         return None
 
     def fail(self, message_id: object) -> Awaitable[None] | None:
@@ -102,11 +102,11 @@ class Spout(ABC):
 
 
 class CreatesSpout(Protocol):
-    """Object whose `create()` is the factory of a spout, such as the result of `@spout`."""
+    """Object whose `create()` makes a spout, such as the result of `@spout`."""
 
     def create(self) -> Spout:
         """Return a new spout."""
 
 
 SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]
-"""Argument of `set_spout`: a class, a callable without arguments, or the result of `@spout`. Called once for each task."""
+"""Argument of `set_spout`: a class, a callable without arguments, or the result of `@spout`. The engine calls it once for each task."""

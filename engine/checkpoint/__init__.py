@@ -1,4 +1,4 @@
-"""State that survives: aligned barriers through the topology, and what every task does at one (docs/decisions/0002)."""
+"""Durable state: aligned barriers in the topology, and the work of each task at a barrier (docs/decisions/0002)."""
 
 from typing import TYPE_CHECKING
 

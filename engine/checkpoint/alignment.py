@@ -26,7 +26,7 @@ Verdict: TypeAlias = Literal["old", "waits", "complete"]
 
 @dataclass(slots=True)
 class Alignment:
-    """Barriers of the current round at one task. sources: all source task ids. come: those whose barrier has arrived."""
+    """Barriers of the current round at one task. sources: all source task ids. come: sources whose barrier has arrived."""
 
     sources: frozenset[int]
     current: Barrier | None = None
@@ -34,9 +34,11 @@ class Alignment:
     complete: bool = True
 
     def arrives(self, barrier: Barrier, source: int) -> tuple[Verdict, bool]:
-        """Note a barrier, and return the verdict. The second value is True if it ended an incomplete alignment: release all sources then.
+        """Note a barrier, and return the verdict.
 
-        A barrier from a task that is not in `sources` is a notice. It ends an older alignment, and completes none.
+        The second value is True if the barrier ended an incomplete alignment: then release all sources.
+
+        A barrier from a task that is not in `sources` is a notice. It ends an older alignment, but completes no alignment.
         """
         round_ = -1 if self.current is None else self.current.round
         if barrier.round < round_:

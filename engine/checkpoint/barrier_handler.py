@@ -28,7 +28,7 @@ class BarrierHandler(ControlHandler):
         self._port = port
         self._alignment = Alignment(sources)
         self._barriers: list[Tuple] = []
-        """Control tuples of the current round. Its tree is open until they are settled."""
+        """Control tuples of the current round. The tree of the round stays open until all of them are settled."""
         self._held: set[int] = set()
         self._aligning_since = 0.0
 
@@ -95,7 +95,7 @@ class StatefulBarrierHandler(BarrierHandler):
         self._state: LayeredState[Any, Any] | None = None
         """None until the instance is initialised."""
         self._unwritten: Exception | None = None
-        """Error of the last write. The instance dies of it at the next barrier."""
+        """Error of the last write. At the next barrier it kills the instance."""
 
     async def begin(self, *, restarted: bool) -> None:
         """Take data only after INITSTATE. Drop the changes and acks of a dead instance since the last PREPARE."""
@@ -154,7 +154,7 @@ class StatefulBarrierHandler(BarrierHandler):
     async def _write(self, state: LayeredState[Any, Any], keys: int, barriers: list[Tuple]) -> None:
         try:
             await self._checkpoints.patiently(state.write_frozen)
-        except Exception as error:  # noqa: BLE001 - raised by `on_control`, since background work may raise without a death
+        except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
             told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
             failure = self._failure(ERROR, told)
             self._checkpoints.note_cause(failure)
@@ -182,7 +182,7 @@ class StatefulBarrierHandler(BarrierHandler):
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
-            self._port.report(error, f"checkpoint {txid} is committed all the same")
+            self._port.report(error, f"checkpoint {txid} is committed nevertheless")
 
     async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user. Raises TimeoutError after `checkpoint_timeout_secs`."""

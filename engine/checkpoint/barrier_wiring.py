@@ -25,12 +25,12 @@ def state_places(stateful: Iterable[ComponentSpec], key_groups: int) -> tuple[St
 
 
 def is_keyed(spec: ComponentSpec) -> bool:
-    """Tell whether fields groupings alone feed a component, so that its state follows its keys (CP-9)."""
+    """Tell whether a component has only fields groupings, so that its state is divided by key (CP-9)."""
     return bool(spec.subscriptions) and all(isinstance(each.grouping, FieldsGrouping) for each in spec.subscriptions)
 
 
 def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Iterable[StatePlace]) -> Topology:
-    """Return the topology with a checkpoint spout behind the user's components. Every bolt forwards its barriers.
+    """Return the topology with a checkpoint spout after the user's components. Every bolt forwards its barriers.
 
     A bolt receives barriers from every task of each bolt that feeds it, and from the checkpoint spout if a spout feeds it. The
     checkpoint spout also tells all bolts of a new round at once (docs/decisions/0002).

@@ -27,21 +27,22 @@ StatefulCallable = Callable[[Tuple, KeyValueState[Any, Any]], BasicResult]
 class KeepsState(ABC):
     """State and hooks that stateful bolts share. Each method may be `async def`.
 
-    The engine keeps each ack until the checkpoint with its effects is committed (CP-5). No crash loses the effects of an acked tuple.
+    The engine defers each ack until the checkpoint with the effects of the tuple is committed (CP-5). So no crash loses the effects of an
+    acked tuple.
     """
 
     keeps_state: ClassVar[bool] = True
 
     @abstractmethod
     def init_state(self, state: KeyValueState[Any, Any]) -> Awaitable[None] | None:
-        """Take the state of the last commit. Called once per instance, after `prepare` and before the first tuple."""
+        """Receive the state of the last commit. Called once per instance, after `prepare` and before the first tuple."""
 
     def key_of(self, key: Any) -> object:
-        """Return the value by which the fields grouping chooses the task of a key. Override it if it is not the key itself (CP-9)."""
+        """Return the value by which the fields grouping chooses the task of a key. Override it if this value is not the key (CP-9)."""
         return key
 
     def pre_prepare(self, txid: int) -> Awaitable[None] | None:
-        """Called before the changes of txid are frozen. Changes made here belong to it."""
+        """Called before the changes of txid are frozen. Changes made here belong to this txid."""
         return None
 
     def pre_commit(self, txid: int) -> Awaitable[None] | None:
@@ -138,10 +139,11 @@ def stateful_bolt(
     on_error: OnError | None = None,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[StatefulCallable], StatefulBoltFunction]:
-    """Make a `StatefulBasicBolt` of a function of an input and the state: `def`, generator, `async def` or async generator.
+    """Make a `StatefulBasicBolt` from a function of two parameters, the input tuple and the state.
 
-    Like `@bolt`, but with one input at a time. key_of(key): the value by which the fields grouping chooses the task, if it is not the
-    key itself (CP-9). If the function raises, only its input fails, and the state is as before the call (SV-2).
+    The function may be a plain function, a generator, a coroutine function or an async generator, as for `@bolt`. It processes one input at
+    a time. key_of(key): the value by which the fields grouping chooses the task, if this value is not the key (CP-9). If the function
+    raises, only its input fails, and the state is as before the call (SV-2).
 
     >>> @stateful_bolt("word", "count")
     ... def count(tup, state):

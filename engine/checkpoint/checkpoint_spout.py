@@ -19,7 +19,7 @@ EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
 
 
 class CheckpointSpout(Spout, SpoutPortUser):
-    """Drives the checkpoints of a run. Its polls emit nothing: a coroutine of its own emits the barriers as control tuples."""
+    """Runs the checkpoints of a run. A background coroutine emits the barriers as control tuples; polls emit nothing."""
 
     output_fields: OutputFields = MappingProxyType({CHECKPOINT_STREAM: BARRIER_FIELDS})
 
@@ -34,7 +34,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
 
     @property
     def progress(self) -> int:
-        """Return the newest committed txid: an instance that dies before its next checkpoint is complete got nothing done."""
+        """Return the newest committed txid. An instance that dies before its next complete checkpoint has made no progress."""
         return self._checkpoints.committed_txid
 
     def next_tuple(self) -> None:
@@ -77,7 +77,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
     async def _send(self) -> Event:
         """Send the barrier of the step, and wait until its tree is settled or a task dies."""
         checkpoints, machine = self._checkpoints, self._checkpoints.machine
-        if machine.recovers:  # its end initialises every task; else one that died while the record was saved must be seen
+        # A recovery initialises every task, so an earlier death needs no action. In other steps it must fail the step.
+        if machine.recovers:
             checkpoints.lost.clear()
         self._verdict = asyncio.get_running_loop().create_future()
         record = machine.record

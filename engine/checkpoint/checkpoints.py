@@ -1,6 +1,6 @@
-"""Checkpoints of one run: the provider, the record, the states of the tasks, and the figures for snapshots.
+"""Checkpoints of one run: the provider, the record, the states of the tasks, and the values for snapshots.
 
-Opened before the tasks begin, closed after them.
+A run opens them before its tasks start, and closes them after its tasks.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Checkpoints:
         self.lost = asyncio.Event()
         """Set when a stateful task has died. Recovery begins at once."""
         self.begun = False
-        """True once the machine has begun. A fresh checkpoint spout continues with it."""
+        """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
         self._handlers: dict[tuple[str, int], HasWork] = {}
         self._idle = Waiters()
         self._port: RunPort | None = None
@@ -113,7 +113,7 @@ class Checkpoints:
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
-        """Stop the polls of the user's spouts during a recovery, and while the store is unavailable. Else allow them."""
+        """Pause the user's spouts during a recovery and while the store is unavailable, else resume them."""
         if self._port is not None:
             self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
 
@@ -145,7 +145,7 @@ class Checkpoints:
             raise
         except Exception as error:
             what = f"the state provider raised {raised_text(error)}"
-            self._fail_run(error, what, "A provider raises StateUnavailable for what may pass, and StateError for what will not.")
+            self._fail_run(error, what, "A state provider raises StateUnavailable for temporary errors, and StateError for all others.")
             raise
 
     def _fail_run(self, error: Exception, message: str, hint: str | None) -> None:
@@ -203,7 +203,7 @@ class Checkpoints:
         """Note that a stateful task has died."""
         self.lost.set()
 
-    # Figures for snapshots
+    # Values for snapshots
 
     def note_event(self) -> None:
         """Note an event of the machine. Its new record is not saved yet."""
@@ -233,7 +233,10 @@ class Checkpoints:
         self._recoveries += 1
 
     def note_cause(self, failure: Failure) -> None:
-        """Note the reason of a failed step, for the failures of the rolled back tuples. The first one counts until the machine is idle."""
+        """Note the reason of a failed step, for the failures of the rolled back tuples.
+
+        The first reason is kept until the machine is idle.
+        """
         if self.cause is None and failure.error:
             self.cause = failure.describe()
 
@@ -247,7 +250,7 @@ class Checkpoints:
         self._alignment_secs = max(self._alignment_secs, secs)
 
     def note_waiting(self, task: int, sources: Collection[int]) -> None:
-        """Note the tasks whose barriers a task waits for. Without any it waits no longer."""
+        """Note the tasks whose barriers a task waits for. Empty: the task does not wait."""
         if sources:
             self._waiting[task] = sources
         else:
@@ -286,10 +289,10 @@ class Checkpoints:
 
 
 def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) -> None:
-    """Warn of bolts without stored state, if stored state has no bolt: one may have been renamed."""
+    """Warn if bolts have no stored state and stored state has no bolt: a bolt may have been renamed."""
     if (new := sorted(running - stored)) and (left := sorted(stored - running)):
         LOGGER.warning(
-            "topology %r: nothing is stored for %s, which begins with an empty state. Something is stored for %s, which is no bolt of this "
+            "topology %r: nothing is stored for %s, which begins with an empty state. State is stored for %s, which is not a bolt of this "
             "run. A bolt finds its state by its id. If you renamed a bolt, give it its old id. To see all: python -m engine state list",
             topology_name, ", ".join(map(repr, new)), ", ".join(map(repr, left)),
         )  # fmt: skip
@@ -309,6 +312,7 @@ def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: s
         raise StateError(text, hint=f"Run it with Config(key_groups={stored.key_groups}).")
     if not place.keyed and stored.tasks != place.tasks:
         text = (
-            f"{where}: its state was stored by {stored.tasks} tasks, and it has {place.tasks} now. Only fields groupings divide keys anew"
+            f"{where}: its state was stored by {stored.tasks} tasks, and the bolt now has {place.tasks}. "
+            "Only fields groupings can redistribute keys"
         )
         raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt by fields groupings alone.")

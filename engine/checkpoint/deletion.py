@@ -1,7 +1,7 @@
-"""Deletes the stored state of a topology, or of one of its components. No run can mistake a half for the whole.
+"""Deletes the stored state of a topology or a component. No run can use a partly deleted state.
 
-It opens the state as a run does. Then it marks the ledger, and a run that finds the mark is refused. Bounded steps delete the rows.
-The last write removes the mark and the layout.
+The deletion opens the state like a run, and writes a mark to the ledger. A run that finds the mark raises StateError. Bounded steps delete
+the rows. The last write removes the mark and the layout.
 """
 
 from collections.abc import AsyncIterator
@@ -13,7 +13,8 @@ from engine.state import StateProvider
 async def delete_state(provider: StateProvider, topology_name: str, component_id: str | None = None) -> AsyncIterator[int]:
     """Open a provider, delete, and close it. Yield the number of rows that each step deleted. Repeat it after an interruption.
 
-    Raises StateError if a process runs the topology. On a provider where the last claim wins, it ends the run of that process.
+    Raises StateError if a process runs the topology. With a provider that accepts the last claim, the deletion ends the run of that
+    process.
     """
     await provider.open(topology_name)
     try:

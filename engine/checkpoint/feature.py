@@ -39,7 +39,7 @@ class CheckpointFeature(Feature):
             return
         for source, target in sorted(topology.closing_edges()):
             cycle = arrows(path_between(topology, target, source))
-            yield f"stateful bolts ({_names(stateful)}): a barrier cannot pass the cycle {cycle}. Take the cycle out, or keep no state."
+            yield f"stateful bolts ({_names(stateful)}): a barrier cannot pass the cycle {cycle}. Remove the cycle, or keep no state."
         for spec in stateful:
             if spec.settings.concurrency != 1 or spec.settings.threads:
                 yield f"{spec.where}: a stateful bolt takes one input at a time. Remove concurrency= or threads=."
@@ -133,7 +133,7 @@ class CheckpointEntry(SnapshotEntry):
         if self.value is None:
             return
         labels = {"topology": topology_name}
-        yield stateset("stormcell_checkpoint_step", "What is under way.", [(labels, self.value.step)], get_args(CheckpointStep))
+        yield stateset("stormcell_checkpoint_step", "Step in progress.", [(labels, self.value.step)], get_args(CheckpointStep))
         for measure in _MEASURES:
             yield measure.family("stormcell_checkpoint_", [(labels, self.value)])
 
@@ -142,7 +142,7 @@ _MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (
     Measure("txid", "gauge", "", "The last committed txid; -1: none.", lambda now: now.txid),
     Measure("commits", "counter", "", "Checkpoints that this run has committed.", lambda now: now.committed),
     Measure("recoveries", "counter", "", "Times that a step failed or a task died.", lambda now: now.recoveries),
-    Measure("step_seconds", "gauge", "seconds", "How long the step under way has taken.", lambda now: now.step_secs),
+    Measure("step_seconds", "gauge", "seconds", "Time since the step in progress began.", lambda now: now.step_secs),
     Measure("last_seconds", "gauge", "seconds", "Duration of the last checkpoint.", lambda now: secs_of_ms(now.last_ms)),
     Measure("last_keys", "gauge", "keys", "Keys that the last checkpoint changed.", lambda now: now.last_keys),
     Measure("last_bytes", "gauge", "bytes", "Bytes that the last checkpoint staged.", lambda now: now.last_bytes),

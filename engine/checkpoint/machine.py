@@ -1,4 +1,6 @@
-"""State machine of the checkpoints, as a table (CP-3). It knows no clock, no store and no tuples; the checkpoint spout drives it.
+"""State machine of the checkpoints, as a table (CP-3).
+
+The machine uses no clock, no store and no tuples. The checkpoint spout applies the events.
 
 A `Record` is saved, and a `Step` is in progress. The record of each transition is saved before the barrier of its step is sent.
 """
@@ -68,7 +70,7 @@ TABLE: Final[Mapping[tuple[Phase, Step, Event], Transition]] = {
     ("committing", Step.COMMIT_AGAIN, Event.DONE): Transition("committed", 0, Step.INITIALISE),
     ("committing", Step.COMMIT_AGAIN, Event.FAILED): Transition("committing", 0, Step.COMMIT_AGAIN),
 }
-"""All transitions. Any other event is impossible or ignored, such as the result of an older round."""
+"""All transitions. Other events are impossible or ignored, for example the result of an older round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Machine:
 
 
 def settled_at_start(record: Record) -> Record:
-    """Return the record of a start. An interrupted commit counts, and an interrupted prepare is dropped."""
+    """Return the record with which a run starts. An interrupted commit is completed, and an interrupted prepare is dropped."""
     if record.phase == "preparing":
         return replace(record, phase="committed", txid=record.txid - 1)
     return replace(record, phase="committed")

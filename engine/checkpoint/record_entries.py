@@ -38,7 +38,7 @@ def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
 
 
 def deletion_entry(component_ids: Iterable[str]) -> dict[str, object]:
-    """Return the mark of a deletion in progress; ALL for a topology. Without ids, it removes the mark."""
+    """Return the entry with the mark of a deletion: the component ids, or ALL for a topology. Without ids the entry removes the mark."""
     return {_DELETING: sorted(component_ids) or None}
 
 
@@ -145,8 +145,8 @@ class StoredEntries:
             return
         what = "" if ALL in self.deleting else f" of {', '.join(map(repr, sorted(self.deleting)))}"
         raise StateError(
-            f"the state{what} of topology {self._topology_name!r} is being deleted, and no longer whole",
-            hint="If no deletion runs now, it was interrupted. Finish it: python -m engine state delete, as before.",
+            f"the state{what} of topology {self._topology_name!r} is being deleted, and is incomplete",
+            hint="If no deletion runs now, it was interrupted. To finish it, repeat the same command: python -m engine state delete.",
         )
 
     def _damaged(self, name: str, entry: object) -> StateError:

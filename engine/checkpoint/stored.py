@@ -44,7 +44,8 @@ class CommittedState:
     @classmethod
     async def of(cls, stored: StoredTopology, topology_name: str, *, unpickles: bool = False) -> "CommittedState":
         """Read the record. unpickles: decode pickled values, which runs code of their writer."""
-        version = await stored.version()  # first, and components last: what the record counts is then there, or was folded since
+        # Read the version first and the components last: committed deltas are then still there, or were folded since
+        version = await stored.version()
         entries = StoredEntries(await stored.entries(LEDGER), topology_name)
         state = cls(stored, topology_name, entries, version, unpickles=unpickles)
         state._stored_components = await stored.components()
@@ -62,7 +63,7 @@ class CommittedState:
 
     @property
     def txid(self) -> int:
-        """Last committed txid, as a start finds it. -1: none."""
+        """Last committed txid, as a new run would read it. -1: none."""
         return self._settled.txid
 
     @property
@@ -101,7 +102,7 @@ class CommittedState:
     async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
         """Return the number of keys that the committed deltas add to the rows."""
         above = await self._above(component_id, deltas)
-        if above:  # a row whose key is damaged would not be found, and count as another one
+        if above:  # the lookup would miss a row with a damaged key, and count its key twice
             seal = self._seal(component_id)
             async for rows in self._stored.rows(component_id):
                 seal.check_rows(rows)

@@ -1,4 +1,4 @@
-"""Declaration of one setting: type, range, choices and help; checks of values, and parsing of texts.
+"""Declaration of one setting: type, range, choices and help. Also checks values and parses texts.
 
 `Config` declares each of its fields with `setting(...)`, and the command line reads the same declarations.
 """
@@ -16,7 +16,7 @@ _FALSE: Final = frozenset({"false", "no", "off", "0"})
 
 
 class SettingFault(ValueError):
-    """A value that a setting does not allow. The text says the expected and the given value."""
+    """A value that a setting does not allow. The text names the expected and the given value."""
 
 
 def setting(default: Any, *, help: str, minimum: float | None = None, above: float | None = None, maximum: float | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""`Feature`: a part that plugs into topologies and runs. The engine calls it, and knows no feature by name (docs/decisions/0008)."""
+"""`Feature`: an extension of topologies and runs. The engine calls features only through this interface (docs/decisions/0008)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -28,7 +28,7 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True)
 class RunHandle:
-    """A run that is about to start its tasks, as a feature sees it."""
+    """Access of a feature to a run that is about to start its tasks."""
 
     port: RunPort
     component_of: Mapping[int, str]
@@ -95,4 +95,4 @@ class Feature(TopologyFeature, ABC):
 
     @abstractmethod
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
-        """Return the feature's object for a new run. Must not open anything; `FeatureRun.open` does."""
+        """Return the feature's object for a new run. Must not open resources, because `FeatureRun.open` opens them."""

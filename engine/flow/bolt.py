@@ -1,4 +1,4 @@
-"""`FlowControlBolt`: a bolt behind a flow-control spout, whose user code gets single records."""
+"""`FlowControlBolt`: a bolt that processes the records of a flow-control spout one by one."""
 
 import asyncio
 import contextvars
@@ -24,8 +24,8 @@ from engine.names import DEFAULT_STREAM, POOL_NAME
 class FlowControlBolt(BasicBolt):
     """Calls `process` for each record of a pack, in order, and acks the pack when all records are done (FC-1).
 
-    Emits of `process` are anchored to the pack. If `process` raises, the pack fails. The record that raised is retried by itself, at
-    another task. The records before it and behind it are retried as packs, so those before it are processed twice.
+    Emits of `process` are anchored to the pack. If `process` raises, the pack fails. The failed record is retried alone, at another task.
+    The records before and after it are retried as packs, so the records before it are processed twice.
     """
 
     takes_packs = True
@@ -119,7 +119,7 @@ def _execute_generator(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
 
 
 async def _execute_coroutine(self: FlowControlBolt, tup: Tuple) -> None:
-    # Not an async generator, which costs some ten microseconds a pack: most of these bolts emit little.
+    # An async generator would cost about ten microseconds for each pack, and most of these bolts emit little.
     call = PackCall(_records(tup))
     await self._call_limit().run_coroutine(call, _await_each(self, call))
 
@@ -160,7 +160,7 @@ async def _iterate_each(self: FlowControlBolt, call: PackCall) -> None:
 
 
 _EMITS: contextvars.ContextVar[list[Emission] | None] = contextvars.ContextVar("emits", default=None)
-"""Emits of the call that runs in this thread. The loop repeats them when the call has returned; None on the loop's thread."""
+"""Emits of the call that runs in this thread. The event loop emits them when the call has returned. None on the loop's thread."""
 
 
 def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emission]) -> None:

@@ -21,11 +21,11 @@ from engine.log import TaskLogger
 from engine.raised import without_exits
 
 CHECKS_PER_LIMIT: Final = 8
-"""Checks of a running call within its limit. They cost nothing per record, and find an overdue call at most an eighth late."""
+"""Number of checks of a running call within its limit. The delay until an overdue call is found is at most an eighth of the limit."""
 GRACE_SECS: Final = 1.0
 """Time that a cancelled coroutine has to end, before it is abandoned."""
 MAX_ABANDONED: Final = 16
-"""Abandoned calls of one task. One more ends the run, because only the end of the process ends such calls."""
+"""Maximum number of abandoned calls of one task. One more ends the run, because only the end of the process stops such calls."""
 WARNING_PAUSE_SECS: Final = 60.0
 SHOWN_CHARACTERS: Final = 200
 IDLE_THREAD_SECS: Final = 10.0
@@ -36,14 +36,14 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _ABANDONED: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], set[asyncio.Future[Any]]]]] = WeakKeyDictionary()
-"""Abandoned calls by loop, topology and task. They are not kept in the bolt, because they outlive the instances of a task."""
+"""Abandoned calls by loop, topology and task. The bolt does not store them, because an abandoned call may run longer than the instance."""
 
 
 class CallLimit:
     """Enforces the time limit for the calls of one instance of a bolt."""
 
     def __init__(self, context: TaskContext, secs: float | None) -> None:
-        """secs: the bolt's own limit; None takes the limit of the config."""
+        """secs: the bolt's own limit. None: the limit of the config."""
         config = context.config
         if secs is None:
             secs = config.call_timeout_secs
@@ -72,7 +72,7 @@ class CallLimit:
             raise
 
     async def wait_for_thread(self, call: PackCall, working: asyncio.Future[None]) -> None:
-        """Wait for a call in a thread within the limit. An overdue thread is abandoned at once, because none can be cancelled."""
+        """Wait for a call in a thread within the limit. An overdue thread is abandoned at once, because Python cannot cancel a thread."""
         await self._wait_for(call, working, cancels=False)
 
     def check_abandoned(self) -> None:
@@ -100,7 +100,7 @@ class CallLimit:
                     raise await self._end_overdue(call, working, cancels=cancels)
         except asyncio.CancelledError:  # the instance ends
             if not await self._end(call, working, cancels=cancels):
-                self._logger.warning("%s: a call of process() runs on though its instance has ended.", self._where)
+                self._logger.warning("%s: a call of process() still runs although its instance has ended.", self._where)
             raise
         if working.cancelled():
             raise asyncio.CancelledError("process() cancelled the asyncio task that runs it")
@@ -113,8 +113,8 @@ class CallLimit:
         has_ended = await self._end(call, working, cancels=cancels)
         what = "was cancelled"
         if not has_ended:
-            state = f"runs on though it was cancelled {GRACE_SECS:g} s ago" if cancels else "runs on in its thread, which was replaced"
-            what = f"{state} (calls of this task that run on: {len(self._abandoned)}, at most {MAX_ABANDONED})"
+            state = f"still runs {GRACE_SECS:g} s after it was cancelled" if cancels else "still runs in its thread, which was replaced"
+            what = f"{state} (calls of this task that still run: {len(self._abandoned)}, at most {MAX_ABANDONED})"
         return TimeoutError(f"process() did not return within {self.secs:g} s (call_timeout_secs), and {what}. Record: {_shown(record)}")
 
     async def _end(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> bool:

@@ -20,13 +20,13 @@ from engine.kernel import FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
 BACKOFF: Final = Backoff(0.1, 5.0)
 """Pauses before the retries of a pack. The first retry is immediate."""
 SUSPECT_FAILURES: Final = 4
-"""A task with this many failures since its last ack is suspect: later failures there are the task's, not the record's."""
+"""Number of failures since the last ack that makes a task suspect. Further failures are blamed on the task, not on the record."""
 STALL_CHECKS: Final = 8
 """Checks for stalled tasks within `stall_secs`."""
 _RECORD_FAILURES: Final = (ERROR, FAILED)
-"""Reasons that a record of the pack has caused, not the task or the time."""
+"""Failure reasons that a record of the pack causes, not the task and not a timeout."""
 _INNOCENT_FAILURES: Final = (TASK_DIED, ROLLBACK)
-"""Reasons that no record of the pack can have caused, so they count as no try. A record that raises fails its own pack only."""
+"""Failure reasons that no record of the pack can cause, so they do not count as a try. A record that raises fails only its own pack."""
 
 Entry: TypeAlias = tuple[Any, Any, float, int]
 """One record inside the spout: position, record, time when it was yielded, bytes. A plain tuple, because there is one per record."""
@@ -44,7 +44,10 @@ class FlowController(FlowFeed):
         stall_secs: float = math.inf,
         size_of: Callable[[Any], int] = record_bytes,
     ) -> None:
-        """concurrency: packs that a task processes at the same time. stall_secs: time without an ack after which it stalls."""
+        """concurrency: packs that a task processes at the same time.
+
+        stall_secs: time without an ack after which a task counts as stalled.
+        """
         self._settings = settings
         windows = [
             TaskWindow(
@@ -78,10 +81,10 @@ class FlowController(FlowFeed):
         return bool(self.resend_queue) and self.resend_queue[0][0] <= now
 
     def resend(self, now: float) -> PackDelivery | None:
-        """Resend the first queued pack; None if no task has room.
+        """Resend the first queued pack. Return None if no task has room.
 
-        It goes to another task than the one where it failed. It goes to the same task if no other has room, or if the others with
-        room are BUSY and this one is not.
+        The pack is sent to a task other than the one that failed it. The same task gets it only if no other task has room, or if all others
+        with room are BUSY and this task is not.
         """
         _, _, pack, before = self.resend_queue[0]
         window, other = self.chooser.choose(now), self.chooser.choose(now, before)
@@ -98,12 +101,12 @@ class FlowController(FlowFeed):
     # Failures
 
     def note_tree_failure(self, delivery: PackDelivery, failure: Failure, now: float) -> list[Entry]:
-        """Handle the failure of a pack's tree; return the records that are given up now. They count as done."""
+        """Handle the failure of a pack's tree. Return the records that are given up now. They count as done."""
         window, pack = delivery.window, delivery.pack
         is_of_record = failure.reason in _RECORD_FAILURES and failure.task_id == window.task_id
         has_failed_before = pack.tries > 0 and len(pack.entries) == 1
         if not delivery.is_outstanding:
-            pass  # the task has acked its part, or the pack was called back: its window no longer counts it
+            pass  # the window no longer counts the pack: the task has acked its part, or the pack was called back
         elif is_of_record and has_failed_before and not _is_suspect(window):
             self._note_bad_record(delivery, now)
         elif failure.task_id == window.task_id or (failure.task_id is None and failure.reason == TIMEOUT):
@@ -124,7 +127,7 @@ class FlowController(FlowFeed):
         delivery.pack.penalty = _Penalty(window, window.streak, before - window.size)
 
     def _note_bad_record(self, delivery: PackDelivery, now: float) -> None:
-        """Count a record's second failure; at a second task that is well, it proves that the record is bad."""
+        """Count a record's second failure. If it happens at another, healthy task, the record is bad."""
         window, penalty = delivery.window, delivery.pack.penalty
         window.note_repeated_failure(delivery, now)
         if penalty is not None and penalty.window is not window and window.state != "BUSY":
@@ -132,7 +135,7 @@ class FlowController(FlowFeed):
 
     def check_for_stalls(self, now: float) -> None:
         """Call packs back from tasks that have acked nothing for `stall_secs`."""
-        # A pack that only waits behind another one never times out (ACK-8), so no failure would bring it back.
+        # A pack that only waits behind another one never times out (ACK-8), so no failure would trigger a resend.
         self.next_stall_check = now + self.stall_secs / STALL_CHECKS
         for window in self.chooser.windows:
             if window.in_flight and now - window.head_began >= self.stall_secs:
@@ -146,7 +149,7 @@ class FlowController(FlowFeed):
             self._queue_resend(delivery.pack, window, now)
 
     def _retry(self, delivery: PackDelivery, failure: Failure, now: float, *, failed_index: int | None) -> list[Entry]:
-        """Queue a failed pack, or its parts, for another try; return the records that are given up instead."""
+        """Queue a failed pack, or its parts, for another try. Return the records that are given up instead."""
         window, pack = delivery.window, delivery.pack
         if failure.reason in _INNOCENT_FAILURES:
             self._queue_resend(pack, window, now)
@@ -177,7 +180,7 @@ class FlowController(FlowFeed):
 
 @dataclass(slots=True)
 class _Penalty:
-    """The cost of one failure for a task. The parts of a split pack share it."""
+    """Reduction of a task's window after one failure. The parts of a split pack share it."""
 
     window: TaskWindow
     streak: int
@@ -186,7 +189,7 @@ class _Penalty:
     is_revoked: bool = False
 
     def revoke(self) -> None:
-        """Undo the penalty, once, because a record of the pack proved to be bad."""
+        """Undo the penalty once, because a bad record of the pack caused the failure."""
         if not self.is_revoked:
             self.is_revoked = True
             self.window.revoke_failure(self.streak, self.lost_size)
@@ -194,10 +197,10 @@ class _Penalty:
 
 def _is_suspect(window: TaskWindow) -> bool:
     """Tell whether the next failure at a task makes it BUSY, even if the record has failed before."""
-    # Two tasks that fail everything would otherwise clear each other for ever, look idle, and get all records.
+    # Without this rule, two tasks that fail every record would always blame the records. They would look idle and get all records.
     return window.state != "BUSY" and window.failures_since_ack >= SUSPECT_FAILURES
 
 
 def _failed_index(delivery: PackDelivery) -> int | None:
-    """Return the index of the failed record; None if the bolt does not say."""
+    """Return the index of the failed record, None if it is unknown."""
     return None if delivery.payload is None else delivery.payload.failed_index

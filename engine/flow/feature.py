@@ -19,7 +19,7 @@ ENTRY: Final = "flow"
 
 
 class FlowFeature(Feature):
-    """Adaptive flow control (FC-1 to FC-9). The spouts do the work; the feature adds what a whole topology or run needs."""
+    """Adaptive flow control (FC-1 to FC-9). The spouts do the work. The feature adds validation, snapshot entries and metrics."""
 
     name = "flow"
     marks: ClassVar[Any] = {"spout": (KEEPS_POSITION,), "bolt": (TAKES_PACKS,)}
@@ -106,7 +106,7 @@ class FlowEntry(SnapshotEntry):
         for measure in _OF_SPOUTS:
             yield measure.family("stormcell_flow_", spouts)
         states = [(labels, task.state) for labels, task in windows]
-        yield stateset("stormcell_flow_state", "How the task is sent to.", states, get_args(FlowState))
+        yield stateset("stormcell_flow_state", "State of sending to the task.", states, get_args(FlowState))
         for each in _OF_WINDOWS:
             yield each.family("stormcell_flow_", windows)
 
@@ -128,11 +128,13 @@ _OF_SPOUTS: Final[tuple[Measure[FlowSnapshot], ...]] = (
 )
 _OF_WINDOWS: Final[tuple[Measure[FlowTaskSnapshot], ...]] = (
     Measure("window_packs", "gauge", "packs", "Packs that may be at the task.", lambda task: task.window),
-    Measure("in_flight_packs", "gauge", "packs", "Packs that are.", lambda task: task.in_flight),
-    Measure("in_flight_records", "gauge", "records", "Records that are.", lambda task: task.in_flight_records),
+    Measure("in_flight_packs", "gauge", "packs", "Packs that are at the task.", lambda task: task.in_flight),
+    Measure("in_flight_records", "gauge", "records", "Records that are at the task.", lambda task: task.in_flight_records),
     Measure("pack_records", "gauge", "records", "Records in the last pack sent to it.", lambda task: task.pack_records),
     Measure("service_seconds", "gauge", "seconds", "Smoothed service time of a record.", lambda task: secs_of_ms(task.service_ms)),
-    Measure("service_p99_seconds", "gauge", "seconds", "99th percentile of it.", lambda task: secs_of_ms(task.service_p99_ms)),
+    Measure(
+        "service_p99_seconds", "gauge", "seconds", "99th percentile of the service time.", lambda task: secs_of_ms(task.service_p99_ms)
+    ),
     Measure("settled_packs", "counter", "packs", "Packs that the task acked.", lambda task: task.settled),
-    Measure("resent_packs", "counter", "packs", "Packs that it failed, or that were called back.", lambda task: task.resends),
+    Measure("resent_packs", "counter", "packs", "Packs that the task failed, or that were called back.", lambda task: task.resends),
 )

@@ -50,7 +50,7 @@ class PositionKeeper:
         """Records of this instance up to the recorded position."""
 
     async def load_position(self) -> Any:
-        """Claim the ledger, and return the position to continue behind. Raises FatalError if it cannot be used."""
+        """Claim the ledger, and return the position after which the source continues. Raises FatalError if it cannot be used."""
         try:
             await self._patience.call_with_retries(self._ledger.claim)
             entries = await self._patience.call_with_retries(self._ledger.read)
@@ -75,7 +75,7 @@ class PositionKeeper:
         self._has_grown.set()
 
     def hurry(self) -> None:
-        """Have the next write begin at once, because the run waits for nothing else."""
+        """Start the next write at once, because the run waits only for this write."""
         self._is_urgent.set()
 
     async def write_periodically(self) -> None:
@@ -91,7 +91,7 @@ class PositionKeeper:
 
     async def write_position(self) -> None:
         """Write the position if it has changed. Raises FatalError if the store refuses it."""
-        # A cancelled write is not repeated. The task's next instance shares the ledger, and its position would be overwritten.
+        # Do not repeat a cancelled write: it would overwrite the position of the task's next instance, which uses the same ledger.
         async with self._writing:
             if self.is_behind:
                 await self._write_entry(self._prefix.done, self._prefix.position)
@@ -102,7 +102,7 @@ class PositionKeeper:
             await self._patience.call_with_retries(lambda: self._ledger.write(entries))
         except StateFenced as error:
             raise FatalError(
-                f"{self._where}: another process has taken its position over, so this run ends: {error.message}",
+                f"{self._where}: another process has taken over its position, so this run ends: {error.message}",
                 hint="Run one process per topology. With -c standby=true a second process waits for the first.",
             ) from error
         except StateError as error:
@@ -110,17 +110,17 @@ class PositionKeeper:
                 f"{self._where}: its position {position!r} cannot be written: {error.message}",
                 hint=error.hint or "A position is made of bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these.",
             ) from error
-        except Exception as error:  # under on_error="fail" the run would wait for ever for a position that nobody writes any more
+        except Exception as error:  # under on_error="fail" the run would wait forever for a position that is never written
             raise FatalError(
                 f"{self._where}: its position {position!r} cannot be written: {headline(error)}",
-                hint="A state provider raises StateUnavailable for errors that pass, and StateError for all others.",
+                hint="A state provider raises StateUnavailable for temporary errors, and StateError for all others.",
             ) from error
         self.position, self.recorded = position, done
         self._context.wake()  # the run may have waited for this write only
 
 
 def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> StoredPosition:
-    """Read a ledger's entry. Raises StateError if it is damaged, or of another number of tasks."""
+    """Read a ledger's entry. Raises StateError if it is damaged, or if another number of tasks wrote it."""
     if ENTRY not in entries:
         return StoredPosition(None, 0)
     try:
@@ -135,7 +135,7 @@ def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> St
     if of_tasks != tasks:
         raise StateError(
             f"{where}: its position was stored with parallelism={of_tasks}; the parallelism is now {tasks}, "
-            "and a position cannot be divided anew",
+            "and a position cannot be divided among other tasks",
             hint=f"Set parallelism={of_tasks}. To start from the beginning, give the spout another id.",
         )
     return StoredPosition(position, records)

@@ -19,25 +19,26 @@ _IMMUTABLE: Final = frozenset((bool, int, float, str, bytes, datetime, type(None
 class FlowProducer(ABC):
     """Yields records with their positions. Each task of the spout has a producer of its own.
 
-    A position says how far the source is read, in a form that the source can find again: an offset, a line, a time, a list of
-    these. Its parts are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these. The engine copies a position,
-    so a list may change after the yield. It passes a record to the bolt as it is, so a record must not change.
+    A position tells how far the source was read, so that reading can continue there: an offset, a line number, a time, or a list of these.
+    Its parts are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these. The engine copies a position, so a list may
+    change after the yield. It passes a record to the bolt as it is, so a record must not change.
     """
 
     context: TaskContext
     """Set before `open`."""
 
     def open(self) -> Awaitable[None] | None:
-        """Prepare the source; called once, before `records`."""
+        """Prepare the source. Called once, before `records`."""
         return None
 
     @abstractmethod
     def records(self, after: Any) -> Iterator[Yielded] | AsyncIterator[Yielded]:
-        """Yield `(position, record)` for each record behind the position `after`, in order; all records if it is None.
+        """Yield `(position, record)` for each record after the position `after`, in order. None: all records.
 
-        A generator or an async generator. `yield None` means that there is nothing at the moment. A generator that blocks stops the
-        whole run. It returns when the source ends. After it raised it may be called again, with the last position that it yielded.
-        Records that share a position, such as a second, cannot be told apart by it. Then begin *with* `after`, or records are lost.
+        The method is a generator or an async generator, and returns at the end of the source. `yield None` means that no record is
+        available at the moment. A generator that blocks stops the whole run. If the method raised, the engine may call it again with the
+        last position that it yielded. If several records can have the same position, such as a time in seconds, begin *with* the records at
+        `after`. Otherwise records are lost.
         """
 
     def size_of(self, record: Any) -> int:
@@ -52,13 +53,13 @@ class FlowProducer(ABC):
         )
 
     def close(self) -> Awaitable[None] | None:
-        """Release the resources of `open`; called last."""
+        """Release the resources of `open`. Called last."""
         return None
 
 
 def own_position(position: Any) -> Any:
     """Return a copy of a position, or the position itself if it is immutable."""
-    # A producer may change the list that it has yielded. Without a copy the recorded position would pass records that are not done.
+    # A producer may change the list that it has yielded. Without a copy, the recorded position could be ahead of records that are not done.
     kind = type(position)
     if kind in _IMMUTABLE or (kind is tuple and all(type(part) in _IMMUTABLE for part in position)):
         return position
@@ -69,7 +70,7 @@ def own_position(position: Any) -> Any:
 
 
 def record_bytes(record: Any) -> int:
-    """Return the bytes of strings, bytes and collections of these; any other object counts as 64.
+    """Return the bytes of strings, bytes and collections of these. Any other object counts as 64.
 
     >>> record_bytes(("GET", b"/index"))
     9

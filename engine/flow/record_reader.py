@@ -13,20 +13,20 @@ from engine.errors import UsageError
 from engine.flow.producer import FlowProducer, Yielded, own_position
 
 BUFFER_RECORDS: Final = 4096
-"""Records of an async generator that are read ahead, at most."""
+"""Maximum number of records that are read ahead from an async generator."""
 BUFFER_BYTES: Final = 1 << 24
-"""Bytes of records above which an async generator is not asked for more."""
+"""Bytes of buffered records above which reading from an async generator pauses."""
 PULL_SECS: Final = 0.005
-"""Time that a generator is pulled at once; up to twice as long. A slow generator must leave time to the rest of the run."""
+"""Time of one series of pulls from a generator; the series may take twice as long. It must leave time for the rest of the run."""
 BACKOFF: Final = Backoff(0.001, 0.064)
-"""Pauses after the Nones of an async generator. One that never awaits would stop the whole run."""
+"""Pauses after each None of an async generator. Without them, a generator that never awaits would block the whole run."""
 
 Offer = Callable[[Any, Any, float], bool]
-"""Takes a position, its record, and the time when it was yielded. True if no more is wanted at the moment."""
+"""Arguments: the position, the record, and the time of the yield. Returns True if no more records are wanted at the moment."""
 
 
 class RecordReader(ABC):
-    """Reads the records of one producer behind a position."""
+    """Reads the records of one producer after a position."""
 
     def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
         self._producer = producer
@@ -36,7 +36,7 @@ class RecordReader(ABC):
         """Position of the last record that was offered."""
         self.has_ended = False
         self.backward_positions = 0
-        """Positions that were less than the one before: allowed, but often a mistake."""
+        """Number of positions that were less than the previous one. They are allowed, but often a mistake."""
 
     @property
     def read_ahead(self) -> int:
@@ -45,7 +45,7 @@ class RecordReader(ABC):
 
     @abstractmethod
     def pull_records(self, most: int) -> bool:
-        """Offer at most `most` records without waiting; True if more may follow at once.
+        """Offer at most `most` records without waiting. Return True if more may follow at once.
 
         Raises the error of the producer, after the records that it yielded before.
         """
@@ -76,7 +76,7 @@ class RecordReader(ABC):
 
 
 class GeneratorReader(RecordReader):
-    """Pulls records out of a generator, as many as are wanted and as PULL_SECS allows."""
+    """Pulls records from a generator: at most the wanted number, and within PULL_SECS."""
 
     _iterator: Iterator[Yielded] | None = None
 
@@ -103,10 +103,10 @@ class GeneratorReader(RecordReader):
                     if time() - began > PULL_SECS:
                         return True
                     next_check *= 2
-        except SpoutExhausted:  # allowed here too, since it is how other spouts end
+        except SpoutExhausted:  # allowed here too, because other spouts end with it
             self.has_ended = True
         except BaseException:
-            self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind the last position
+            self._iterator = None  # a generator that raised cannot continue: the next pull starts a new one after the last position
             raise
         return False
 
@@ -126,7 +126,7 @@ class GeneratorReader(RecordReader):
 
 
 class AsyncGeneratorReader(RecordReader):
-    """Fills a bounded buffer by a background task; `pull_records` takes records from the buffer."""
+    """Fills a bounded buffer in a background task. `pull_records` takes records from the buffer."""
 
     def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
         super().__init__(producer, after, context, offer)
@@ -168,11 +168,11 @@ class AsyncGeneratorReader(RecordReader):
                     await self._has_room.wait()
         except (KeyboardInterrupt, SystemExit):
             raise
-        except SpoutExhausted:  # allowed here too, since it is how other spouts end
+        except SpoutExhausted:  # allowed here too, because other spouts end with it
             self._generator_ended = True
         except BaseException as error:
             if was_cancelled(error):
-                raise  # close() cancelled this task; any other CancelledError is the producer's own
+                raise  # close() cancelled this task; the producer itself raised any other CancelledError
             self._error = error  # pull_records() raises it, after the records that were yielded before
         else:
             self._generator_ended = True

@@ -10,7 +10,7 @@ class Records(tuple[Any, ...]):
     """The records of one pack. The spout keeps the same object, and reads `failed_index` when the pack fails."""
 
     failed_index: int | None = None
-    """Index of the record that failed; None if the bolt does not say."""
+    """Index of the record that failed. None if it is unknown."""
 
     def mark_failed(self, left: Iterator[Any]) -> None:
         """Mark the record that was taken last from `left`, an iterator over these records, as the failed one."""
@@ -28,11 +28,11 @@ class PackCall:
         self.yielded = 0
         """Rows that the bolt's generators have yielded."""
         self.is_over = False
-        """True once the call is cancelled; from then on it emits nothing."""
+        """True once the call is cancelled. It then emits nothing."""
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Records left and rows yielded; the time limit begins anew when one of them changes."""
+        """Records left and rows yielded. The time limit restarts when one of these numbers changes."""
         return length_hint(self.left), self.yielded
 
     def raise_if_over(self) -> None:

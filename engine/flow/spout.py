@@ -1,4 +1,4 @@
-"""`FlowControlSpout`: the shell of the controller; reads a producer, emits packs, keeps the position (FC-1 to FC-7)."""
+"""`FlowControlSpout`: reads a producer, emits packs of records, and stores the position (FC-1 to FC-7)."""
 
 import asyncio
 from functools import partial
@@ -21,11 +21,12 @@ from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 
 _LAST_WRITE_SECS: Final = 4.0
-"""Time for the last write, out of the time to close; the producer gets the rest. Without that write records are repeated, not lost."""
+"""Time for the last write of the position while the spout closes. If the write fails, records are repeated, not lost."""
 _STALL_TIMEOUTS: Final = 1.5
-"""Message timeouts until a task counts as stalled.
+"""Number of message timeouts until a task counts as stalled.
 
-A tuple in progress times out after 1 to 1.25 of them. The timeout must come first: it counts as a try of its records, a stall does not."""
+A tuple in progress times out after 1 to 1.25 message timeouts. The timeout must come before the stall, because only a timeout counts as a
+try of the records."""
 
 
 class FlowControlSpout(Spout, SpoutPortUser):
@@ -67,7 +68,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
     # Opening and closing
 
     async def open(self) -> None:
-        """Load the position, and begin to read the producer behind it."""
+        """Load the position, and start to read the producer after this position."""
         context, settings = self.context, self.settings
         self._take_producer()
         [target] = self.port.subscribers()
@@ -109,7 +110,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
                     await self._keeper.write_position()
         except (TimeoutError, FatalError) as error:
             why = error.message if isinstance(error, FatalError) else f"no answer in {_LAST_WRITE_SECS:g} s"
-            text = f"the last position could not be recorded: {why}; the next start repeats the records that are done beyond it"
+            text = f"the last position could not be recorded: {why}; the next start repeats the records after the recorded position"
             self.collector.report_error(EngineError(text))
         finally:
             if self._reader is not None:
@@ -145,7 +146,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             raise SpoutExhausted
 
     def _wake_at(self, at: float | None, now: float) -> None:
-        """Have the spout be polled at a time or before."""
+        """Schedule a poll of the spout at a time or earlier."""
         # An alarm for an earlier time stays: that poll sets the next alarm.
         if at is None or (self._alarm is not None and self._alarm_at <= at):
             return
@@ -161,7 +162,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def _report_backward(self) -> None:
         self._has_reported_backward = True
         text = f"{type(self.producer).__name__}.records() yielded a position that is less than the one before it"
-        hint = "The order of the yields counts: a restart continues behind the last position below which all is done. Is this intended?"
+        hint = "A restart continues after the last position up to which all records are done, in yield order. Is this order intended?"
         self.collector.report_error(EngineError(text, hint=hint))
 
     # Acks and failures
@@ -179,7 +180,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             self._keeper.note_progress()
 
     def fail(self, message_id: Any) -> None:
-        """Have a pack resent to another task, or give its record up."""
+        """Queue a pack for another task, or give its record up."""
         assert self._controller is not None
         assert self._keeper is not None
         failure = self.context.failure or Failure(FAILED)
@@ -205,7 +206,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
 
     @property
     def progress(self) -> int | None:
-        """Return the number of done records, over all instances. A death without a further one counts as a failed restart."""
+        """Return the number of done records, over all instances. A death without newly done records counts as a failed restart."""
         return None if self._keeper is None else self._keeper.done_records
 
     # Snapshot

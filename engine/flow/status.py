@@ -50,4 +50,4 @@ class FlowSnapshot:
     position: str | None
     """The recorded position as `repr` shows it; None if there is none yet."""
     holds: str | None
-    """Why the spout sends nothing at the moment; None if nothing holds it."""
+    """Reason why the spout sends nothing at the moment. None if it can send."""

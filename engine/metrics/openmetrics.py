@@ -52,7 +52,7 @@ class Measure(NamedTuple, Generic[T]):
 
 
 def stateset(name: str, help: str, objects: Iterable[tuple[Mapping[str, str], str]], states: Iterable[str]) -> Family:
-    """Return a family that tells for each object, with its labels, in which of the states it is."""
+    """Return a StateSet family: for each object, 1 for its current state and 0 for all others."""
     known = tuple(states)
     samples = (Sample({**labels, name: state}, float(state == now)) for labels, now in objects for state in known)
     return Family(name, "stateset", help, tuple(samples))

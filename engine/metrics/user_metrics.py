@@ -44,7 +44,7 @@ class Counter:
         self.value: float = 0
 
     def add(self, amount: float = 1, /) -> None:
-        """Add `amount` to the count; UsageError unless it is a finite number of at least 0."""
+        """Add `amount` to the count. Raises UsageError unless it is a finite number of at least 0."""
         try:
             fits = 0 <= amount <= sys.float_info.max
         except (TypeError, ValueError):
@@ -67,7 +67,7 @@ class Gauge:
         self.value = 0.0
 
     def set(self, value: float, /) -> None:
-        """Replace the value; UsageError unless it is a number."""
+        """Replace the value. Raises UsageError unless it is a number."""
         try:
             if isinstance(cast(object, value), (str, bytes)):
                 raise TypeError  # float() would parse it
@@ -92,7 +92,7 @@ class UserMetric(NamedTuple):
 
 
 class _Declared(NamedTuple):
-    """Kind and labels of a name, as its first use declared them."""
+    """Kind and labels of a name. Its first use declares them."""
 
     number: int
     """Number of names declared before."""
@@ -115,22 +115,22 @@ class UserMetrics:
         """By name, task, and the values of the metric's own labels in the declared order."""
 
     def counter(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Counter:
-        """Return the task's counter with this name and labels, created by the first call; UsageError if they are not allowed."""
+        """Return the task's counter with this name and labels. The first call creates it. Raises UsageError if they are not allowed."""
         found: Counter = self._metric(name, "counter", task, labels, Counter)
         return found
 
     def gauge(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Gauge:
-        """Return the task's gauge with this name and labels, created by the first call; UsageError if they are not allowed."""
+        """Return the task's gauge with this name and labels. The first call creates it. Raises UsageError if they are not allowed."""
         found: Gauge = self._metric(name, "gauge", task, labels, Gauge)
         return found
 
     def histogram(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> ValueHistogram:
-        """Return the task's histogram with this name and labels, created by the first call; UsageError if they are not allowed."""
+        """Return the task's histogram with this name and labels. The first call creates it. Raises UsageError if they are not allowed."""
         found: ValueHistogram = self._metric(name, "histogram", task, labels, ValueHistogram)
         return found
 
     def drop_metric(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> None:
-        """Remove the task's metrics with this name and these labels; do nothing if there are none.
+        """Remove the task's metrics with this name and these labels. No effect if there are none.
 
         Works like `remove` and `remove_by_labels` of prometheus_client. Raises UsageError for labels that this name does not have.
         """
@@ -177,7 +177,7 @@ class UserMetrics:
         return self._metrics.setdefault(key, make()) if metric is None else metric
 
     def _declare(self, name: str, kind: MetricKind, labels: Mapping[str, str]) -> _Declared:
-        """Check a new name and its labels, and keep them."""
+        """Check and store a new name and its labels."""
         _check_name(name, kind)
         metric = f"{kind} {name!r}"
         known = self._declared.get(name)

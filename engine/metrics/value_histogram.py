@@ -1,4 +1,4 @@
-"""A histogram of any numbers in logarithmic buckets, with quantiles that are wrong by at most 1/8.
+"""Histogram of any numbers with logarithmic buckets. The relative error of a quantile is at most 1/8.
 
 A value v > 0 is `fraction · 2^exponent` with fraction in (1/2, 1]. Eight buckets of equal width divide that range, and a float
 represents their edges exactly. Negative values have buckets that mirror the positive ones, and zero has its own. There are at most
@@ -45,7 +45,7 @@ class ValueHistogram:
         self._maximum = -math.inf
 
     def record(self, value: float, /) -> None:
-        """Add one value; UsageError unless it is a finite number."""
+        """Add one value. Raises UsageError unless it is a finite number."""
         try:
             fits = -sys.float_info.max <= value <= sys.float_info.max
         except (TypeError, ValueError):

@@ -1,1 +1,1 @@
-"""A run and its actors: the tasks that poll, execute and settle tuples, their wiring, and what watches over them."""
+"""Run of a topology: actors that poll, execute and settle tuples, their connections, and their supervisor."""

@@ -12,7 +12,7 @@ from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 
 ExplainTimeouts: TypeAlias = Callable[[Sequence[int]], Mapping[int, Failure]]
-"""From root ids that timed out to their Failures."""
+"""Maps root ids that timed out to their Failures."""
 
 
 class _Rules(TypedDict):
@@ -21,7 +21,7 @@ class _Rules(TypedDict):
 
 
 class AckerExecutor(Actor):
-    """The actor of one acker task. Its death loses its trees, and every spout learns of it at once (ACK-13)."""
+    """The actor of one acker task. If it dies, its trees are lost, and every spout is informed at once (ACK-13)."""
 
     def __init__(self, info: TaskInfo, run_context: RunContext, inbox: SignalRing, explain_timeouts: ExplainTimeouts) -> None:
         super().__init__(info, run_context)

@@ -13,7 +13,7 @@ BUG_HINT: Final = "This is a bug in the engine. Please report this text."
 
 
 class WakeupEvent:
-    """Event that wakes the one coroutine that waits. A call of `set` while nobody waits ends the next wait at once."""
+    """Event that wakes the one coroutine that waits. If no coroutine waits, a call of `set` ends the next wait at once."""
 
     __slots__ = ("_is_set", "_loop", "_waiter")
 

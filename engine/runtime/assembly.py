@@ -1,4 +1,4 @@
-"""From a topology to its actors: makes every executor of a run and wires them to each other. Nothing runs yet."""
+"""Creates all executors of a run and connects them. Starts nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -28,7 +28,7 @@ YIELD_AFTER_SECS: Final = 0.001
 class BoltCalls:
     """The running calls of one bolt task.
 
-    wake: wakes the executor, because a call returned or room is free. on_slow_step: told the seconds of a step that held the loop.
+    wake: wakes the executor after a call has returned. on_slow_step: called with the seconds of a step that held the loop.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class BoltCalls:
         self._wake = wake
         self._bolt: Any = None
         self._emit: Callable[..., object] | None = None
-        """The emit for values that execute returns; None for a Bolt, which returns none."""
+        """Emits values that execute returns. None for a Bolt, because it returns no values."""
         self._max_calls = 1
         self._pool: futures.ThreadPoolExecutor | None = None
         self._concurrent: dict[asyncio.Task[None], Tuple] = {}
@@ -103,7 +103,7 @@ class BoltCalls:
         return None
 
     async def yield_in_time(self) -> None:
-        """Let the loop run others after 1 ms or a burst of calls, even if no call suspends (BP-4)."""
+        """Yield to the event loop after 1 ms or a burst of calls, even if no call suspends (BP-4)."""
         clock, resumed_at = self._run_context.clock, self._timed.resumed_at
         if resumed_at > self._turn_began:  # a call that suspended has let others run
             self._turn_began, self._calls_of_turn = resumed_at, 0
@@ -114,7 +114,7 @@ class BoltCalls:
             self._calls_of_turn = 0
 
     async def await_call(self, tup: Tuple, *returned: object) -> BaseException | None:
-        """Make a call and await it, or only await what a burst's call returned. Return the error that it raised."""
+        """Make a call and await it. If a burst has made the call, only await its result. Return the error that it raised."""
         core = self._core
         started = self._run_context.clock.now()
         raised: BaseException | None = None
@@ -137,7 +137,7 @@ class BoltCalls:
         try:
             return raised
         finally:
-            del raised  # else its traceback would keep this frame, and the frame the tuple (ACK-15)
+            del raised  # else its traceback would keep this frame and its tuple alive (ACK-15)
 
     async def _without_exit(self, tup: Tuple) -> None:
         await without_exits(self._run_concurrent(tup))
@@ -189,7 +189,10 @@ class BoltCalls:
         return self._failures.popleft() if self._failures else None
 
     async def wait_until_returned(self) -> None:
-        """Wait until all calls have returned. No call begins meanwhile. A call itself must not wait here."""
+        """Wait until all calls have returned.
+
+        No call begins meanwhile. A running call must not await this method, because it would wait for itself.
+        """
         if not self._concurrent and not self._awaited:
             return
         self._holders += 1

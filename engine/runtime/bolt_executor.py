@@ -22,7 +22,7 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 
 PAUSED_PERIOD_SECS: Final = 0.05
-"""Shortest time between two turns of a task without an instance. Else a spout that replays at once would keep the loop busy."""
+"""Minimum time between two turns of a task without an instance. Otherwise a spout that replays at once would keep the loop busy."""
 
 
 class BoltExecutor(Executor):
@@ -277,7 +277,7 @@ class BoltExecutor(Executor):
                 await self.wait_for_work(left)
                 core.mailbox.unpark()
                 await asyncio.sleep(min(left, PAUSED_PERIOD_SECS))
-        # The next instance knows none of these barriers. So their round fails, and the recovery begins anew.
+        # The next instance does not know these barriers. So the checkpoint round fails, and the recovery starts again.
         self._fail_open_controls(failure)
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
@@ -292,7 +292,7 @@ class BoltExecutor(Executor):
             await handled
 
     def _report_on_loop(self, error: BaseException) -> None:
-        """Report an error for `collector.report_error`, which threads of the pool may call, too."""
+        """Report an error for `collector.report_error`. Threads of the pool may call this too."""
         if self.calls.is_in_thread():
             self.run_context.loop.call_soon_threadsafe(self.report_from_component, error)
         else:
@@ -300,7 +300,7 @@ class BoltExecutor(Executor):
 
     def _note_forgotten(self) -> None:
         """Settle a forgotten tuple on the loop's thread. Its deallocation may happen on any thread."""
-        run_context = getattr(self, "run_context", None)  # the garbage collector may have cleared a run that nobody closed
+        run_context = getattr(self, "run_context", None)  # the garbage collector may have cleared a run that was never closed
         if run_context is not None and not run_context.loop.is_closed():
             with contextlib.suppress(RuntimeError):  # another thread has closed the loop since
                 run_context.loop.call_soon_threadsafe(self._flush_forgotten)

@@ -101,16 +101,16 @@ ROWS_PER_CHECK: Final = 256
 
 
 class RowsOwner(Protocol):
-    """The executor of a spout, as its pending rows see it."""
+    """Methods of a spout's executor that `PendingRows` calls."""
 
     def may_emit_rows(self) -> bool:
-        """Tell whether a slice may be emitted now. Whoever changes that to True calls `PendingRows.schedule`."""
+        """Tell whether a slice may be emitted now. Code that changes the answer to True must call `PendingRows.schedule`."""
 
     def note_rows_changed(self) -> None:
-        """Rows have become pending, or none is pending any more. The spout is polled only while none is."""
+        """Note that rows have become pending, or that none is left. The spout is polled only while no row is pending."""
 
     def note_row_error(self, error: BaseException) -> None:
-        """A row could not be emitted. The rows behind it of the same call are dropped."""
+        """Handle the error of a row that could not be emitted. The later rows of the same call are dropped."""
 
     def note_row_time(self, secs: float) -> None:
         """Count the time that a slice took."""
@@ -152,7 +152,7 @@ class PendingRows:
             self._next_slice = self._loop.call_soon(self._emit_slice)
 
     def discard(self) -> None:
-        """Drop all pending rows, since their instance is gone."""
+        """Drop all pending rows, because their instance is gone."""
         if self._next_slice is not None:
             self._next_slice.cancel()
             self._next_slice = None
@@ -201,7 +201,7 @@ class PendingRows:
 class ExecutorSpoutCollector(SpoutEmitter):
     """Collector of one instance of a spout (`engine.api.SpoutCollector`). emit is compiled.
 
-    While rows are pending, every emit goes behind them: `divert(True)` of the base sends each emit to `emit_rarely`.
+    While rows are pending, every emit is queued behind them: after `divert(True)` the base calls `emit_rarely` for each emit.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class ExecutorSpoutCollector(SpoutEmitter):
         if self._rows.is_on_loop_thread:
             self._rows.append_calls(self._core.emit, iter([(values, message_id, stream)]))
         else:
-            self._core.emit(values, message_id, stream)  # raises, as always on another thread
+            self._core.emit(values, message_id, stream)  # on another thread this call raises
 
     def emit_many(self, rows: Sequence[Values], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
         if message_ids is not None and len(message_ids) != len(rows):

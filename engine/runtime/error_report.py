@@ -55,7 +55,7 @@ class ErrorReport:
 
 @dataclass(slots=True, eq=False)
 class _Repeats:
-    """Number of errors like one that was reported, until its window ends."""
+    """Number of errors similar to a reported one, until the end of its time window."""
 
     window: asyncio.TimerHandle
     last_text: str
@@ -141,7 +141,7 @@ class ErrorReporter:
 
 
 def _kind_of(error: BaseException, next_step: str) -> _Kind:
-    """Return the same kind for errors of one type that are raised at one line and have one next step.
+    """Return the kind of an error: equal for errors of the same type, line and next step.
 
     The text replaces the line if the error has no traceback.
     """
@@ -186,7 +186,7 @@ def shorten(text: str, most: int = 500) -> str:
 def user_traceback(error: BaseException, *, full: bool = False, causes: int = MOST_CAUSES) -> str:
     """Return the traceback of an error, of a group's members, and of the causes. Empty if there is none.
 
-    Shows frames of user code. Frames of libraries and of the engine become one line for each run of them. Leaves out the engine's
+    Shows frames of user code. Consecutive frames of libraries and of the engine become one line. Leaves out the engine's
     frames at the top, and those below a call that the engine refused. full: show all frames.
     """
     text = _format_frames(list(traceback.extract_tb(error.__traceback__)), full=full, refused=_is_refusal(error))
@@ -202,7 +202,7 @@ def user_traceback(error: BaseException, *, full: bool = False, causes: int = MO
 
 
 def _format_members(error: BaseException, *, full: bool, causes: int) -> str:
-    """Return the tracebacks of a group's members, since they are the cause."""
+    """Return the tracebacks of a group's members."""
     members, more = members_of(error)
     texts = []
     for number, member in enumerate(members, 1):
@@ -240,7 +240,7 @@ def _format_frames(frames: Frames, *, full: bool, refused: bool) -> str:
 
 
 def _fold_frames(frames: Frames, owners: Sequence[str | None], shown: Sequence[int]) -> Iterator[str]:
-    """Yield frames of user code as they are, and one line for each run of others."""
+    """Yield frames of user code unchanged, and one line for each sequence of other frames."""
     for is_users, group in groupby(shown, key=lambda index: owners[index] is None):
         indices = list(group)
         if is_users:

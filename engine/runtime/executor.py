@@ -1,4 +1,4 @@
-"""Base of the executors of spouts and bolts: one coroutine, one instance at a time, its death and its replacement."""
+"""Base class of the executors of spouts and bolts. Runs one instance at a time, and replaces an instance that dies."""
 
 import asyncio
 import inspect
@@ -32,14 +32,17 @@ from engine.waiters import Waiters
 SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
 
 ErrorMode: TypeAlias = Literal["fail", "renew", "restart", "stop"]
-"""Values of `on_error`, and "renew": as "fail", but each error replaces the instance. Some components cannot go on after an error."""
+"""Values of `on_error`, and "renew": like "fail", but each error replaces the instance.
+
+For components that cannot continue after an error.
+"""
 
 
 class RetirableCollector(Protocol):
     """The collector of an instance."""
 
     def retire(self) -> None:
-        """Raise at every later use, since the instance is gone."""
+        """Raise at every later use, because the instance is gone."""
 
 
 class TaskKilled(Exception):
@@ -71,7 +74,7 @@ class SlowCallWarnings:
         if self.is_due():
             self._reporter.warn(
                 f"one call of {self._component} held the event loop for {secs * 1000:.0f} ms: nothing else ran "
-                "meanwhile. Await what it waits for, give a BasicBolt threads=n for blocking code, or do less in one call."
+                "meanwhile. Await slow operations, give a BasicBolt threads=n for blocking code, or do less in one call."
             )
 
     def is_due(self) -> bool:
@@ -87,12 +90,12 @@ class Executor(Actor):
     """The actor of one task of a spout or bolt.
 
     `begin` makes the first instance, `start` starts the coroutine, `close` ends both. In between, `_serve` runs bursts. A call that
-    raises fails its own input. The instance goes on or is replaced, as `on_error` says (ACK-12, SV-1).
+    raises fails its own input. `on_error` decides whether the instance continues or is replaced (ACK-12, SV-1).
     """
 
     core: TaskCore
     paces_restarts: ClassVar[bool] = False
-    """True if a restart is expensive for the source, so that "restart" pauses between two instances, too."""
+    """True if a restart is expensive for the source. Then on_error="restart" also pauses between two instances."""
 
     def __init__(self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext) -> None:
         super().__init__(info, run_context)
@@ -115,10 +118,10 @@ class Executor(Actor):
         self._progress_at_death = 0
         self._ready_waiters = Waiters()
 
-    # Life
+    # Start and stop
 
     async def begin(self) -> None:
-        """Make an instance and prepare it, again after each failure. Raises the ComponentError that ends the run."""
+        """Create and prepare an instance, and retry after each failure. Raises the ComponentError that ends the run."""
         while not self.core.closing:
             try:
                 await self._make_instance()
@@ -138,7 +141,7 @@ class Executor(Actor):
 
     def start(self) -> None:
         """Start the coroutine."""
-        self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # else once its control handler opens the gate
+        self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # otherwise set when its control handler opens the gate
         super().start()
 
     async def close(self) -> None:
@@ -160,7 +163,7 @@ class Executor(Actor):
             return
         self._killed_by = error or TaskKilled(f"task {self.info.task_id} was killed")
         if self._aio_task is not None and self._has_begun:
-            # Before its first step, a cancelled asyncio task would end without running `_main`, which looks for kills by itself.
+            # An asyncio task that is cancelled before its first step ends without running `_main`. `_main` itself checks for kills.
             self._aio_task.cancel()
 
     async def _main(self) -> None:
@@ -191,7 +194,7 @@ class Executor(Actor):
             self.run_context.end_run(self._program_end_error(error))
 
     def _program_end_error(self, error: BaseException) -> ComponentError:
-        """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, since it may be a Ctrl-C."""
+        """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, because it may be a Ctrl-C."""
         if isinstance(error, KeyboardInterrupt):
             error.add_note(f"raised in {self.spec.kind} {self.info.component_id!r} (task {self.info.task_id})")
             raise error
@@ -199,7 +202,7 @@ class Executor(Actor):
         return ComponentError(self.info.component_id, self.info.task_id, error, message=message, hint=PROGRAMS_END_HINT)
 
     def _note_cancellation(self, raised: asyncio.CancelledError) -> None:
-        """Raise a cancellation that ends the coroutine. Any other one only kills the instance.
+        """Raise a cancellation that ends the coroutine. Any other cancellation only kills the instance.
 
         Only `close`, `kill` and the end of the host's loop cancel this asyncio task. Other cancellations come from the component.
         """
@@ -210,7 +213,7 @@ class Executor(Actor):
             self._killed_by = asyncio.CancelledError(own) if was_cancelled(raised) else raised
 
     def _take_kill(self) -> BaseException | None:
-        """Return the error that killed the instance, None if it lives. Takes back the cancellation by `kill`."""
+        """Return the error that killed the instance, or None. Undoes the cancellation by `kill`."""
         error, self._killed_by = self._killed_by, None
         if error is not None:
             take_back_cancel_requests()
@@ -218,7 +221,7 @@ class Executor(Actor):
 
     @property
     def _is_serving(self) -> bool:
-        """True while the instance goes on."""
+        """True while the instance continues."""
         return not self.core.closing and self._killed_by is None and self._replace_for is None
 
     @property
@@ -248,7 +251,7 @@ class Executor(Actor):
 
     @abstractmethod
     async def _let_calls_return(self) -> None:
-        """Wait for the running calls of an instance that is replaced, though it could go on."""
+        """Wait for the running calls of a working instance before it is replaced."""
 
     @abstractmethod
     async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
@@ -265,7 +268,7 @@ class Executor(Actor):
         try:
             pause_secs = self._report_death(error, tup=tup, counts=progress <= 0)
         except ComponentError as end:
-            self.run_context.end_run(end)  # before the instance is closed, since that may take long (SV-4)
+            self.run_context.end_run(end)  # before the instance is closed, because closing may take long (SV-4)
             raise
         finally:
             await self._end_instance(self._death_failure(error), call_close=not isinstance(error, TaskKilled))
@@ -274,7 +277,7 @@ class Executor(Actor):
     async def _renew(self, error: BaseException) -> None:
         """Replace an instance after many failed calls in a row (SV-1). This does not count as a death."""
         reason = TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
-        self.reporter.report(reason, next_step="the task gets a fresh instance, so that a broken connection heals")
+        self.reporter.report(reason, next_step="the task gets a fresh instance, which may repair a broken connection")
         self.policy.note_restart()
         self._replace_for = None
         await self._end_instance(self._death_failure(reason), call_close=True)
@@ -405,10 +408,10 @@ class Executor(Actor):
         return BackgroundTasks(self.run_context.loop, name, self._note_background_error)
 
     def _note_background_error(self, error: BaseException) -> None:
-        """Replace the instance, since it is not complete without its background work (ACK-12).
+        """Replace the instance, because it is not complete without its background work (ACK-12).
 
-        With on_error="fail", the running calls of a bolt return first. A call that waits for this work would never return. So the
-        instance is killed after `message_timeout_secs`.
+        With on_error="fail", the running calls of a bolt return first. A call that waits for this work would never return, so the instance
+        is killed after `message_timeout_secs`.
         """
         if self.core.closing or self.error_mode(error) != "fail" or self.spec.kind == "spout":
             self.kill(error)
@@ -428,7 +431,7 @@ class Executor(Actor):
         self.wakeup.set()
 
     def note_resumed(self) -> None:
-        """Wake the coroutine and the waiters of `ready`, since no full mailbox stops the task any more."""
+        """Wake the coroutine and the waiters of `ready`, because no full mailbox stops the task any more."""
         self.wake()
         self._ready_waiters.wake_all()
 

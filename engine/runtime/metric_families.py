@@ -19,11 +19,13 @@ _PER_TASK: Final[tuple[Measure[TaskSnapshot], ...]] = (
     Measure("acked_tuples", "counter", "tuples", "Inputs acked; for a spout, trees.", lambda task: task.acked),
     Measure("failed_tuples", "counter", "tuples", "Inputs failed; for a spout, trees.", lambda task: task.failed),
     Measure("forgotten_tuples", "counter", "tuples", "Inputs dropped without ack or fail.", lambda task: task.forgotten),
-    Measure("settled_twice_tuples", "counter", "tuples", "Acks and fails of what was settled.", lambda task: task.settled_twice),
+    Measure(
+        "settled_twice_tuples", "counter", "tuples", "Acks and fails of inputs that were already settled.", lambda task: task.settled_twice
+    ),
     Measure("waiting_tuples", "gauge", "tuples", "Tuples in the mailbox.", lambda task: task.waiting),
     Measure("mailbox_capacity_tuples", "gauge", "tuples", "Tuples that the mailbox holds.", lambda task: task.mailbox_capacity),
     Measure("pending_trees", "gauge", "trees", "Open trees of a spout task, or in the ledger of an acker.", lambda task: task.pending),
-    Measure("max_pending_trees", "gauge", "trees", "Open trees that a spout task may have just now.", lambda task: task.max_pending),
+    Measure("max_pending_trees", "gauge", "trees", "Current limit of open trees of a spout task.", lambda task: task.max_pending),
     Measure("busy_seconds", "counter", "seconds", "Time spent in the component's code.", lambda task: task.busy_secs),
     Measure("execute_seconds", "gauge", "seconds", "Mean time of execute.", lambda task: secs_of_ms(task.execute_ms)),
     Measure("process_seconds", "gauge", "seconds", "Mean time from execute to ack or fail.", lambda task: secs_of_ms(task.process_ms)),
@@ -42,7 +44,7 @@ def families(snapshot: Snapshot) -> tuple[Family, ...]:
 
 def _of_run(snapshot: Snapshot) -> Iterator[Family]:
     labels = {"topology": snapshot.topology_name}
-    yield stateset("stormcell_run_state", "Where the run stands.", [(labels, snapshot.state)], RUN_STATES)
+    yield stateset("stormcell_run_state", "State of the run.", [(labels, snapshot.state)], RUN_STATES)
     yield Family("stormcell_uptime_seconds", "gauge", "Time since the run began.", (Sample(labels, snapshot.uptime_secs),), "seconds")
 
 
@@ -56,7 +58,7 @@ def _failures(snapshot: Snapshot) -> Family:
 
 
 def _complete(snapshot: Snapshot) -> Family:
-    """Return the latency from emit to ack as a summary. It has only quantiles, since a snapshot has no more."""
+    """Return the latency from emit to ack as a summary. It has only quantiles, because a snapshot has no sum."""
     samples = tuple(
         Sample({**_labels(snapshot, component.component_id, task.task_id), "quantile": quantile}, secs)
         for component, task in _tasks(snapshot.spouts)
@@ -88,7 +90,7 @@ def _user_samples(snapshot: Snapshot, metric: UserMetric, edges: list[float]) ->
         seen = at_edge.get(edge, seen)
         yield Sample({**labels, "le": repr(edge)}, seen, "_bucket")
     yield Sample({**labels, "le": "+Inf"}, metric.value.count, "_bucket")
-    if not edges or edges[0] >= 0:  # OpenMetrics allows no sum, and so no count, beside buckets below zero
+    if not edges or edges[0] >= 0:  # OpenMetrics allows no sum, and so no count, if buckets are below zero
         yield Sample(labels, metric.value.count, "_count")
         yield Sample(labels, metric.value.total, "_sum")
 

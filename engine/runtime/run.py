@@ -61,11 +61,11 @@ class Run:
         self._supervisor: Supervisor | None = None
         self._features = RunFeatures(topology, self.config)
         self.may_forget = False
-        """True where nobody minds that state in memory:// is lost with the process: in tests. Else the start warns of it."""
+        """True in tests: the start of the run does not warn that state in memory:// is lost with the process."""
         self._clock = Clock()
         self._began = 0.0
         self.seed: int | None = None
-        """The seed of this run: the config's, or the one that was drawn."""
+        """The seed of this run: from the config, or a random one."""
 
     async def __aenter__(self) -> Self:
         if self._is_entered:
@@ -198,7 +198,7 @@ class Run:
         raise UsageError(f"the topology has no inlet {component_id!r}", hint=did_you_mean(component_id, inlets))
 
     def trace(self, rate: float) -> None:
-        """Record the paths of a share of the trees, for the Failures of timeouts.
+        """Record the paths of a share of the trees. The Failures of timeouts then show the path.
 
         rate: 0 to 1. 0 stops the recording.
         """
@@ -217,7 +217,7 @@ class Run:
         raise UsageError(f"the run has no task {task_id}", hint=f"Its tasks are 1 to {len(assembly.plan.component_of)}.")
 
     def lose_tuple(self, task_id: int, tup: Tuple) -> None:
-        """Make a bolt task forget a taken input without a settle, so that its trees time out. For tests of recovery."""
+        """Make a bolt task drop an input without ack or fail, so that its trees time out. For tests of recovery."""
         for bolt in self._assembled.bolts:
             if bolt.info.task_id == task_id:
                 bolt.core.lose(tup)

@@ -20,7 +20,7 @@ from engine.topology.task_port import RunPort
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """A run as its executors see it: settings, clock, randomness, ids, and callbacks."""
+    """Settings, clock, randomness, ids and callbacks of a run, for its executors."""
 
     topology: Topology
     config: Config
@@ -35,11 +35,11 @@ class RunContext:
     publish: Callable[[ErrorReport], None]
     """Sends an error report to the listeners of the run."""
     end_run: Callable[[ComponentError], None]
-    """Ends the run with this error, since a component cannot go on."""
+    """Ends the run with this error, because a component cannot continue."""
     note_idle: Callable[[], None]
     """Makes the run check whether it is complete. Every executor calls it before it waits for work."""
     is_abandoned: Callable[[], bool] = lambda: False
-    """Tells whether the host's loop cancels all of its tasks, although nobody closed the run."""
+    """Returns True if the host's loop cancels all of its tasks although the run was not closed."""
     inlets: dict[str, InletHandle] = field(default_factory=dict)
     """Sender's handle of each Inlet component. All tasks and instances of the component share one."""
 

@@ -37,7 +37,7 @@ class RunFeatures:
         self._is_closed = False
 
     async def open(self, clock: Clock) -> Topology:
-        """Open the provider, perhaps after standing by, then each feature. Return the topology that runs.
+        """Open the provider, with standby=True after a wait, then each feature. Return the topology that runs.
 
         Raises StateError if another process has the topology's state.
         """
@@ -69,7 +69,7 @@ class RunFeatures:
 
     @property
     def has_work(self) -> bool:
-        """True while a feature has something to commit."""
+        """True while a feature has uncommitted work."""
         for name, part in self._parts.items():
             with _named(name, "has_work"):
                 if part.has_work:
@@ -77,7 +77,7 @@ class RunFeatures:
         return False
 
     async def finish(self) -> None:
-        """Have each feature commit the work that is left."""
+        """Let each feature commit its remaining work."""
         for name, part in self._parts.items():
             with _named(name, "finish"):
                 await part.finish()

@@ -1,4 +1,4 @@
-"""The working `RunPort`: requests of tasks and features to the whole run."""
+"""Implementation of `RunPort`: requests of tasks and features to the whole run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -33,20 +33,20 @@ class TaskSnapshot:
     transferred: int = 0
     """Tuples sent, one for each task that an emit went to."""
     executed: int = 0
-    """Inputs handed to the component; a spout has none."""
+    """Inputs handed to the component. A spout has no inputs."""
     acked: int = 0
-    """Inputs acked; for a spout, trees."""
+    """Inputs acked, or trees of a spout."""
     failed: int = 0
-    """Inputs failed; for a spout, trees."""
+    """Inputs failed, or trees of a spout."""
     failures: Mapping[str, int] = field(default_factory=dict)
-    """The same by the reason of their `Failure`."""
+    """Inputs failed, or trees of a spout, by the reason of their `Failure`."""
     waiting: int = 0
     """Tuples in the mailbox."""
     mailbox_capacity: int = 0
     execute_ms: float | None = None
-    """How long `execute` takes, on average."""
+    """Mean time of `execute`."""
     process_ms: float | None = None
-    """From `execute` to the ack or fail of the same input, on average."""
+    """Mean time from `execute` to the ack or fail of the same input."""
     busy_secs: float = 0.0
     """Time spent in the component's code."""
     restarts: int = 0
@@ -54,20 +54,20 @@ class TaskSnapshot:
     forgotten: int = 0
     """Inputs dropped without ack or fail (ACK-15)."""
     settled_twice: int = 0
-    """Acks and fails of what was settled before (ACK-5)."""
+    """Acks and fails of inputs that were already settled (ACK-5)."""
     pending: int | None = None
     """Open trees of a spout task, or in the ledger of an acker task. None for a bolt."""
     max_pending: int | None = None
-    """How many it may have just now; None where there is no bound."""
+    """Current limit of open trees. None: no limit."""
     complete_p50_ms: float | None = None
-    """From the emit of a tree to its ack, for half of all trees."""
+    """Median time from the emit of a tree to its ack."""
     complete_p99_ms: float | None = None
     status: str = ""
     """Status of the task. `closed` once its run closes, except for an exhausted spout."""
 
     @property
     def queue_fill(self) -> float:
-        """How full the mailbox is: 0 to 1, or a little more (BP-1)."""
+        """Fill level of the mailbox: 0 to 1, or slightly more (BP-1)."""
         return self.waiting / self.mailbox_capacity if self.mailbox_capacity else 0.0
 
 
@@ -98,17 +98,17 @@ class ComponentSnapshot:
 
     @property
     def acked(self) -> int:
-        """Inputs acked; for a spout, trees."""
+        """Inputs acked, or trees of a spout."""
         return sum(task.acked for task in self.tasks)
 
     @property
     def failed(self) -> int:
-        """Inputs failed; for a spout, trees."""
+        """Inputs failed, or trees of a spout."""
         return sum(task.failed for task in self.tasks)
 
     @property
     def failures(self) -> dict[str, int]:
-        """Inputs failed, for a spout trees, by the reason of their `Failure`; the most frequent first."""
+        """Inputs failed, or trees of a spout, by the reason of their `Failure`. The most frequent reason is first."""
         numbers = Counter[str]()
         for task in self.tasks:
             numbers.update(task.failures)
@@ -126,17 +126,17 @@ class ComponentSnapshot:
 
     @property
     def queue_fill(self) -> float:
-        """How full the fullest mailbox is: that one stops the senders."""
+        """Fill level of the fullest mailbox, because this mailbox stops the senders."""
         return max((task.queue_fill for task in self.tasks), default=0.0)
 
     @property
     def execute_ms(self) -> float | None:
-        """The mean over all inputs, so a busy task weighs more than an idle one."""
+        """Mean time over all inputs, so a busy task has more weight than an idle one."""
         return weighted_mean((task.execute_ms, task.executed) for task in self.tasks)
 
     @property
     def process_ms(self) -> float | None:
-        """The mean over all settled inputs."""
+        """Mean time over all settled inputs."""
         return weighted_mean((task.process_ms, task.acked + task.failed) for task in self.tasks)
 
     @property
@@ -161,18 +161,18 @@ class ComponentSnapshot:
 
     @property
     def settled_twice(self) -> int:
-        """Acks and fails of what was settled before."""
+        """Acks and fails of inputs that were already settled."""
         return sum(task.settled_twice for task in self.tasks)
 
     @property
     def pending(self) -> int | None:
-        """Open trees of the tasks. None for a bolt. Those of `__acker` are the same trees as those of the spouts."""
+        """Open trees of the tasks. None for a bolt. `__acker` counts the same trees as the spouts."""
         known = [task.pending for task in self.tasks if task.pending is not None]
         return sum(known) if known else None
 
     @property
     def max_pending(self) -> int | None:
-        """Open trees that the tasks may have together; None where there is no bound."""
+        """Limit of open trees of all tasks together. None: no limit."""
         bounds = [task.max_pending for task in self.tasks if task.max_pending is not None]
         return sum(bounds) if bounds else None
 
@@ -189,14 +189,14 @@ class ComponentSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One run at one moment. `components` has the user's in the order of declaration, then the engine's own."""
+    """One run at one moment. `components` has the user's components in the order of declaration, then the engine's own."""
 
     topology_name: str
     state: str
     uptime_secs: float
     components: Mapping[str, ComponentSnapshot]
     errors: "tuple[ErrorReport, ...]" = ()
-    """The latest ones, the newest last."""
+    """The latest error reports, the newest last."""
     user_metrics: tuple[UserMetric, ...] = field(default=())
     entries: tuple[SnapshotEntry, ...] = ()
     """Entries of the features. Their values are attributes: `snapshot.checkpoint` is a CheckpointSnapshot, or None without state.
@@ -229,7 +229,7 @@ class Snapshot:
         return tuple(each for each in self.components.values() if each.kind == "spout" and not is_reserved(each.component_id))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as what `json.dumps` takes."""
+        """Return the snapshot as a dict for `json.dumps`."""
         return {
             "topology": self.topology_name,
             "state": self.state,
@@ -244,8 +244,8 @@ class Snapshot:
 def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> float | None:
     """Return the share of the time between two snapshots that the busiest task of a component spent in its code.
 
-    0 is idle, 1 is all the time; several threads may come to more. Without `before`, since the run began. None where no
-    time has passed. As Storm's capacity; differs: measured from the time spent, not from a mean times a count.
+    0 means idle and 1 means always busy; several threads may exceed 1. Without `before` the interval starts with the run. None if no time
+    has passed. As Storm's capacity; differs: uses the measured busy time, not mean latency times count.
     """
     start = None if before is None else before.components.get(component_id)
     elapsed = after.uptime_secs - (0.0 if start is None or before is None else before.uptime_secs)
@@ -257,14 +257,14 @@ def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> flo
 
 
 def rate(before: Snapshot | None, after: Snapshot, count: Callable[[Snapshot], int]) -> float | None:
-    """Return how much of a count came per second between two snapshots; without `before`, since the run began."""
+    """Return the increase of a count per second between two snapshots; without `before`, since the run began."""
     elapsed = after.uptime_secs - (before.uptime_secs if before is not None else 0.0)
     grown = count(after) - (count(before) if before is not None else 0)
     return grown / elapsed if elapsed > 0 else None
 
 
 def weighted_mean(values: Iterable[tuple[float | None, int]]) -> float | None:
-    """Return the mean of (value, weight) pairs; None where nothing has both."""
+    """Return the mean of (value, weight) pairs. None if no pair has both."""
     known = [(value, weight) for value, weight in values if value is not None and weight > 0]
     weights = sum(weight for _, weight in known)
     return sum(value * weight for value, weight in known) / weights if weights else None
@@ -285,7 +285,7 @@ def _component_dict(component: ComponentSnapshot) -> dict[str, Any]:
 
 
 def error_dict(report: "ErrorReport") -> dict[str, Any]:
-    """Return an error as what `json.dumps` takes; `time` is ISO 8601 in UTC."""
+    """Return an error as a dict for `json.dumps`; `time` is ISO 8601 in UTC."""
     return {
         "time": datetime.fromtimestamp(report.wall, UTC).isoformat(timespec="milliseconds"),
         "component": report.component_id,

@@ -74,12 +74,12 @@ class SpoutExecutor(Executor):
         self.waits_for_wake = False
         """True if the spout asked for no further polls until the next wake."""
         self.generator_error: ComponentError | None = None
-        """Error of a generator that raised. The run drains, then ends with it (ACK-13)."""
+        """Error of a generator that raised. The run drains, then ends with this error (ACK-13)."""
         self._progress: int | None = None
         """Progress that the last instance reported at its death. None if verdicts are the progress."""
         self._window = window
         self._empty_polls = 0
-        """Polls in a row that emitted nothing and that nothing else interrupted."""
+        """Number of consecutive polls that emitted nothing, without a wake or a verdict in between."""
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
@@ -130,7 +130,7 @@ class SpoutExecutor(Executor):
         return self.core.handed_out if self._progress is None else self._progress
 
     def _fail_instance(self, failure: Failure) -> None:
-        """Drop the trees of a dead instance, since its source replays them (ACK-13)."""
+        """Drop the trees of a dead instance, because its source replays them (ACK-13)."""
         self._rows.discard()
         self.core.drop_instance()
         self.exhausted = False  # the next instance reads its source again, so the run is not complete
@@ -273,7 +273,7 @@ class SpoutExecutor(Executor):
         core.max_pending = window.after_burst(self.info.task_index, now, core.acked, core.failed, core.pending, limited)
 
     async def _await_call(self, returned: object) -> None:
-        """Await an async method. Warn if it takes long, since verdicts wait, too."""
+        """Await an async method. Warn if it takes long, because verdicts wait, too."""
         core, now = self.core, self.run_context.clock.now
         self.core.forget_returned()
         if not inspect.isawaitable(returned):
@@ -310,7 +310,7 @@ class SpoutExecutor(Executor):
         )
 
     async def _pause(self) -> None:
-        """Wait before the next poll of a spout that had nothing. The pause doubles, and a wake or a verdict ends it."""
+        """Wait before the next poll after an empty poll. The pause doubles, and a wake or a verdict ends it."""
         if self.waits_for_wake:
             await self._park(None)
             return
@@ -334,7 +334,7 @@ class SpoutExecutor(Executor):
         self._set_polling()
 
     def _note_broken_generator(self, error: GeneratorBroken) -> None:
-        """Report the error of a generator, which cannot resume. The run drains and ends with it (ACK-13)."""
+        """Report the error of a generator, which cannot resume. The run drains and ends with this error (ACK-13)."""
         cause = error.__cause__ or error
         self.reporter.report(cause, next_step="the run drains and ends: a generator that raised cannot resume")
         self.generator_error = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)
@@ -348,11 +348,11 @@ class SpoutExecutor(Executor):
         self.reporter.report(error, next_step="the spout continues")
         if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
             await self._renew(error)
-        else:  # not ended by a wake, since a spout that raises and wakes itself would spin
+        else:  # a wake does not end this pause: a spout that raises and wakes itself would spin
             await asyncio.sleep(BACKOFF.pause_secs(self.streak.length))
 
     async def _let_calls_return(self) -> None:
-        """Return at once, since a spout has no running call between two turns."""
+        """Return at once, because a spout has no running call between two turns."""
 
     async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
         """Wait before the next instance begins. A switch in the meantime sets how the instance begins."""

@@ -2,11 +2,12 @@
 
 A plain object. The executor reports each burst of the spout's tasks, and gets the number of trees that each task may have open.
 
-More open trees are worth it while they bring more acks per second. A longer queue in front of the slowest bolt brings none. A trial
-compares the window with twice the window, or with half of it, in short rounds in the order A B B A. A machine that is slow for a
-while then slows both alike. A trial ends as soon as the mean difference of the pairs is clear beside its standard error.
+More open trees are useful only while they increase the ack rate. Beyond this point they only lengthen the queue of the slowest bolt. A
+trial compares the window with twice or half the window, in short rounds in the order A B B A. In this order a temporary slowdown of the
+machine affects both windows equally. A trial ends as soon as the mean difference of the pairs is significant compared with its standard
+error.
 
-All tasks of a spout share one window. A window per task would grow without end, each at the cost of the others. See docs/FLOW.md.
+All tasks of a spout share one window. Separate windows would grow without limit, each at the cost of the other tasks. See docs/FLOW.md.
 """
 
 import math
@@ -21,24 +22,24 @@ FIRST_WINDOW: Final = 4
 MAX_WINDOW: Final = 262_144
 """Largest window of a task. An open tree takes some 300 bytes."""
 MIN_GAIN: Final = 0.025
-"""Gain of ack rate that twice the window must bring, and that half of it may cost. A difference of logarithms."""
+"""Minimum gain in ack rate for twice the window, and maximum loss for half of it. A difference of logarithms."""
 ROUND_SECS: Final = 0.02
 LONG_ROUND_SECS: Final = 1.0
 """Age from which a round ends after one window of acks instead of two."""
 MAX_PAIRS: Final = 48
 FEW_PAIRS: Final = 4
 USUAL_NOISE, LEAST_NOISE = 0.2, 0.05
-"""Difference of two rounds with the same window: assumed while there are few pairs, and assumed at least."""
+"""Assumed difference of two rounds with the same window: the estimate while there are few pairs, later the minimum."""
 CLEAR_ERRORS: Final = 2.0
-"""Standard errors from which the result of a trial is clear."""
+"""Number of standard errors from which the result of a trial is significant."""
 BACKOFF: Final = Backoff(0.1, 12.8)
 """Pauses after trials that were lost in a row."""
 PAUSE_ROUNDS: Final = 4
-"""Rounds that a pause has at least."""
+"""Minimum number of rounds of a pause."""
 CHANGED_RATE: Final = 1.6
 """Factor by which the ack rate must change, up or down, to end a pause."""
 CHANCE_FAILURES: Final = 32
-"""Failures up to which a round says nothing about the window."""
+"""Number of failures of a round that can be chance. They say nothing about the window."""
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class _Task:
     window: int = FIRST_WINDOW
     """The window that was returned for its last burst."""
     idle_since: float | None = None
-    """Time since when something other than the window has kept the task from being polled."""
+    """Time at which a reason other than the window stopped the polls of the task."""
 
 
 @dataclass(slots=True)
@@ -62,12 +63,12 @@ class _Round:
     """The round begins and ends with this task, so that each task has the same number of bursts."""
     began: float
     ignored_trees: int = 0
-    """Trees that were open when the window changed; the round begins anew when they have ended."""
+    """Trees that were open when the window changed; the round restarts when they have ended."""
     acked: int = 0
     failed: int = 0
     idle_secs: float = 0.0
     is_limited: bool = False
-    """True if the window has kept a task from being polled."""
+    """True if the window has stopped the polls of a task."""
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ class _Trial:
         return self.other if self.turn else self.base
 
     def add_round(self, rate: float, acks: int) -> bool | None:
-        """Add the result of a round. True if the other window has won, False if it has lost, None if the trial goes on."""
+        """Add the result of a round. Return True if the other window has won, False if it has lost, None if the trial continues."""
         turn = self.turn
         self.acks[turn] += acks
         if self.first is None:
@@ -190,7 +191,7 @@ class SpoutWindow:
             if this.failed <= this.acked:
                 self._pause(now, "NORMAL")
         elif not this.is_limited or this.idle_secs * 4 > (now - this.began) * len(self._tasks) or not this.acked:
-            self._trial = None  # a round in which the window did not limit the spout says nothing about it
+            self._trial = None  # a round in which the window did not limit the spout is no evidence about the window
         elif self._trial is not None:
             won = self._trial.add_round(this.acked / (now - this.began), this.acked)
             if won is not None:
@@ -201,7 +202,7 @@ class SpoutWindow:
             self._begin_trial(now)
 
     def _note_pause_round(self, rate: float) -> None:
-        """Count a round of a pause. End the pause if the ack rate has changed, since another window may be right now."""
+        """Count a round of a pause. End the pause if the ack rate has changed, because another window may be right now."""
         self._pause_rounds -= 1
         self._pause_rate = self._pause_rate or rate
         if not 1 / CHANGED_RATE < rate / self._pause_rate < CHANGED_RATE:
@@ -210,7 +211,7 @@ class SpoutWindow:
     # Trials
 
     def _begin_trial(self, now: float) -> None:
-        wider = max(self._window * 2, self._overshoot)  # if one poll emits a thousand trees, windows of 4 and 8 are the same
+        wider = max(self._window * 2, self._overshoot)  # if one poll emits a thousand trees, windows of 4 and 8 have the same effect
         other = min(wider, MAX_WINDOW) if self.state == "NORMAL" else max(self._window // 2, 1)
         self._overshoot = 0
         if other == self._window:
@@ -226,7 +227,7 @@ class SpoutWindow:
             self._reverse(now)
 
     def _reverse(self, now: float) -> None:
-        """Try the other direction after a pause, because this one brought nothing; the next pause is longer."""
+        """Try the other direction after a pause, because this direction brought no gain. The next pause is longer."""
         self._pause(now, "SLOW" if self.state == "NORMAL" else "NORMAL")
         self._lost_trials += 1
 

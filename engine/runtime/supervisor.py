@@ -159,7 +159,7 @@ class Supervisor:
         return all(spout.is_done for spout in self._assembly.user_spouts) and self._is_quiet()
 
     def _complete(self) -> None:
-        """End the run. If a feature has work, do that first and look again, since a tree may have failed meanwhile."""
+        """End the run. If a feature has work, finish it first and check again, because a tree may have failed meanwhile."""
         try:
             has_work = self._features.has_work
         except ComponentError as error:
@@ -226,7 +226,7 @@ class Supervisor:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the host's loop has cancelled the asyncio tasks of this run, although nobody closed the run."""
+        """True if the host's loop has cancelled the asyncio tasks of this run although the run was not closed."""
         clock = self._tree_clock
         return clock is not None and (clock.done() or clock.cancelling() > 0)
 
@@ -349,7 +349,7 @@ class Supervisor:
 
 
 def _drop_context(error: BaseException, context: BaseException | None) -> None:
-    """Remove an error from the context of another one. It was being handled during a callback, and is not the cause."""
+    """Remove an error from the context of another error. It was being handled during a callback, but is not the cause."""
     inner = error
     while inner.__context__ is not None and inner.__context__ is not context:
         inner = inner.__context__

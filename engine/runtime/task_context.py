@@ -1,4 +1,4 @@
-"""Working context of a component instance: `self.context` of user code, and its background tasks."""
+"""Implementation of `self.context` of a component instance, and of its background tasks."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,7 +18,7 @@ from engine.topology import ComponentSpec
 
 
 class BackgroundTasks:
-    """Background tasks of one instance. Their errors go to `on_error`, and their end is that of the instance."""
+    """Background tasks of one instance. `on_error` decides about their errors. They end with the instance."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str, on_error: Callable[[BaseException], None]) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Working ports of spout and bolt tasks (`engine.topology.task_port`): operations of a task for the engine's own components.
+"""Implementation of `engine.topology.task_port`: operations of a task for the engine's own components.
 
 A port outlives the instances of its task.
 """
@@ -23,7 +23,7 @@ SETTLES_PER_BURST: Final = 4096
 
 
 class SpoutTask(Protocol):
-    """The executor of a spout, as its port sees it."""
+    """Methods of a spout's executor that its port calls."""
 
     info: TaskInfo
     run_context: RunContext
@@ -74,7 +74,7 @@ class ExecutorSpoutPort:
 
 
 class BoltTask(Protocol):
-    """The executor of a bolt, as its port sees it."""
+    """Methods of a bolt's executor that its port calls."""
 
     run_context: RunContext
     core: BoltCore

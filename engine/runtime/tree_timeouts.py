@@ -1,7 +1,7 @@
 """Timeouts of trees: when they end (ACK-8), and the task that owes the missing ack (ACK-15).
 
-Before each rotation of the ackers, `TreeClock` resets the timeout of every tuple that waits in a mailbox, aside, or deferred. The
-rotation follows after all of them, so a tree that only waits never times out. The hot path does nothing for it.
+Before each rotation of the ackers, `TreeClock` resets the timeouts of all tuples that wait, or whose ack is deferred. So a tree whose
+tuples only wait never times out. The hot path has no cost.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from engine.runtime.error_report import safe_repr
 TUPLES_PER_STEP: Final = 2048
 SLICE_SECS: Final = 0.005
 MOST_TUPLES: Final = 100_000
-"""Tuples that one explanation looks at. A tree whose tuple lies behind them gets no owner."""
+"""Maximum number of tuples that one explanation examines. If the tuple of a tree is not among them, its owner stays unknown."""
 MOST_TRACED: Final = 10_000
 _EVENT_TEXTS: Final = {"opened": "opened by", "sent": "sent to", "acked": "acked by", "failed": "failed by"}
 
@@ -53,7 +53,7 @@ class TreeClock:
                 acker.inbox.signal(Signal.ROTATE)
 
     async def _reset_waiting(self) -> None:
-        """Reset the timeouts of all waiting tuples. Gives way to others every 5 ms."""
+        """Reset the timeouts of all waiting tuples. Yields to the event loop every 5 ms."""
         now = asyncio.get_running_loop().time
         began = now()
         for core in self._cores:

@@ -98,7 +98,7 @@ class UsageErrors:
 
     def thread(self, details: Mapping[str, Any]) -> EngineError:
         return UsageError(
-            f"{self._where} used its collector on another thread than the loop's",
+            f"{self._where} used its collector on a thread other than the loop's",
             hint="Use loop.call_soon_threadsafe(...), or a BasicBolt with threads=n, whose collector may be used in its threads.",
         )
 

@@ -1,4 +1,4 @@
-"""Turns groupings into the outlets of each emitting task, so that an emit looks up nothing by name."""
+"""Turns groupings into the outlets of each emitting task, so that an emit needs no lookup by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def wire_task(core: TaskCore, info: TaskInfo, spec: ComponentSpec, run_context: 
 
 @dataclass(frozen=True, slots=True)
 class _EmittingTask:
-    """A task that emits, as the builder of its outlets."""
+    """Builder of the outlets of one emitting task."""
 
     info: TaskInfo
     spec: ComponentSpec

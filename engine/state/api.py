@@ -1,4 +1,4 @@
-"""Interfaces of state: `KeyValueState` for bolts; `StateProvider`, its stores and `Ledger` for a store (CP-6 to CP-8).
+"""Interfaces of state (CP-6 to CP-8). Bolts use `KeyValueState`. A store implements `StateProvider`, its stores and `Ledger`.
 
 A provider stores rows, deltas and ledgers as bytes. Layers, codec, cache and key groups belong to the engine (`LayeredState`), so they
 are the same for all providers.
@@ -19,11 +19,11 @@ D = TypeVar("D")
 
 
 class KeyValueState(ABC, Generic[K, V]):
-    """Values by key of a stateful bolt: the last commit and the bolt's own changes since.
+    """Key-value state of a stateful bolt: the last commit, and the bolt's uncommitted changes.
 
-    Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these. Equal keys are one key. `items` may return
-    it in another form: 1 for True, UTC for another zone, a tuple for a named tuple. `put` stores a copy of the value. To change a list or
-    a dict, get it, change it, and put it again.
+    Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these. Equal keys are the same key. `items` may
+    return a key in another form: 1 for True, UTC for another zone, a tuple for a named tuple. `put` stores a copy of the value. To change a
+    list or a dict, get it, change it, and put it again.
     """
 
     @overload
@@ -136,8 +136,8 @@ class StagingStore(ABC):
     """One task's part of a store: a `LookupStore` or a `ResidentStore`. Only its task calls it, from the loop's thread.
 
     Raises StateUnavailable for errors that may pass (the engine retries), otherwise StateError. If another process claims a ledger of the
-    topology, `stage`, `fold` and `drop` of this one must raise StateFenced from then on. Otherwise its late folds would overwrite newer
-    rows.
+    topology, `stage`, `fold` and `drop` of this process must raise StateFenced from then on. Otherwise late folds of this process would
+    overwrite newer rows.
     """
 
     @abstractmethod
@@ -151,7 +151,7 @@ class StagingStore(ABC):
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
         """Write rows, each key once, then drop all deltas with a txid up to upto_txid.
 
-        Need not be atomic, but the deltas must go last: after a crash in between, the engine folds all of them again.
+        Need not be atomic, but must drop the deltas last: after a crash in between, the engine folds all deltas again.
         """
 
     @abstractmethod
@@ -219,7 +219,7 @@ class TaskDelta(NamedTuple):
 class StoredTopology(ABC):
     """Stored data of one topology, valid within `StateInventory.look`. Raises StateError for unreadable data.
 
-    Which of it is committed is decided by `engine.checkpoint.stored`.
+    `engine.checkpoint.stored` decides which of the data is committed.
     """
 
     @abstractmethod
@@ -266,7 +266,7 @@ class StateInventory(ABC):
     """Stored data of all topologies, for tools. Only `remove` changes anything, and no method waits for a run."""
 
     removes_by: ClassVar[str] = ""
-    """Sentence of the question before a removal: the effect on a process that runs the topology."""
+    """Text of the question before a removal: the effect on a process that runs the topology."""
 
     @abstractmethod
     async def topologies(self) -> list[str]:
@@ -280,7 +280,7 @@ class StateInventory(ABC):
     def remove(self, component_id: str | None) -> AsyncIterator[int]:
         """Remove the data of a component, or (None) of the topology with its ledgers. Yield the number of rows of each bounded step.
 
-        The provider must be open for the topology, and must have claimed a ledger. The ledgers go last, in one step. The call can be
+        The provider must be open for the topology, and must have claimed a ledger. The last step removes all ledgers. The call can be
         repeated after a crash.
         """
 
@@ -293,7 +293,7 @@ class StateProvider(ABC):
     """
 
     async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
-        """Wait until no process runs the topology, and keep other standby processes off it. `open` comes next.
+        """Wait until no process runs the topology, and block other standby processes. The engine calls `open` next.
 
         Calls `on_waiting` once with the name of the process that runs it, "" if that is unknown. Leaves nothing open if it raises or is
         cancelled.
@@ -321,6 +321,4 @@ class StateProvider(ABC):
 
     def inventory(self) -> StateInventory:
         """Return the inventory for tools (`python -m engine state`). The provider need not be open, and a run does not call it."""
-        raise StateError(
-            f"{type(self).__name__} cannot be looked into", hint="A provider offers that by inventory(): see engine/state/api.py."
-        )
+        raise StateError(f"{type(self).__name__} has no inventory", hint="A provider implements inventory(): see engine/state/api.py.")

@@ -36,7 +36,10 @@ class Codec(Protocol):
 
 
 def not_stored(what: str, codec: Codec, error: Unencodable) -> StateError:
-    """Return the error for a value of a state. Only here the user can choose a codec: ledgers and keys are always MessagePack."""
+    """Return the error for a value of a state.
+
+    The user can choose the codec only for values of a state; ledgers and keys are always MessagePack.
+    """
     return StateError(
         f"{what} cannot be stored: {error}", hint='Or choose Config(state_codec="pickle").' if codec.name == "msgpack" else None
     )
@@ -113,7 +116,7 @@ class MessagePack:
         writer = _WRITERS.get(type(value))
         if writer is None:
             name = type(value).__name__
-            raise Unencodable(f"a value of type {name} cannot be written as MessagePack. Put its parts: a dict, a list, a str")
+            raise Unencodable(f"a value of type {name} cannot be written as MessagePack. Store its parts: a dict, a list, a str")
         code, write = writer
         written = write(value)
         return msgpack.ExtType(code, written if isinstance(written, bytes) else self.encode(written))
@@ -177,7 +180,7 @@ _READERS: Final[Mapping[int, Callable[[MessagePack, bytes], Any]]] = {
 
 
 class Pickle:
-    """Any picklable value. Only by the user's choice, because anybody who can write to the store can run code in the engine."""
+    """Any picklable value. The user must choose it explicitly, because anybody who can write to the store can run code in the engine."""
 
     name: CodecName = "pickle"
     format = 1

@@ -114,7 +114,7 @@ async def fold_committed(
 ) -> None:
     """Fold the committed deltas of one task, and drop the others. May be repeated.
 
-    Needed when a component runs with another layout than the interrupted run. Otherwise `LayeredState.load` takes up the deltas. place: the
+    Needed when a component runs with another layout than the interrupted run. Otherwise `LayeredState.load` loads the deltas. place: the
     layout of the interrupted run.
     """
     store = await provider.store(place.component_id, place.task_index, place.slots)

@@ -30,9 +30,9 @@ V = TypeVar("V")
 
 FOLD_KEYS: Final = 200_000
 FOLD_TXIDS: Final = 30
-"""A fold begins when so many keys or txids wait for it. If the next fold is due before it ends, `commit` waits."""
+"""Numbers of waiting keys and txids at which a fold begins. If the next fold is due before the last one ends, `commit` waits."""
 MOST_TAKEN_UP: Final = 2 * FOLD_TXIDS
-"""Largest number of txids in deltas that a start takes up without a fold. A checkpoint record has room for a bounded number."""
+"""Maximum number of txids in deltas that a start loads without a fold. A checkpoint record lists only a bounded number."""
 KEYS_PER_TURN: Final = 1000
 ROWS_PER_TURN: Final = 500
 """Keys moved, or rows made, in one turn of the event loop."""
@@ -312,7 +312,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
     # Store
 
     async def load(self, committed_txid: int = -1, is_committed: Callable[[int, int], bool] = lambda txid, round_: False) -> None:
-        """Load the rows of a resident store, and the deltas of an interrupted run with the same layout. Called first; may be repeated.
+        """Load the rows of a resident store, and the deltas of an interrupted run with the same layout. Called first. May be repeated.
 
         is_committed: tells whether a txid and round is committed. Its deltas become a layer, which is folded while the task runs.
         """
@@ -401,5 +401,5 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(layer[key], self._codec)) for key in keys]
             await asyncio.sleep(0)
             if self._frozen is not None:
-                async with self._frozen.lock:  # a delta that is being written goes first, because acks wait for it
+                async with self._frozen.lock:  # a delta that is being written has priority, because acks wait for it
                     pass

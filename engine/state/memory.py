@@ -1,4 +1,4 @@
-"""State and maps of values in memory, for tests and first runs. `memory://` forgets at the end of the run (CP-7)."""
+"""State and maps of values in memory, for tests and first runs. `memory://` loses all data at the end of the run (CP-7)."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
@@ -13,7 +13,7 @@ from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValueStor
 
 
 class MemoryStore(ResidentStore):
-    """Stores nothing: all rows are in the state of the task, which survives restarts of its instance."""
+    """Stores nothing, because the state of the task holds all rows. The state of the task survives restarts of the instance."""
 
     async def load(self) -> AsyncIterator[list[Row]]:
         yield []

@@ -17,7 +17,7 @@ class StoreRetry:
     """Retries calls while their store is unavailable, and reports it. Gives up after `timeout_secs`."""
 
     def __init__(self, timeout_secs: float, on_unavailable: Callable[[str | None], None] = lambda text: None) -> None:
-        """on_unavailable: gets the error text when the retries begin, and None when they end, also by an error."""
+        """on_unavailable: called with the error text when the retries begin, and with None when they end."""
         self._timeout_secs = timeout_secs
         self._on_unavailable = on_unavailable
 

@@ -59,7 +59,7 @@ class PackedCodec(ABC):
         try:
             return self._codec.decode(packed)
         except ValueError as error:
-            raise StateError(f"{whose} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
+            raise StateError(f"{whose} cannot be read: {error}", hint="Another program wrote it, or it is damaged.") from None
 
     @abstractmethod
     def _are_plain(self, keys: Sequence[str]) -> bool:
@@ -147,7 +147,7 @@ class TextCodec(PackedCodec):
         try:
             return self._unpacked(bytes.fromhex(raw[2:]), "a key") if raw.startswith(PACKED) else int(raw[1:])
         except ValueError:
-            raise StateError(f"the key {raw!r} cannot be read", hint="Somebody else wrote it, or it is damaged.") from None
+            raise StateError(f"the key {raw!r} cannot be read", hint="Another program wrote it, or it is damaged.") from None
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
         return list(map(str, values)) if are_int64(values) else super().values(values, keys)
@@ -157,7 +157,7 @@ class TextCodec(PackedCodec):
         try:
             found = json.loads(text)
         except ValueError as error:
-            raise StateError(f"a value cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
+            raise StateError(f"a value cannot be read: {error}", hint="Another program wrote it, or it is damaged.") from None
         if PACKED_NAME not in text:
             return found  # type: ignore[no-any-return]
         return [self._opened(value) if type(value) is dict else value for value in found]

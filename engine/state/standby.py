@@ -1,6 +1,7 @@
 """Standby: a process that waits until the process that runs the topology has ended (`Config.standby`).
 
-A store on a server knows that process by a lease, which the process renews. A lease prevents no writes: the epoch of a ledger does that.
+A store on a server identifies that process by a lease, which the process renews. A lease does not prevent writes; the epoch of a ledger
+does.
 """
 
 import asyncio

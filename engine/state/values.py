@@ -20,7 +20,7 @@ RESTORE: Final = "Restore the database from a copy, or give the map a new name a
 
 
 class ValuesMismatch(StateError, FatalError):
-    """The map cannot take the values: its content is newer, or has another kind or owner. A retry cannot succeed."""
+    """The map refuses the values: its content is newer, or has another kind or owner. A retry cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def fence_of(kind: Any, topology: Any, component: Any, txid: Any, attempt_id: An
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A task that wants to write."""
+    """The task that writes."""
 
     where: str
     """Names the map in errors."""
@@ -69,7 +69,7 @@ def may_write(fence: Fence | None, seen: Fence, attempt: AttemptId, writer: Writ
 
 
 class RowCodec(Protocol):
-    """Encodes keys and values. It works on lists, since a batch has many."""
+    """Encodes keys and values. It works on lists, because a batch has many."""
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
         """Encode keys. Equal keys have equal codes. Raises StateError with the key if one cannot be encoded."""

@@ -1,4 +1,4 @@
-"""A bolt that keeps its inputs for a test, and lets the test settle them."""
+"""Bolt that stores its inputs for a test. The test may settle them."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,10 +21,10 @@ class Arrival:
 
 
 class Capture:
-    """Inputs of a bolt, kept for a test: `builder.set_bolt("sink", Capture()).shuffle_grouping(...)`.
+    """Stores the inputs of a bolt for a test: `builder.set_bolt("sink", Capture()).shuffle_grouping(...)`.
 
-    It acks each input. With `settles=False` the test does: `capture.ack(tup)`, `capture.fail(tup)`. All tasks of the bolt, and
-    all their instances, write to the same lists. A capture is also the factory of its `CaptureBolt`s.
+    The bolt acks each input. With `settles=False` the test settles the inputs: `capture.ack(tup)`, `capture.fail(tup)`. All tasks of the
+    bolt, and all their instances, write to the same lists. A capture is also the factory of its `CaptureBolt`s.
 
     >>> from engine import TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology
@@ -70,11 +70,11 @@ class Capture:
         return [arrival.tup for arrival in self.arrivals if not arrival.tup.is_settled]
 
     def ack(self, tup: AnyTuple) -> None:
-        """Ack an input; UsageError if the capture acks its inputs itself."""
+        """Ack an input. Raises UsageError if the capture acks its inputs itself."""
         self._owner_of(tup).collector.ack(tup)
 
     def fail(self, tup: AnyTuple) -> None:
-        """Fail an input; UsageError if the capture acks its inputs itself."""
+        """Fail an input. Raises UsageError if the capture acks its inputs itself."""
         self._owner_of(tup).collector.fail(tup)
 
     def settle_next(self, *, ack: bool = True) -> None:
@@ -86,7 +86,7 @@ class Capture:
             self.fail(tup)
 
     def reset_timeout(self, tup: AnyTuple) -> None:
-        """Restart the timeout of an input; UsageError if the capture acks its inputs itself."""
+        """Restart the timeout of an input. Raises UsageError if the capture acks its inputs itself."""
         self._owner_of(tup).collector.reset_timeout(tup)
 
     async def arrived(self, count: int) -> None:
@@ -95,7 +95,7 @@ class Capture:
             await self._waiters.wait()
 
     def add_arrival(self, tup: Tuple, bolt: "CaptureBolt") -> None:
-        """Keep an input, and ack it unless the test settles; called by the bolts."""
+        """Store an input, and ack it unless the test settles inputs. The bolts call this."""
         self.arrivals.append(Arrival(tup, bolt.context.task_id, bolt.context.clock.now()))
         if self.settles:
             bolt.collector.ack(tup)

@@ -8,7 +8,7 @@
         DelayTuple("split", "count", number=range(10, 20), secs=2.5),
     ])
 
-Calls and tuples are numbered from 1, over all tasks of a component and all their instances. The engine knows nothing of faults:
+Calls and tuples are numbered from 1, over all tasks of a component and all their instances. The engine itself has no code for faults:
 `FaultInjector` wraps methods of the instances that the topology's factories create.
 """
 
@@ -47,8 +47,8 @@ class InjectedError(Exception):
 class KillTask:
     """Kill the instance of a task at a time, or at the n-th call of a component.
 
-    It dies as if it had raised; a killed acker loses its trees. A task inside a call, or inside a burst of plain calls, dies when it
-    next yields to the loop.
+    The instance dies as if it had raised an exception. A killed acker loses its trees. A task that runs a call, or a burst of plain calls,
+    dies when it next yields to the loop.
     """
 
     component_id: str
@@ -73,7 +73,7 @@ class RaiseError:
 
 @dataclass(frozen=True, slots=True)
 class DropTuple:
-    """Lose the n-th tuple from one component to another. Nobody settles it, so its trees time out (ACK-8)."""
+    """Lose the n-th tuple from one component to another. No task settles it, so its trees time out (ACK-8)."""
 
     source: str
     target: str
@@ -82,9 +82,10 @@ class DropTuple:
 
 @dataclass(frozen=True, slots=True)
 class DelayTuple:
-    """Deliver the n-th tuple from one component to another late; the tuples behind it at its task wait (GRP-4).
+    """Deliver the n-th tuple from one component to another late. Later tuples at the same task wait (GRP-4).
 
-    With `concurrency`, it occupies one of the concurrent calls. It counts as taken up, so its timeout is not refreshed (ACK-8).
+    With `concurrency`, the tuple occupies one of the concurrent calls. It counts as being processed, so its timeout is not refreshed
+    (ACK-8).
     """
 
     source: str
@@ -156,7 +157,7 @@ class FaultInjector:
 
     @contextmanager
     def attached(self, run: Run) -> Iterator[None]:
-        """Inject into this run until the block ends. Enter the block before the run: times count from here."""
+        """Inject into this run until the block ends. Enter the block before the run, because the times of faults count from here."""
         self._run = run
         self._loop = loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()

@@ -1,4 +1,4 @@
-"""A spout that a test feeds with tuples, and that keeps their verdicts."""
+"""Spout that emits tuples given by a test, and records their verdicts."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ class Feeder:
         self.verdicts: Final[list[Verdict]] = []
         """Every ack and fail, in order. A retried tuple has several."""
         self.lost: Final[list[object]] = []
-        """Message ids that were open when their spout instance died, so that their try gets no verdict (ACK-13)."""
+        """Message ids that were open when their spout instance died. This try gets no verdict (ACK-13)."""
         self._queue: deque[_Fed] = deque()
         self._open: dict[int, dict[object, _Fed]] = {}
         self._unsettled: dict[object, _Fed] = {}
@@ -78,7 +78,7 @@ class Feeder:
     def feed(self, values: Values, stream: str = DEFAULT_STREAM, *, message_id: object = None, tracked: bool = True) -> object:
         """Queue one tuple and return its message id.
 
-        The id is the one given, else 1, 2, 3, …, and None if the tuple is not tracked. Raises UsageError after `close()`, and for an id
+        Without a given id the ids are 1, 2, 3, …. The id of an untracked tuple is None. Raises UsageError after `close()`, and for an id
         that is still open.
         """
         if self._is_closed:
@@ -132,7 +132,7 @@ class Feeder:
     # Called by its spouts.
 
     def attach_spout(self, spout: "FeederSpout") -> None:
-        """Serve a new instance of a task. Open tuples of the instance before it are lost, and retried."""
+        """Serve a new instance of a task. Open tuples of the previous instance are lost, and retried."""
         task_id = spout.context.task_id
         self._instances[task_id] = spout
         left, self._open[task_id] = self._open.get(task_id, {}), {}
@@ -141,7 +141,7 @@ class Feeder:
             self._retry(fed)
 
     def take_next(self, task_id: int) -> tuple[Values, object, str] | None:
-        """Take the oldest tuple from the queue, None if it is empty; SpoutExhausted if it is also closed."""
+        """Take the oldest tuple from the queue. Return None if it is empty. Raises SpoutExhausted if it is also closed."""
         if not self._queue:
             if self._is_closed:
                 raise SpoutExhausted
@@ -153,7 +153,7 @@ class Feeder:
         return fed.values, fed.message_id, fed.stream
 
     def add_verdict(self, verdict: Verdict) -> None:
-        """Keep a verdict, and queue a failed tuple again if it has a retry left."""
+        """Store a verdict, and queue a failed tuple again if it has a retry left."""
         self.verdicts.append(verdict)
         fed = self._open[verdict.task_id].pop(verdict.message_id, None)
         if fed is None:

@@ -15,7 +15,7 @@ class Draws(Protocol):
 
 
 class Moment(float):
-    """Due time of a timer. Of timers with the same time, the one with the lower `tie` fires first.
+    """Due time of a timer. If two timers have the same time, the timer with the lower `tie` fires first.
 
     asyncio keeps its timers in a heap, and the order of equal elements there depends on the shape of the heap.
     """

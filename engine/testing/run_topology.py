@@ -28,13 +28,13 @@ DEFAULT_LIMIT_SECS: Final = 3600.0
 POLL_SECS: Final = 0.01
 """Seconds between two calls of an `until` condition."""
 STEP_SECS: Final = 0.0001
-"""Virtual seconds per turn of a busy loop. With 0, time would stand still beside a source that never rests."""
+"""Virtual seconds per turn of a busy loop. With 0, time would stop while a source emits without a pause."""
 
 Until: TypeAlias = float | Callable[[Run], bool]
 """Seconds, or a condition that is called every 10 ms."""
 
 Script: TypeAlias = Callable[[Run], Awaitable[object]]
-"""Coroutine function of a test that runs beside the topology."""
+"""Coroutine function of a test that runs concurrently with the topology."""
 
 
 class RunUnfinished(EngineError):
@@ -47,11 +47,11 @@ class Schedule(TypedDict, total=False):
     seed: int
     """Seed of the run and of the shuffled schedule. Default: the seed of the config, else 0."""
     shuffle: bool
-    """Permute the order that asyncio does not define: of tasks that are ready together, and of timers due together."""
+    """Permute tasks that are ready together, and timers that are due together. asyncio does not define their order."""
     limit_secs: float
-    """Virtual seconds that the run may take, else RunUnfinished; default 3600."""
+    """Limit of the run in virtual seconds; default 3600. A longer run raises RunUnfinished."""
     real_limit_secs: float
-    """Real seconds that the run may take, else RealTimeExceeded; default 60."""
+    """Limit of the run in real seconds; default 60. A longer run raises RealTimeExceeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Finished:
     seed: int
     """Seed that replays the run."""
     errors: tuple[ErrorReport, ...]
-    """Reported errors of components, in order; at most 5 in 10 s per task."""
+    """Reported errors of components, in order. At most 5 in 10 s per task."""
     captured: Mapping[str, list[tuple[Any, ...]]]
     """Values of the inputs of each capture bolt, by component id."""
     strikes: tuple[Strike, ...]
@@ -83,12 +83,12 @@ def run_topology(
     faults: Iterable[Fault] = (),
     **schedule: Unpack[Schedule],
 ) -> Finished:
-    """Run a topology in virtual time until it is complete, or until `until`; for plain test functions.
+    """Run a topology in virtual time until it is complete, or until `until`. For plain test functions.
 
-    `during(run)` is awaited beside the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. An
-    exception of it ends the run and is raised. `faults` are injected. Raises ComponentError if a component failed for good, and
-    RunUnfinished after `limit_secs`, unless `until` is a number. The same topology, settings and seed give the same run, unless
-    threads or sockets take part.
+    `during(run)` runs concurrently with the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. If it
+    raises, the run ends and the exception is raised. `faults` are injected. Raises ComponentError if a component failed for good, and
+    RunUnfinished after `limit_secs`, unless `until` is a number. The same topology, settings and seed give the same run, unless threads or
+    sockets take part.
     """
     _refuse_running_loop()
     chosen = config_of_run("run_topology", topology, config)
@@ -119,7 +119,7 @@ async def run_topology_async(
     faults: Iterable[Fault] = (),
     limit_secs: float = DEFAULT_LIMIT_SECS,
 ) -> Finished:
-    """Run a topology on the running loop, in its virtual or real time; for tests that are coroutines. See `run_topology`."""
+    """Run a topology on the running loop, in its virtual or real time. For tests that are coroutines. See `run_topology`."""
     chosen = config_of_run("run_topology_async", topology, config)
     captures: dict[str, Capture] = {}
     injector = FaultInjector(_with_captures_found(topology, captures), faults)

@@ -4,8 +4,8 @@
         def provider(self, folder):
             return MyProvider(folder / "state")
 
-`provider(folder)` returns a new provider that is not opened. With the same folder, it finds the data of the one before it. A store on a
-server uses the folder's name as a name for its data. Two class attributes say what a provider cannot do, and the tests of it are skipped:
+`provider(folder)` returns a new provider that is not opened. With the same folder, a new provider finds the data of the previous one. A
+store on a server uses the folder's name as a name for its data. Two class attributes declare missing capabilities, whose tests are skipped:
 - `durable = False`: nothing outlives the provider.
 - `keeps_rows = False`: the provider keeps only ledgers, so stateful bolts cannot use it.
 
@@ -60,7 +60,7 @@ def async_test(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> Test:
 
 
 def needs_durable(test: Test) -> Test:
-    """Skip a test if nothing outlives the provider."""
+    """Skip a test if the provider does not store data durably."""
     return _needs("durable", "this provider says that nothing outlives it (durable = False)", test)
 
 
@@ -94,13 +94,13 @@ def needs_inventory(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> T
 
 
 class StateProviderSuite:
-    """The tests; their names say what they prove. docs/TESTING.md says how to run them."""
+    """Tests that every state provider must pass. docs/TESTING.md explains how to run them."""
 
     durable: ClassVar[bool] = True
     keeps_rows: ClassVar[bool] = True
 
     def provider(self, folder: Path) -> StateProvider:
-        """Return a new provider that keeps its state in this folder; override it."""
+        """Return a new provider that stores its state in this folder. Subclasses must override this."""
         raise NotImplementedError("override provider(): return a new provider that keeps its state in that folder")
 
     @asynccontextmanager
@@ -253,7 +253,7 @@ class StateProviderSuite:
             await store.stage(0, 1, blobs(b"delta"))
             for breaks_after in (0, 1, 55, 99):
                 await assert_raises(InjectedBreak, store.fold(chunks(rows, breaks_after=breaks_after), 0))
-                assert len(await store.deltas()) == 1, "the deltas go last"
+                assert len(await store.deltas()) == 1, "the deltas must be removed last"
         async with self.opened(tmp_path) as provider:
             await (await self.task(provider)).fold(chunks(rows), 0)
             await (await self.task(provider)).fold(chunks(rows), 0)
@@ -492,7 +492,7 @@ class StateProviderSuite:
         return self.provider(folder).inventory()
 
     async def filled(self, folder: Path, topology: str = TOPOLOGY) -> None:
-        """Store a ledger; if the provider keeps rows, also rows and deltas of two tasks."""
+        """Store a ledger. If the provider stores rows, also store rows and deltas of two tasks."""
         async with self.opened(folder, topology) as provider:
             await provider.ledger("one").claim()
             await provider.ledger("one").write({"txid": 7, "of": topology})
@@ -655,7 +655,7 @@ async def blobs(*parts: bytes) -> AsyncIterator[bytes]:
 
 
 async def chunks(rows: Iterable[Row], *, breaks_after: int | None = None) -> AsyncIterator[list[Row]]:
-    """Yield rows in chunks of a hundred; raise InjectedBreak after `breaks_after` chunks, as if the process died."""
+    """Yield rows in chunks of a hundred. After `breaks_after` chunks raise InjectedBreak, as if the process died."""
     listed = list(rows)
     for number, first in enumerate(range(0, len(listed), 100)):
         if number == breaks_after:

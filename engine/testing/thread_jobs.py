@@ -1,4 +1,4 @@
-"""Work outside a virtual loop that keeps its time still: jobs in threads, and holds taken by callers."""
+"""Thread jobs and time holds of a virtual loop. Virtual time stands still until they end."""
 
 import asyncio
 import functools
@@ -45,7 +45,7 @@ class ThreadJobs:
         return [job.name for job in self._jobs if not job.work.done()]
 
     def are_ripe(self, now: float, patience_secs: float) -> bool:
-        """Tell whether to land: all jobs have ended, or some have and the others exceed the patience (real seconds)."""
+        """Tell whether to deliver results: all jobs have ended, or some have and the others exceed the patience (real seconds)."""
         if not self._jobs:
             return False
         unfinished = sum(not job.work.done() for job in self._jobs)
@@ -70,12 +70,12 @@ class ThreadJobs:
             self._landing = None
 
     def block(self, patience_secs: float) -> None:
-        """Block the loop's thread until all jobs have ended, at most for the patience, and land their results."""
+        """Block the loop's thread until all jobs have ended, at most for the patience, and deliver their results."""
         wait([job.work for job in self._jobs], timeout=patience_secs)
         self.land_results()
 
     async def all_landed(self, executor: Executor) -> None:
-        """Wait until all jobs of this executor have landed."""
+        """Wait until the results of all jobs of this executor are delivered."""
         while any(job.executor is executor for job in self._jobs):
             if self._landing is None:
                 self._landing = asyncio.get_running_loop().create_future()
@@ -83,7 +83,7 @@ class ThreadJobs:
 
 
 class TimeHold:
-    """Keeps virtual time still until `release()`, which any thread may call; also a context manager."""
+    """Context manager that keeps virtual time still until `release()`. Any thread may call `release()`."""
 
     def __init__(self, reason: str, holds: "set[TimeHold]", wake: Callable[[], None]) -> None:
         self.reason = reason

@@ -22,9 +22,10 @@ Work outside the loop may keep time still:
   submission, when nothing else is ready and all jobs have ended. So a run does not depend on the speed of threads, unless a thread
   calls into the loop. If a job takes longer than `job_patience_secs`, the results of the others arrive first.
 - Other threads may call `call_soon_threadsafe`, but time does not wait for them. `hold_time` makes it wait.
-- Sockets get real time: as much as the loop is about to jump, at most `socket_patience_secs`. The loop cannot know whether a socket is
-  awaited or idle. A peer that answers within the patience is in time, as on a real loop. A later answer may come after a timeout;
-  `hold_time` prevents that. If both ends are in this loop, no time is lost. Runs with a peer outside the loop do not repeat exactly.
+- Before time jumps, the loop waits for sockets in real time: for the length of the jump, at most `socket_patience_secs`. The loop cannot
+  know whether a socket is awaited or idle. A peer that answers within the patience is in time, as on a real loop. A later answer may come
+  after a timeout; `hold_time` prevents that. If both ends are in this loop, no time is lost. Runs with a peer outside the loop do not
+  repeat exactly.
 - Signals and child processes do not keep time still.
 
 In cases in which a real loop would hang, this loop raises `LoopDeadlock`, `VirtualTimeExceeded` or `RealTimeExceeded`.
@@ -80,16 +81,17 @@ class RealTimeExceeded(VirtualLoopError):
 
 
 class LeftoverTaskWarning(RuntimeWarning):
-    """A program returned while tasks of it were running. They were cancelled."""
+    """A program returned while some of its tasks were running. They were cancelled."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """A selector loop with virtual time. The module's docstring says what keeps time still.
 
     `limit_secs` (virtual) and `real_limit_secs` bound each call of `run_forever` or `run_until_complete`, so the cleanup of a runner has
-    limits of its own. `step_secs` is the virtual time of a turn in which something is ready. 0 fits programs that come to rest; beside
-    an endless source it must be greater, or no timer ever fires. `shuffle` permutes the order that asyncio does not define: of tasks
-    that are ready together, and of timers due together. Without it, timers due together fire in the order of their creation.
+    limits of its own. `step_secs` is the virtual time of a turn in which something is ready. 0 works for programs that become idle. With an
+    endless source it must be greater, or no timer ever fires. `shuffle` permutes tasks that are ready together, and timers that are due
+    together, because asyncio does not define their order. Without `shuffle`, timers that are due together fire in the order of their
+    creation.
     """
 
     virtual_time = True
@@ -147,7 +149,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._move_to(self._now + secs)
 
     def hold_time(self, reason: str) -> TimeHold:
-        """Keep time still until the returned hold is released; a `with` block releases it at its end.
+        """Keep time still until the returned hold is released. A `with` block releases it at its end.
 
         For work that the loop cannot see: a thread that will call `call_soon_threadsafe`, a slow reply on a socket. The thread must
         release after its call. `reason` appears in error messages. May be called in any thread.
@@ -226,7 +228,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if now > self._limit:
             raise VirtualTimeExceeded(
                 f"the run needs more than its {self._limit_secs:g} s of virtual time: its next event is at {now:g}{self._waiting()}",
-                hint="End what repeats for ever, or raise limit_secs.",
+                hint="Stop the work that repeats forever, or raise limit_secs.",
             )
 
     def _deadlock(self) -> LoopDeadlock:

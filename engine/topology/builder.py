@@ -26,7 +26,7 @@ MOST_TASKS: Final = 2**16
 
 
 class DeclaresItself(InstanceFactory, Protocol):
-    """Factory with its own source of streams and settings, for other builders."""
+    """Factory that itself declares streams and settings, for other builders."""
 
     def declared(self) -> object:
         """Return an object whose attributes declare streams and settings. Raise FactoryFault if there is none."""
@@ -179,7 +179,7 @@ def _unknown(declaration: Declaration) -> ComponentSpec:
 
 
 def judge(declaration: Declaration) -> Judged:
-    """Return the component of a declaration, and its own faults. Wrong values become defaults."""
+    """Return the component of a declaration, and its own faults. Defaults replace invalid values."""
     where = declaration.where
     faults = list(id_faults(declaration.kind, declaration.component_id))
     parallelism = declaration.parallelism

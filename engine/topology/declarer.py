@@ -90,7 +90,10 @@ class BoltDeclarer:
     def custom_grouping(
         self, component: str, grouping: CustomGrouping | Callable[[], CustomGrouping], stream: str = DEFAULT_STREAM
     ) -> Self:
-        """Let a `CustomGrouping` choose the tasks. A class or callable makes one for each emitting task; an instance is deep-copied."""
+        """Let a `CustomGrouping` choose the tasks.
+
+        Each emitting task gets the result of a class or callable, or a deep copy of an instance.
+        """
         return self.grouping(component, Custom(grouping), stream)
 
     def grouping(self, component: str, grouping: Grouping, stream: str = DEFAULT_STREAM) -> Self:

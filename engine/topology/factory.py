@@ -78,7 +78,7 @@ class Factory:
         return instance
 
     def _created(self, made: object) -> Component:
-        """Return the instance that the result of the factory creates, such as a function with `@bolt`."""
+        """Return the instance. If the factory returned an object with `create()`, such as a `@bolt` function, call it."""
         create = None if isinstance(made, (type, Spout, BoltBase)) else getattr(made, "create", None)
         instance = create() if callable(create) else made
         if not isinstance(instance, _BASES[self._kind]):
@@ -90,7 +90,7 @@ class Factory:
 
 
 def _says_all(component_class: type[Any]) -> bool:
-    """Tell whether the class itself, without an instance, declares its streams."""
+    """Tell whether the streams can be read from the class, without an instance."""
     output_fields = component_class.output_fields
     if inspect.isdatadescriptor(output_fields):
         return False
@@ -184,7 +184,7 @@ _GROUPINGS: Final = {"prepare": ("context", "stream", "targets"), "choose_tasks"
 
 
 def trial_faults(topology: Topology) -> list[str]:
-    """Make the instances of a topology as a run would, drop them, and return the faults. For `check`; nothing is opened."""
+    """Create and drop the instances of a topology, and return the faults. Opens nothing. The command `check` calls this."""
     faults: list[str] = []
     for spec in topology.components.values():
         if not spec.is_replaced:
@@ -198,7 +198,7 @@ def trial_faults(topology: Topology) -> list[str]:
 
 
 def _instance_faults(spec: ComponentSpec) -> Iterator[str]:
-    """Make an instance, and a second one if there are several tasks, because each task needs its own."""
+    """Create one instance, or two if there are several tasks, because two tasks must not share an instance."""
     where = f"{spec.kind} {spec.component_id!r}"
     made: list[object] = []
     try:

@@ -1,4 +1,4 @@
-"""The features that every new topology gets. `engine/features.py` lists them, at the top; nothing below knows their names."""
+"""Features of every new topology. Only `engine/features.py` knows their names."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ _load: Callable[[], tuple[TopologyFeature, ...]] = tuple
 
 
 def supply_features(load: Callable[[], tuple[TopologyFeature, ...]]) -> None:
-    """Set the function that returns the features. The first `build()` calls it, since `import engine` stays light."""
+    """Set the function that returns the features. The first `build()` calls it, so that `import engine` stays fast."""
     global _load
     _load = load
 
@@ -19,6 +19,6 @@ def known_features() -> tuple[TopologyFeature, ...]:
 
 
 def marks_of(kind: Kind, declared: object) -> frozenset[str]:
-    """Return the marks of a component: the class attributes of the features that are True."""
+    """Return the marks of a component: the class attributes that features read, and that are True."""
     names = (name for feature in known_features() for name in feature.marks.get(kind, ()))
     return frozenset(name for name in names if getattr(declared, name, False) is True)

@@ -1,7 +1,7 @@
 """Drawings of a topology: Mermaid, Graphviz DOT, and SVG.
 
 The SVG has layers from left to right, one box per component, and one labelled curve per pair of components. Sizes are in
-pixels. No font is measured: each character counts as the average width of its font, and a little more.
+pixels. Text widths are estimates: the average character width of the font, plus a margin.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Checks that the engine can call the methods of a user's class. `build()` finds the faults, not the first tuple."""
+"""Checks that the engine can call the methods of a user's class. `build()` runs them, before the first tuple."""
 
 import inspect
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ def override_faults(where: str, component: type[object]) -> Iterator[str]:
 
 
 def _function_of(method: object) -> tuple[FunctionType | None, int]:
-    """Return the function behind a method, and the number of arguments before the engine's. None if it is no function."""
+    """Return the function of a method, or None, and the number of arguments that Python binds (`self`)."""
     bound = 0 if isinstance(method, staticmethod) else 1
     function = method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
     return (function if isinstance(function, FunctionType) else None), bound
 
 
 def _overridden(component: type[object], name: str) -> list[str] | None:
-    """Return the parameters of the engine's method of this name, without self. None if it has no fixed ones."""
+    """Return the required parameters of the engine's method, without self. None if there are no fixed parameters."""
     for base in component.__mro__:
         method = vars(base).get(name)
         if base.__module__.startswith(_ENGINES) and isinstance(method, FunctionType):

@@ -42,7 +42,7 @@ SETTINGS_OF_KIND: Final[Mapping[Kind, Mapping[str, Any]]] = {"spout": _SPOUT_SET
 
 
 def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping[str, object]) -> tuple[ComponentSettings, list[str]]:
-    """Return the settings of a component, and their faults. A wrong setting keeps its default.
+    """Return the settings of a component, and their faults. A setting with a wrong value gets its default.
 
     `declared` is the class of the component or an instance, or None if neither is known. A keyword that is not None overrides the
     attribute. `where` is the beginning of each fault: `bolt 'count'`.

@@ -1,4 +1,4 @@
-"""A topology as data: the result of `TopologyBuilder.build()`, which every later layer reads."""
+"""Immutable description of a topology: the result of `TopologyBuilder.build()`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class InstanceFactory(Protocol):
     """Makes the instances of one component."""
 
     def create(self) -> Any:
-        """Return a new instance. Raises the errors of the user's code, and UsageError if that returns another object."""
+        """Return a new instance. Raises the errors of the user's factory, and UsageError if the factory returns another object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,12 @@ class ComponentSpec:
     fields_declared_at: str = "its output_fields"
     """Place where a user changes `streams`, for error texts: `Words.output_fields`."""
     marks: frozenset[str] = frozenset()
-    """The class attributes that are True for this component, of those that features have registered."""
+    """Class attributes that features have registered, and that are True for this component."""
     chooses_tasks: bool = False
-    """True for spouts that choose the task of each tuple. They have a window for each task, so "auto" is no bound for them."""
+    """True for spouts that choose the task of each tuple.
+
+    They have a window for each task, so max_spout_pending="auto" does not limit them.
+    """
     renewed_at_each_error: bool = False
     """True for components of the engine that cannot continue after an exception: on_error="fail" replaces the instance."""
     is_replaced: bool = False
@@ -68,7 +71,7 @@ class ComponentSpec:
     defers_acks: bool = False
     """True for bolts whose acks wait until the control handler releases them. Only a released ack is progress."""
     progress: str = "settling a tuple"
-    """Progress between two deaths of the task, for texts."""
+    """Description of the progress that prevents a death from counting as a failed restart, for error texts."""
     label: str = ""
     """Text below the id in drawings. Empty: `bolt × 4`."""
     is_outlined: bool = False
@@ -94,15 +97,15 @@ class MakesControlHandler(Protocol):
 
 
 class TopologyFeature:
-    """The part of a feature that judges topologies. The engine calls these methods, and knows no feature by name.
+    """Part of a feature that validates topologies. The engine calls features only through these methods.
 
-    A feature overrides the methods that it needs. `engine.control.Feature` adds the part that takes place in runs.
+    A feature overrides the methods that it needs. `engine.control.Feature` adds the methods that a run calls.
     """
 
     name: ClassVar[str] = ""
     """Unique among the features of a topology."""
     marks: ClassVar[Mapping[Kind, tuple[str, ...]]] = MappingProxyType({})
-    """Class attributes of components that the feature reads, by kind. The builder notes in `ComponentSpec.marks` which are True."""
+    """Class attributes of components that the feature reads, by kind. The builder stores those that are True in `ComponentSpec.marks`."""
 
     def graph_faults(self, topology: "Topology") -> Iterable[str]:
         """Return the faults that no config can correct. `TopologyBuilder.build` calls this."""
@@ -117,7 +120,7 @@ class TopologyFeature:
         return ()
 
     def stored(self, topology: "Topology") -> Iterable[str]:
-        """Return the data that runs store, for texts: `the state of 'count'`. A run opens the state provider if there is any."""
+        """Return descriptions of the data that runs store: `the state of 'count'`. If there are any, a run opens the state provider."""
         return ()
 
 
@@ -129,14 +132,14 @@ Edge: TypeAlias = tuple[str, str]
 class Topology:
     """An immutable, valid graph of components, in the order of declaration.
 
-    `config` are the settings that travel with it; a run that is given its own uses those instead.
+    `config` holds the settings of the topology. A run with a config of its own ignores it.
     """
 
     name: str
     components: Mapping[str, ComponentSpec]
     config: Config | None = None
     features: tuple[TopologyFeature, ...] = ()
-    """The features that judge the topology, and take part in its runs."""
+    """Features that validate the topology and take part in its runs."""
 
     @property
     def spouts(self) -> tuple[ComponentSpec, ...]:
@@ -150,11 +153,11 @@ class Topology:
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """Data that runs store, for texts. Empty: they need no state provider."""
+        """Descriptions of the data that runs store. Empty: a run needs no state provider."""
         return tuple(text for feature in self.features for text in feature.stored(self))
 
     def with_feature(self, added: TopologyFeature) -> "Topology":
-        """Return the topology with one more feature. It takes the place of a feature of the same name.
+        """Return the topology with one more feature. It replaces a feature of the same name.
 
         `build` has noted the marks and asked for `graph_faults` by then: a feature that comes later judges in `run_faults`. Raises
         UsageError if `added` is not a TopologyFeature.
@@ -183,9 +186,9 @@ class Topology:
         )
 
     def closing_edges(self) -> frozenset[Edge]:
-        """Return the edges that close a cycle: those that lead back onto the path of a depth-first walk.
+        """Return the edges that close a cycle: the back edges of a depth-first search.
 
-        The walk starts at the spouts, in the order of declaration, then at what no spout reaches. Without these edges
+        The search starts at the spouts, in the order of declaration, and then at components that no spout reaches. Without these edges
         the graph has no cycle.
         """
         closing: set[Edge] = set()
@@ -210,7 +213,10 @@ class Topology:
                 path[target] = iter(self.targets(target))
 
     def layers(self) -> Mapping[str, int]:
-        """Return each component's depth without closing edges: 0 without inputs, else one more than its deepest source."""
+        """Return the depth of each component, without the edges that close a cycle.
+
+        A component without inputs has depth 0. Any other component is one level below its deepest source.
+        """
         closing = self.closing_edges()
         depths: dict[str, int] = {}
         waiting = list(self.components)

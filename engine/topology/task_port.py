@@ -1,7 +1,7 @@
-"""Contract between the engine's own components and their tasks, beside the public component API.
+"""Internal API between the engine's own components and their tasks.
 
-Checkpoints, transactions, flow control and the Kafka spout stand on this contract, never on executors. A component
-that derives from `SpoutPortUser` or `BoltPortUser` gets its port before `open` or `prepare`; it costs nothing where nobody does.
+Checkpoints, transactions, flow control and the Kafka spout use this API, and never an executor. A component that derives from
+`SpoutPortUser` or `BoltPortUser` gets its port before `open` or `prepare`. For other components the API has no cost.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ class RunPort(Protocol):
         """Call `begin` at each `request_commit`."""
 
     def hold_spouts(self, *, on: bool) -> None:
-        """Stop the polls of the user's spouts, or allow them again."""
+        """Pause or resume the polls of the user's spouts."""
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
         """Return the status of each of the user's spout tasks, by task id."""
@@ -55,22 +55,22 @@ class SpoutPort(Protocol):
     def emit_control(
         self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM, *, timeout_secs: float | None = None
     ) -> None:
-        """Send values to every task of every subscriber, with any grouping, behind earlier emits, and into full mailboxes too.
+        """Send values to all tasks of all subscribers, behind earlier emits. Ignores groupings and mailbox limits.
 
-        With a message id it is a tree; with `timeout_secs` that tree has a clock of its own, which runs though timeouts are off.
+        With a message id the engine tracks the values as a tree. `timeout_secs` sets the timeout of this tree, even if timeouts are off.
         """
 
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
-        """Call `listener(message_id, task_id, secs)` at each ack of a receiving task, `secs` after the emit, before any deferral.
+        """Call `listener(message_id, task_id, secs)` when a receiving task acks, also if its ack is deferred.
 
-        A fail comes as the verdict of the tree, which names the task.
+        `secs` is the time since the emit. The listener gets no fails: the verdict of the tree names the task that failed.
         """
 
     def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
         """Call `listener(message_id, task_id, answer)` at each `reply` to a control tuple, before the verdict of its tree."""
 
     def subscribers(self, stream: str = DEFAULT_STREAM) -> Sequence[ComponentSpec]:
-        """Return the components that take in this stream, in the order of declaration."""
+        """Return the components that subscribe to this stream, in the order of declaration."""
 
     def report(self, error: BaseException, next_step: str) -> None:
         """Report an error and the engine's next step. Each task reports at most 5 errors in 10 s."""
@@ -97,19 +97,19 @@ class BoltPort(Protocol):
         """True while the engine closes the instance, and cancels its running calls."""
 
     def hold(self, source_task: int) -> None:
-        """Put the tuples of that task aside, in order and outside the bound. Only that task is stopped."""
+        """Buffer the tuples of a source task, in order and beyond the mailbox limit. Stops only this source task."""
 
     def release(self, source_task: int) -> None:
-        """Process the tuples that were put aside before all others, and let that task continue."""
+        """Process the buffered tuples of a source task before all others, and let the source task continue."""
 
     def close_gate(self) -> None:
-        """Put all tuples except control tuples aside, in order and outside the bound. No task is stopped, and no tick comes."""
+        """Buffer all tuples except control tuples, in order and beyond the mailbox limit. Stops no source task; sends no ticks."""
 
     def open_gate(self) -> None:
-        """Process the tuples that the gate put aside before all others."""
+        """Process the tuples that the gate has buffered before all others."""
 
     def emit_control(self, values: Values, anchor: Tuple | None = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send values to every task of every subscriber, with any grouping, behind earlier emits, and into full mailboxes too."""
+        """Send values to all tasks of all subscribers, behind earlier emits. Ignores groupings and mailbox limits."""
 
     def refresh_control(self, tup: Tuple) -> None:
         """Restart the timeout of a control tuple that is not settled, because its work has made progress."""
@@ -136,14 +136,14 @@ class BoltPort(Protocol):
         """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
     def defer_settles(self, *, on: bool = True) -> None:
-        """Keep the task's acks as (root, value) from now on. They outlive the instance."""
+        """Defer the task's acks from now on, as (root, value). They are kept when the instance is replaced."""
 
     @property
     def deferred_settles(self) -> int:
         """Number of roots that wait for `release_settles`, prepared or not."""
 
     def prepare_settles(self) -> int:
-        """Prepare the acks so far for `release_settles` or `fail_settles`. Return the number of prepared roots."""
+        """Prepare all acks deferred so far for `release_settles` or `fail_settles`. Return the number of prepared roots."""
 
     async def release_settles(self) -> None:
         """Send the prepared acks, in bursts."""
@@ -152,7 +152,7 @@ class BoltPort(Protocol):
         """Fail the acks since the last `prepare_settles`, in bursts. prepared: fail the prepared ones too."""
 
     def fail_taken(self, failure: Failure) -> int:
-        """Fail all inputs of the task that are not settled, and return their number. Later settles of them are ignored."""
+        """Fail all unsettled inputs of the task, and return their number. Later acks and fails of these inputs are ignored."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         """Return the tuples sent to each target task since the last call, and count from zero again."""
@@ -166,12 +166,12 @@ class SpoutPortUser:
 
     @property
     def is_busy(self) -> bool:
-        """True while more work follows although no tree is open. The run is not complete then, and a drain waits."""
+        """True while the spout has work left although no tree is open. Completion and drain of the run wait for it."""
         return False
 
     @property
     def progress(self) -> int | None:
-        """Progress over all instances. A death without progress counts as a failed restart (ACK-12). None: verdicts are progress."""
+        """Progress count over all instances. A death without progress counts as a failed restart (ACK-12). None: count verdicts."""
         return None
 
 
@@ -191,7 +191,7 @@ class BoltPortUser:
 
 
 class ControlHandler(ABC):
-    """Handles the control tuples of one instance of a user's bolt. The bolt itself is called as without a handler."""
+    """Handles the control tuples of one instance of a user's bolt. The engine calls the bolt itself as without a handler."""
 
     @abstractmethod
     async def begin(self, *, restarted: bool) -> None:

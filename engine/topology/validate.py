@@ -1,4 +1,4 @@
-"""The rules of a topology (GRP-5), as pure functions that return faults: texts that name the place and the fix."""
+"""Validation of topologies (GRP-5). Pure functions return faults: texts that name the place and the fix."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
@@ -43,7 +43,7 @@ def id_faults(kind: str, component_id: object) -> Iterator[str]:
 
 
 def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]:
-    """Return the faults that no config can correct. unknown: components whose streams are unknown, and not judged."""
+    """Return the faults that no config can correct. unknown: components whose streams are unknown, and therefore not checked."""
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
@@ -58,15 +58,15 @@ def name_faults(where: str, subscription: Subscription) -> Iterator[str]:
         named.extend(("field", name) for name in subscription.grouping.names)
     for what, name in named:
         if not isinstance(name, str):
-            yield f"{where}: {method}() names a {what} by {name!r} ({type(name).__name__}). Name it by a str."
+            yield f"{where}: {method}() got {name!r} ({type(name).__name__}) as the name of a {what}. Pass a str."
 
 
 def run_faults(topology: Topology, config: Config) -> list[str]:
-    """Return the faults of a topology with this config: of cycles, of key groups, and of its features."""
+    """Return the faults of a topology with this config: cycles, key groups, and features."""
     found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_adapted_faults(topology, config)]
     found += [fault for feature in topology.features for fault in feature.run_faults(topology, config)]
     if config.standby and not topology.stored:
-        found.append("standby=True waits for the process that has the topology's state, and this topology keeps none. Leave it at False.")
+        found.append("standby=True needs a topology that stores state, but this topology stores none. Set standby=False.")
     return found
 
 
@@ -178,7 +178,7 @@ def _cycle_faults(topology: Topology, config: Config) -> Iterator[str]:
     if cycles and config.acker_executors == 0:
         yield (
             f"cycle {arrows(cycles[0][1])}: with acker_executors=0 nothing bounds the tuples in it. "
-            "Set Config(acker_executors=1), or take the cycle out."
+            "Set Config(acker_executors=1), or remove the cycle."
         )
         return
     for spec in topology.spouts:

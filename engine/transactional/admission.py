@@ -22,12 +22,13 @@ class Admitted(NamedTuple):
 
 
 class OpenAdmission(Protocol):
-    """An opened admission, as the coordinator asks it."""
+    """An opened admission, which the coordinator asks before it begins a batch."""
 
     async def admitted(self, txid: int) -> Admitted:
-        """Return the newest txid that may begin. Called when `txid` is to begin and is beyond the last answer.
+        """Return the newest txid that may begin. Called before `txid` begins, if it is above the last answer.
 
-        The answers never decrease. Must not block the loop. StateUnavailable means: no further for now, ask again later.
+        The answers never decrease. Must not block the loop. Raise StateUnavailable to permit no further batch for now; the coordinator asks
+        again later.
         """
 
     async def close(self) -> None:
@@ -35,7 +36,7 @@ class OpenAdmission(Protocol):
 
 
 class Admission(Protocol):
-    """The attribute `admission` of a component, on its class or its instances: limits which new batches may begin.
+    """Limit on the start of new batches: the attribute `admission` of a component, on its class or its instances.
 
     Replays, batches begun before a restart, and the commit phase are never held back.
     """
@@ -98,10 +99,10 @@ class AdmissionGate:
         try:
             return await self._opened[component_id].admitted(txid)
         except StateUnavailable as error:
-            return Admitted(self._answers[component_id].txid, f"{component_id!r} cannot say whether it may: {error.message}")
+            return Admitted(self._answers[component_id].txid, f"{component_id!r} cannot tell whether the batch may begin: {error.message}")
 
     def _tell(self, txid: int, reasons: list[str]) -> None:
-        """Log once when batches are held back, and once when they go on."""
+        """Log once when batches are held back, and once when they continue."""
         if bool(reasons) == self._holds_back:
             return
         self._holds_back = bool(reasons)
@@ -110,7 +111,7 @@ class AdmissionGate:
         if reasons:
             LOGGER.warning("%r begins no batch after %d for now: %s.", name, txid - 1, "; ".join(reasons))
         else:
-            LOGGER.warning("%r goes on with batch %d.", name, txid)
+            LOGGER.warning("%r continues with batch %d.", name, txid)
 
     async def close(self) -> None:
         """Close all admissions, then raise the first error."""

@@ -1,4 +1,4 @@
-"""Bases of bolts that process whole batches (TX-5, TX-6)."""
+"""Base classes of bolts that process whole batches (TX-5, TX-6)."""
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
@@ -26,7 +26,10 @@ class BatchCollector(Protocol):
     """Collector of a batch bolt and of an emitter. It puts the attempt in front of the values, and anchors nothing (TX-1, TX-4)."""
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple of this batch. Raises UsageError after the batch is finished, failed or superseded here."""
+        """Send one tuple of this batch.
+
+        Raises UsageError after this task has finished or failed the batch, or has begun a newer attempt.
+        """
 
     def emit_many(self, rows: Sequence[Values], stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple of this batch for each row, in order."""
@@ -35,7 +38,7 @@ class BatchCollector(Protocol):
         """Send one tuple of this batch to one task, on a stream declared `direct`."""
 
     def report_error(self, error: BaseException) -> None:
-        """Report an error with component, task and traceback, and go on. At most 5 in 10 s are reported for each task."""
+        """Report an error with component, task and traceback. The engine reports at most 5 different errors of a task in 10 s."""
 
     async def ready(self) -> None:
         """Wait until no target's mailbox is full. An `async` emitter of large batches awaits it between pieces."""
@@ -49,9 +52,9 @@ class Open(Protocol):
 
 
 class Resource(Protocol[O]):
-    """Hashable description of something that outlives an attempt, such as a database connection.
+    """Hashable description of a resource that several attempts use, such as a database connection.
 
-    It is opened once for each task, at the first use.
+    Each task opens it once, at the first use.
     """
 
     async def open(self, context: TaskContext) -> O:
@@ -66,7 +69,7 @@ class Resources(Protocol):
 
 
 class BatchBolt(BoltBase):
-    """Base of bolts that process whole batches. The factory makes one instance for each attempt.
+    """Base class of bolts that process whole batches. The factory makes one instance for each attempt.
 
     `output_fields` name the fields without the attempt. The engine puts the attempt in front of them under the name `attempt`, so `tup[0]`
     and `tup["attempt"]` are a tuple's TransactionAttempt. The methods may be `def` or `async def`. The calls of one batch never overlap.
@@ -105,7 +108,7 @@ class BurstBolt(BatchBolt):
     """
 
     burst_rows: ClassVar[int] = 1024
-    """Largest number of tuples in a call. Up to this number wait for each open batch, outside all other bounds."""
+    """Maximum number of tuples in a call. Each open batch buffers up to this number of tuples, in addition to all other limits."""
 
     @abstractmethod
     def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:

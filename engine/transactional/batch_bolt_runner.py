@@ -90,7 +90,7 @@ class BatchBoltRunner(BatchRunner):
             result = instance.cleanup()
             if result is not None:
                 await result
-        except BaseException as error:  # user code, and its batch is over: SystemExit must not end the program either
+        except BaseException as error:  # user code after the end of its batch: even SystemExit must not end the program
             if isinstance(error, KeyboardInterrupt) or cancel_requests():
                 raise
             self.port.report(error, "nothing: the attempt is over")
@@ -120,7 +120,7 @@ class BatchBoltRunner(BatchRunner):
             )
 
     def _discard_awaited(self, open_attempt: OpenAttempt) -> None:
-        """Discard a result that nobody will await, since the attempt is over or the task died."""
+        """Discard a result that is no longer needed, because the attempt is over or the task died."""
         if open_attempt in self._awaited:
             discard_awaitables(self._awaited.pop(open_attempt))
 
@@ -165,7 +165,7 @@ class BatchBoltRunner(BatchRunner):
         return sum(len(open_attempt.batch.waiting or ()) for open_attempt in self._aio_tasks)
 
     def _note_progress(self, open_attempt: OpenAttempt) -> None:
-        """Note the return of a call, and refresh the timeout of its batch now and then (TX-5)."""
+        """Note the return of a call, and refresh the timeout of its batch periodically (TX-5)."""
         now = open_attempt.progress_at = self.context.clock.now()
         if now - open_attempt.refreshed_at >= self.context.config.batch_timeout_secs / REFRESHES_PER_TIMEOUT:
             open_attempt.refreshed_at = now
@@ -205,7 +205,7 @@ class BatchBoltRunner(BatchRunner):
         self._finishing.add(open_attempt)
         try:
             self._run_on(open_attempt, open_attempt.instance.finish_batch(), "finish_batch")
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's own: told, and the batch fails
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
             return
         if open_attempt not in self._aio_tasks:

@@ -33,7 +33,7 @@ class BoltWiring:
     early_sources: frozenset[str]
     """Source components that report in the processing phase."""
     late_sources: frozenset[str]
-    """Source components that report in the commit phase: committers, and bolts behind one."""
+    """Source components that report in the commit phase: committers, and bolts downstream of one."""
     is_committer: bool
     most_open: int
     """Largest number of open batches."""
@@ -41,7 +41,7 @@ class BoltWiring:
     cleanups: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
     """By task id: running cleanups of old instances. They outlive a runner, and the last runner of the task waits for them."""
     aio_tasks: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
-    """By task id: running calls of instances. Those of a dead runner are included, since a cancelled call may take time to end."""
+    """By task id: running calls of instances. Includes calls of a dead runner, because a cancelled call may take time to end."""
 
     @property
     def is_late(self) -> bool:
@@ -71,7 +71,7 @@ class OpenAttempt:
 
 
 class BatchRunner(Bolt, BoltPortUser):
-    """Base of the runners of basic bolts and of batch bolts."""
+    """Base class of the runners of basic bolts and of batch bolts."""
 
     def __init__(self, wiring: BoltWiring) -> None:
         self._wiring = wiring
@@ -101,16 +101,16 @@ class BatchRunner(Bolt, BoltPortUser):
         open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, TaskBatch(self.feed, attempt), len(self._early), self._sources)
         try:
             self._begin_instance(open_attempt)
-        except Exception as error:  # noqa: BLE001 - the user's own: told, and the batch fails
+        except Exception as error:  # noqa: BLE001 - error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
         return open_attempt.batch
 
     def _drop_old(self, txid: int, attempt_id: int) -> None:
-        """Drop the attempts that this one supersedes, and those that must be committed by now."""
+        """Drop attempts that the new attempt replaces, and txids that must be committed by now."""
         over = txid - self._wiring.most_open
         for attempt in [each for each in self._open_attempts if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
             self._drop(self._open_attempts[attempt])
-        # A restarted coordinator may begin fewer batches than the one before it: their txids would stay here until later ones come.
+        # A restarted coordinator may begin fewer batches than before. Without this step, the other txids would stay here for a long time.
         for seen in [seen for seen, newest in self._newest.items() if seen <= over or (seen > txid and newest < attempt_id)]:
             del self._newest[seen]
 
@@ -169,7 +169,7 @@ class BatchRunner(Bolt, BoltPortUser):
         self._try_finish(open_attempt)
 
     def _check_early(self, open_attempt: OpenAttempt) -> None:
-        """Fail an attempt that lacks early reports in the commit phase: an instance of this task had them and died."""
+        """Fail an attempt that lacks early reports in the commit phase: an earlier instance got them and died."""
         if open_attempt.early_left and open_attempt.failure is None:
             self._fail(open_attempt, self._failure(TASK_DIED, f"it had taken a part of batch {open_attempt.attempt}"))
 
@@ -195,7 +195,7 @@ class BatchRunner(Bolt, BoltPortUser):
     # Failing
 
     def call_failed(self, batch: TaskBatch, error: BaseException, tup: Tuple | None) -> None:
-        """Fail the batch of a call that raised. The task and its other batches go on (TX-6)."""
+        """Fail the batch of a call that raised. The task and its other batches continue (TX-6)."""
         open_attempt = self._open_attempts.get(batch.attempt)
         if open_attempt is not None:
             self._fail_by(open_attempt, error, tup)
@@ -239,7 +239,7 @@ class BatchRunner(Bolt, BoltPortUser):
     def _failure(self, reason: Any, text: str | None) -> Failure:
         return Failure(reason, self.context.component_id, self.context.task_id, text)
 
-    # The errors of a wrong emit
+    # Errors of invalid emits
 
     def wrong_values(self, stream: str, values: object) -> EngineError:
         """Return the error for values that do not fit the stream."""

@@ -1,4 +1,4 @@
-"""`TransactionalTopologyBuilder`: from a spout of batches and bolts that take them to a topology (GRP-5, TX-8)."""
+"""`TransactionalTopologyBuilder`: builds a topology from a spout of batches and its bolts (GRP-5, TX-8)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaqueP
 
 
 class TransactionalTopologyBuilder(TopologyBuilder):
-    """Collects the declarations of a transactional topology: one spout, and the bolts behind it. `build()` reports all faults.
+    """Collects the declarations of a transactional topology: one spout, and its bolts. `build()` reports all faults.
 
-    The id names the topology and its stored transactions. A later run with the same id and state provider continues behind the last
+    The id names the topology and its stored transactions. A later run with the same id and state provider continues after the last
     committed batch. Settings of the spout: `max_spout_pending` (number of open batches, 1 by default) and `on_error`.
     """
 
@@ -148,16 +148,16 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
     """Yield the faults of a bolt that a transactional topology cannot run."""
     bolt_class = declared if isinstance(declared, type) else type(declared)
     if "keeps_state" in spec.marks:
-        yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology keep values by a Committer (TX-8)."
+        yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology store values by a Committer (TX-8)."
     elif BATCHED not in spec.marks and not issubclass(bolt_class, BasicBolt):
         text = f"{where}: {_name(declared)} is a Bolt, which acks its inputs itself, but transactions ack whole batches."
         yield f"{text} Derive it from BasicBolt or BatchBolt."
     if spec.settings.tick_tuple_freq_secs is not None:
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if BATCHED in spec.marks and spec.settings.concurrency != 1:
-        yield f"{where}: the calls of one batch never overlap, and those of several batches do without a setting. Remove concurrency=."
+        yield f"{where}: concurrency= has no effect: calls of one batch never overlap, and calls of other batches may. Remove it."
     if BATCHED in spec.marks and not spec.subscriptions:
-        yield f"{where}: takes nothing in, so a batch never ends there. Say where its tuples come from: .shuffle_grouping(SOURCE)."
+        yield f"{where}: has no input, so a batch never ends there. Subscribe it to a stream: .shuffle_grouping(SOURCE)."
     burst_rows: object = getattr(bolt_class, "burst_rows", 1)
     if issubclass(bolt_class, BurstBolt) and (type(burst_rows) is not int or burst_rows < 1):
         yield f"{where}: {_name(declared)} has burst_rows = {burst_rows!r}. Give a number of tuples, at least 1."
@@ -172,7 +172,7 @@ def _field_faults(topology: Topology, component_id: str, names: tuple[str, ...])
             if fields is not None and name not in fields:
                 has = ", ".join(fields.names)
                 stream = f"stream {subscription.stream!r} of {subscription.source!r}"
-                text = f"bolt {component_id!r}: reads the field {name!r}, which {stream} has not (it has: {has})."
+                text = f"bolt {component_id!r}: reads the field {name!r}, which {stream} does not have (it has: {has})."
                 yield f"{text} Fix key or value of the committer, or the stream."
 
 
@@ -180,7 +180,7 @@ def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaq
     """Yield the faults of committers that write one key from several tasks, or cannot replace data of a txid (TX-8)."""
     if opaque and getattr(declared, "needs_transactional_spout", False):
         yield (
-            f"{where}: {_name(declared)} cannot replace what it has stored for a txid, and the spout is opaque: its replays may differ. "
+            f"{where}: {_name(declared)} cannot replace values that it stored for a txid, and the spout is opaque: its replays may differ. "
             "Take a TransactionalSpout or PartitionedTransactionalSpout (of Kafka: KafkaTransactionalSpout)."
         )
     if spec.parallelism == 1 or not hasattr(declared, "keyed_by"):

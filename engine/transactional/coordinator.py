@@ -74,7 +74,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._unsent: set[int] = set()
         """Failed txids that wait for the end of a pause."""
         self._behind: set[int] = set()
-        """Txids that wait until emitters have told the end of the previous batch."""
+        """Txids that wait until the emitters have reported the end of the previous batch."""
         self._replay_timer: asyncio.Task[None] | None = None
         self._forgetting: asyncio.Task[None] | None = None
         self._began: dict[int, float] = {}
@@ -145,7 +145,7 @@ class Coordinator(Spout, SpoutPortUser):
         return answer
 
     async def _wait_for(self, answer: Awaitable[Answer]) -> None:
-        """Keep the answer until the next poll, since a drain may have begun."""
+        """Keep the answer until the next poll, because a drain may have begun."""
         try:
             self._answer = await answer
         finally:
@@ -153,7 +153,7 @@ class Coordinator(Spout, SpoutPortUser):
         self.context.wake()
 
     def _ask_later(self) -> None:
-        """Ask the source again after the interval, since it has no tuples now."""
+        """Ask the source again after the interval, because it has no tuples now."""
         interval = self.context.config.batch_interval_ms / 1000
         self._ask_at = self.context.clock.now() + interval
         asyncio.get_running_loop().call_later(interval, self.context.wake)
@@ -248,7 +248,8 @@ class Coordinator(Spout, SpoutPortUser):
         """Request a batch from the emitters."""
         txid, attempt = transaction.txid, transaction.attempt
         request = self._batches.emit_request(attempt)
-        # An emitter knows the end of its own previous batch. For a fresh emitter, or one with other partitions, wait for the replies.
+        # An emitter knows the end of its own previous batch. A new emitter, or one with other partitions, needs the replies of all
+        # emitters.
         waits = request.awaited.keys() - request.replay_metadata.keys() and (is_replay or self._batches.changes_partitions(txid))
         if waits or any(earlier < txid for earlier in self._behind):
             self._behind.add(txid)
@@ -280,7 +281,7 @@ class Coordinator(Spout, SpoutPortUser):
             self._forget()
 
     def _forget(self) -> None:
-        """Ask the source for partitions that never come again. An error of the user's method does not undo the commit."""
+        """Ask the source for partitions that it will never use again. An error of the user's method does not undo the commit."""
         try:
             given = self._adapter.forgotten()
             if inspect.isawaitable(given):

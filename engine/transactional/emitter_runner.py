@@ -77,7 +77,7 @@ class EmitterRunner(Bolt, BoltPortUser):
         self.port.emit_control((request.attempt, batch.sent_by_task()), tup, REPORT_STREAM)
 
     async def _clean_up_before(self, txid: int) -> None:
-        """Tell the user's emitter what is committed. Its error does not fail the batch that brought the news."""
+        """Tell the user's emitter which txids are committed. An error of the emitter does not fail the current batch."""
         try:
             await maybe_await(self._live_adapter.wrapped.cleanup_before(txid))
         except FatalError:

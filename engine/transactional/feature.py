@@ -1,4 +1,4 @@
-"""Transactions as a feature of every topology: the marks of batch bolts. `transactions` has the part of topologies with batches."""
+"""Transactions as a feature of every topology: refuses batch bolts without batches. `transactions` handles topologies with batches."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -28,8 +28,8 @@ class TransactionalFeature(Feature):
         """Yield the batch bolts."""
         for spec in topology.bolts:
             if BATCHED in spec.marks:
-                yield f"{spec.where}: is a batch bolt, and there are no batches here. Build it with TransactionalTopologyBuilder."
+                yield f"{spec.where}: is a batch bolt, but this topology has no batches. Build it with TransactionalTopologyBuilder."
 
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
-        """Return a part without work."""
+        """Return a FeatureRun that does nothing."""
         return FeatureRun()

@@ -1,6 +1,6 @@
 """State machine of the transactions, as a table (TX-2, TX-3).
 
-It knows no clock, no store and no tuples. The coordinator tells it events, and carries out its instructions.
+The machine uses no clock, no store and no tuples. The coordinator applies events, and carries out the instructions.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class Transaction:
 
 
 class Instruction(NamedTuple):
-    """One thing for the coordinator to do. Instructions are carried out in order."""
+    """One action of the coordinator. The coordinator carries out instructions in order."""
 
     kind: InstructionKind
     transaction: Transaction

@@ -190,7 +190,7 @@ class OpenBatches:
         self._committed = Record(txid, batch.metadata, {**self._committed.positions, **ends})
 
     def forget_positions(self, partitions: Sequence[Partition]) -> None:
-        """Drop the positions of partitions that never come again, except those of open batches."""
+        """Drop the positions of partitions that are never used again, except those of open batches."""
         if not partitions:
             return
         positions = dict(self._committed.positions)
@@ -215,7 +215,7 @@ def _differs(txid: int, partition: Partition, output: PartitionOutput, again: Pa
     if again is not None and again.tuples == output.tuples:
         now += ", others"
     return FatalError(
-        f"{where} was emitted again, and is another batch: {output.tuples:,} tuples the first time, now {now}",
+        f"{where} was emitted again with different tuples: {output.tuples:,} tuples the first time, now {now}",
         hint="A transactional spout must emit the same tuples for the same txid. If the source cannot, use an "
         "OpaquePartitionedTransactionalSpout with opaque values.",
     )

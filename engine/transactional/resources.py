@@ -9,7 +9,7 @@ from engine.raised import without_exits
 
 
 class OpenResources:
-    """The working `Resources` of one task."""
+    """Implementation of `Resources` for one task."""
 
     def __init__(self, context: TaskContext) -> None:
         self._context = context

@@ -167,7 +167,7 @@ class PartitionedCoordinatorAdapter(CoordinatorAdapter):
 
 
 class _Copies(Mapping[Partition, Any]):
-    """Positions, copied at each access, since the user may change the metadata."""
+    """Positions, copied at each access, because the user may change the metadata."""
 
     def __init__(self, positions: Positions) -> None:
         self._positions = positions
@@ -250,12 +250,12 @@ class _EmitterByPartition(EmitterAdapter):
             return copied_metadata(request.positions.get(partition))
         emitted = self._emitted.get(previous, {})
         if partition not in emitted:
-            raise FailedBatch(f"where attempt {previous} ended in partition {partition!r} is not known here yet")
+            raise FailedBatch(f"this task does not know yet where attempt {previous} ended in partition {partition!r}")
         return copied_metadata(emitted[partition])
 
 
 class PartitionedEmitterAdapter(_EmitterByPartition):
-    """For a spout whose replays are the same."""
+    """For a spout whose replays emit the same tuples."""
 
     wrapped: PartitionedEmitter[Any]
 
@@ -282,7 +282,7 @@ class PartitionedEmitterAdapter(_EmitterByPartition):
 
 
 class OpaqueEmitterAdapter(_EmitterByPartition):
-    """For a spout whose replays may differ."""
+    """For a spout whose replays may emit other tuples."""
 
     wrapped: OpaqueEmitter[Any]
 

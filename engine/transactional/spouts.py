@@ -49,7 +49,7 @@ class _Emitter(_Part):
         return None
 
     def cleanup_before(self, txid: int) -> Awaitable[None] | None:
-        """Drop data of earlier txids, which are committed. If it raises, the error is reported, and the batch goes on."""
+        """Drop data of earlier txids, which are committed. If it raises, the error is reported, and the batch continues."""
         return None
 
 
@@ -63,12 +63,12 @@ class SpoutCoordinator(_Part, Generic[M]):
     def is_ready(self) -> bool | Awaitable[bool]:
         """Return whether there is another batch. If not, it is called again after `batch_interval_ms`.
 
-        Raise SpoutExhausted if there will never be one. The open batches commit, then the run is complete.
+        Raise SpoutExhausted if there will never be another batch. The open batches commit, then the run is complete.
         """
 
     @abstractmethod
     def initialize_transaction(self, txid: int, previous: M | None) -> M | Awaitable[M]:
-        """Return the metadata of a new txid. previous: that of the txid before, None for the first. Not called for a replay."""
+        """Return the metadata of a new txid. previous: metadata of the previous txid, None for the first. Not called for a replay."""
 
 
 class SpoutEmitter(_Emitter, Generic[M]):
@@ -112,7 +112,7 @@ class PartitionedCoordinator(_Part):
         """Return the partitions of the next batch. Task `i % context.tasks` emits the partition with index i in this list."""
 
     def forgotten(self) -> Collection[Partition] | Awaitable[Collection[Partition]]:
-        """Return partitions that never come again. Their positions are dropped, except those of open batches.
+        """Return partitions that are never used again. The engine drops their positions, except those of open batches.
 
         Called after each commit. If it raises, the error is reported, and the positions stay until the next call.
         """
@@ -136,7 +136,7 @@ class PartitionedEmitter(_Emitter, Generic[M]):
 
 
 class PartitionedTransactionalSpout(ABC, Generic[M]):
-    """A partitioned source that always emits the same tuples for the same txid. A batch has a piece of each partition."""
+    """A partitioned source that always emits the same tuples for the same txid. A batch has a range of each partition."""
 
     output_fields: OutputFields = None
     """Fields without the attempt, which the engine puts in front."""
@@ -151,7 +151,7 @@ class PartitionedTransactionalSpout(ABC, Generic[M]):
 
 
 class OpaqueEmitter(_Emitter, Generic[M]):
-    """Emits batches of the partitions that fall to its task; a replay may differ."""
+    """Emits batches of the partitions that are assigned to its task. A replay may differ."""
 
     @abstractmethod
     def emit_partition_batch(
@@ -164,7 +164,7 @@ class OpaqueEmitter(_Emitter, Generic[M]):
 
 
 class OpaquePartitionedTransactionalSpout(ABC, Generic[M]):
-    """A partitioned source whose replays may differ. It gives exactly once with opaque values (TX-8)."""
+    """A partitioned source whose replays may differ. Exactly-once results need opaque values (TX-8)."""
 
     output_fields: OutputFields = None
     """Fields without the attempt, which the engine puts in front."""

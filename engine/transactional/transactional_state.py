@@ -53,10 +53,10 @@ class TransactionalState:
             ) from error
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
-        except Exception as error:  # under on_error="fail" the transaction would wait for ever for a write that nobody repeats
+        except Exception as error:  # under on_error="fail" the transaction would wait forever for a write that is never repeated
             raise FatalError(
                 f"topology {self._topology_name!r}: its transactions cannot be stored: {type(error).__name__}: {error}",
-                hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
+                hint="A state provider raises StateUnavailable for temporary errors, and StateError for all others.",
             ) from error
 
 
@@ -77,7 +77,7 @@ def entries_of(record: Record, *, partitioned: bool, written_at: float | None = 
 
 
 def record_of(entries: Mapping[str, object], topology_name: str, *, partitioned: bool) -> Record:
-    """Return the record in the entries of a ledger. Raises StateError if it is damaged, or of a spout of the other kind."""
+    """Return the record in the entries of a ledger. Raises StateError if it is damaged, or belongs to the other kind of spout."""
     if ENTRY not in entries:
         return Record()
     stored = read_record(entries[ENTRY], topology_name)
@@ -133,7 +133,7 @@ def checked_partitions(given: object, what: str) -> list[Partition]:
     """Return the names of partitions as a list. Raises FatalError unless they are distinct ints or strings."""
     named = list(given) if isinstance(given, (list, tuple, range, set, frozenset, dict)) else None
     if named is None or not all(isinstance(each, (int, str)) and not isinstance(each, bool) for each in named):
-        raise FatalError(f"{what} gave {given!r}, which are not names of partitions", hint="Return a list of ints or strings.")
+        raise FatalError(f"{what} returned {given!r}, which is not a list of partition names", hint="Return a list of ints or strings.")
     if len(set(named)) != len(named) or "" in named:
-        raise FatalError(f"{what} gave {given!r}: the names must differ, and none may be empty", hint="Return each partition once.")
+        raise FatalError(f"{what} returned {given!r}: the names must differ, and must not be empty", hint="Return each partition once.")
     return named

@@ -28,7 +28,7 @@ from engine.transactional.transactional_state import TransactionalState
 
 
 def late_components(topology: Topology) -> frozenset[str]:
-    """Return the components that finish in the commit phase: committers, and all components behind them (TX-5)."""
+    """Return the components that finish in the commit phase: committers, and all components downstream of them (TX-5)."""
     late = {spec.component_id for spec in topology.bolts if COMMITTER in spec.marks}
     waiting = list(late)
     while waiting:
@@ -81,8 +81,8 @@ class Transactions(TransactionalFeature):
 def _adapted_batches(spec: ComponentSpec) -> str:
     """Return the fault of max_spout_pending="auto" in a transactional topology."""
     return (
-        f"{spec.where}: max_spout_pending='auto' bounds open trees, and in a transactional topology it is the number of batches at once. "
-        "Give a number, or leave it out (1)."
+        f"{spec.where}: max_spout_pending is the number of open batches in a transactional topology, so 'auto' is not possible. "
+        "Set a number, or remove the setting (default 1)."
     )
 
 

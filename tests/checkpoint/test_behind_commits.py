@@ -61,7 +61,7 @@ def test_a_pre_commit_that_always_raises_loses_no_commit_and_no_task(is_async: b
     assert checkpoints is not None
     assert checkpoints.committed >= 28
     assert checkpoints.recoveries == 0
-    assert all("is committed all the same" in report.next_step for report in finished.errors)
+    assert all("is committed nevertheless" in report.next_step for report in finished.errors)
     assert finished.errors
 
 

@@ -41,5 +41,5 @@ async def test_the_state_of_a_renamed_bolt_is_reported_as_unused(tmp_path: Path,
     assert {owner for owner, _, _ in await read_at_start(url, "counts", [*seen, *renamed])} == {"seen"}
     [message] = caplog.messages
     assert "nothing is stored for 'counts', which begins with an empty state" in message
-    assert "Something is stored for 'count'" in message
+    assert "State is stored for 'count'" in message
     assert "python -m engine state list" in message

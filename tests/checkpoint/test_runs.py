@@ -118,7 +118,7 @@ def test_after_a_change_of_parallelism_every_key_exists_once(tmp_path: Path) -> 
 @pytest.mark.guarantee("CP-9")
 def test_a_change_that_would_lose_stored_rows_is_refused(tmp_path: Path) -> None:
     count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled")
-    with pytest.raises(StateError, match=r"stored by 2 tasks, and it has 3 now.*\nFix: Keep parallelism=2"):
+    with pytest.raises(StateError, match=r"stored by 2 tasks, and the bolt now has 3.*\nFix: Keep parallelism=2"):
         count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled", tasks=3)
     with pytest.raises(StateError, match="stored with another grouping than fields groupings, and the bolt is now without one"):
         count_words(WORDS, url_of(tmp_path), grouping="fields", bolt=Remembers, name="shuffled")

@@ -53,7 +53,7 @@ def error_of(capsys: pytest.CaptureFixture[str], command: str, url: str, *argume
         ("redis://127.0.0.1/x", "is not the number of a database"),
         ("nomodule:provider", "cannot be loaded"),
         ("tests.cli.test_state_refusals:error_of", "raised TypeError"),
-        ("tests.checkpoint.killing:deadly_provider?x|1|sqlite:///state.db", "DeadlyProvider cannot be looked into"),
+        ("tests.checkpoint.killing:deadly_provider?x|1|sqlite:///state.db", "DeadlyProvider has no inventory"),
     ],
 )
 def test_a_url_without_state_is_refused(

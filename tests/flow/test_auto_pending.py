@@ -136,8 +136,8 @@ NO_ACKS = (
     "Set Config(acker_executors=1), or leave max_spout_pending out."
 )
 BATCHES = (
-    "spout 'numbers': max_spout_pending='auto' bounds open trees, and in a transactional topology it is the number of batches at once. "
-    "Give a number, or leave it out (1)."
+    "spout 'numbers': max_spout_pending is the number of open batches in a transactional topology, so 'auto' is not possible. "
+    "Set a number, or remove the setting (default 1)."
 )
 
 

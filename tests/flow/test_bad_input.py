@@ -302,7 +302,7 @@ def _behind_another_bolt(work: type[FlowControlBolt]) -> TopologyBuilder:
 def test_a_flow_control_bolt_accepts_only_a_flow_control_spout() -> None:
     with pytest.raises(TopologyError, match=r"(?s)bolt 'work'.*takes only packs of a FlowControlSpout, but subscribes to bolt 'other'"):
         _behind_another_bolt(Nothing).build()
-    assert "direct_grouping() names a component by ['x'] (list)" in _faults(
+    assert "direct_grouping() got ['x'] (list) as the name of a component" in _faults(
         lambda builder: builder.set_bolt("a", Nothing).direct_grouping("numbers").direct_grouping(["x"])  # type: ignore[arg-type]
     )
     assert "subscribes to spout 'other'" in _faults(

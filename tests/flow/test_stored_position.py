@@ -90,7 +90,7 @@ class Overtaken(MemoryProvider):
 @pytest.mark.guarantee("FC-6")
 def test_a_process_that_was_fenced_ends_with_a_clear_error() -> None:
     config = Config(state_provider="tests.flow.test_stored_position:Overtaken")
-    with pytest.raises(ComponentError, match="another process has taken its position over"):
+    with pytest.raises(ComponentError, match="another process has taken over its position"):
         run_flow(lambda: Numbers(5000), lambda: Work([]), config=config)
 
 

@@ -298,7 +298,7 @@ def test_the_collector_of_a_bolt_works_only_on_the_loops_thread(use: str) -> Non
         raise caught[0]
 
     error = in_bolt(in_a_thread)
-    assert error.message == "bolt 'wrong' used its collector on another thread than the loop's"
+    assert error.message == "bolt 'wrong' used its collector on a thread other than the loop's"
     assert error.hint is not None
     assert "threads=n" in error.hint
 
@@ -322,7 +322,7 @@ def test_the_collector_of_a_spout_works_only_on_the_loops_thread(use: str) -> No
         thread.join()
         raise caught[0]
 
-    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector on another thread than the loop's"
+    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector on a thread other than the loop's"
 
 
 def test_emit_many_needs_as_many_ids_as_rows() -> None:

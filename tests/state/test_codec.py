@@ -107,7 +107,7 @@ NOT_WRITTEN = [object(), Colour.RED, Counter("ab"), [1, {2: object()}], (Colour.
 @pytest.mark.parametrize("value", NOT_WRITTEN, ids=range(len(NOT_WRITTEN)))
 def test_the_error_names_the_value_that_message_pack_cannot_write(value: object) -> None:
     codec = MessagePack()
-    with pytest.raises(Unencodable, match=r"of type \w+ cannot be written as MessagePack. Put its parts"):
+    with pytest.raises(Unencodable, match=r"of type \w+ cannot be written as MessagePack. Store its parts"):
         codec.encode(value)
     assert codec.decode(codec.encode(["after", ("an", "error")])) == ["after", ("an", "error")]
 

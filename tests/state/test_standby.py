@@ -95,7 +95,7 @@ async def test_a_standby_that_waits_has_the_state_waiting(url: str) -> None:
 
 
 async def test_a_standby_without_state_is_refused() -> None:
-    with pytest.raises(TopologyError, match=r"standby=True waits for .*, and this topology keeps none"):
+    with pytest.raises(TopologyError, match=r"standby=True needs a topology that stores state, but this topology stores none"):
         Run(topology(forgets), Config(standby=True))  # type: ignore[arg-type]
 
 

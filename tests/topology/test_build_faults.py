@@ -110,15 +110,15 @@ def bolt_with(subscribe) -> TopologyBuilder:
         ),
         (
             lambda bolt: bolt.fields_grouping("words", 0),
-            "bolt 'count': fields_grouping() names a field by 0 (int). Name it by a str.",
+            "bolt 'count': fields_grouping() got 0 (int) as the name of a field. Pass a str.",
         ),
         (
             lambda bolt: bolt.shuffle_grouping(["words"]),
-            "bolt 'count': shuffle_grouping() names a component by ['words'] (list). Name it by a str.",
+            "bolt 'count': shuffle_grouping() got ['words'] (list) as the name of a component. Pass a str.",
         ),
         (
             lambda bolt: bolt.shuffle_grouping("words", None),
-            "bolt 'count': shuffle_grouping() names a stream by None (NoneType). Name it by a str.",
+            "bolt 'count': shuffle_grouping() got None (NoneType) as the name of a stream. Pass a str.",
         ),
         (
             lambda bolt: bolt.direct_grouping("words"),

@@ -50,7 +50,7 @@ def test_a_cycle_may_be_bounded_by_the_component_or_the_config() -> None:
 def test_a_cycle_without_ackers_is_a_fault() -> None:
     assert faults_of(cycle(Config(acker_executors=0, max_spout_pending=5))) == [
         "cycle 'split' → 'again' → 'split': with acker_executors=0 nothing bounds the tuples in it. "
-        "Set Config(acker_executors=1), or take the cycle out."
+        "Set Config(acker_executors=1), or remove the cycle."
     ]
 
 

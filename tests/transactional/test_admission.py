@@ -113,9 +113,9 @@ def test_batches_continue_when_admitted_and_the_pause_and_its_end_are_logged_onc
     texts = [record.getMessage() for record in caplog.records]
     assert texts == [
         "'run_held' begins no batch after 2 for now: the reader is 2 batches behind.",
-        "'run_held' goes on with batch 3.",
+        "'run_held' continues with batch 3.",
         "'run_held' begins no batch after 4 for now: the reader is 4 batches behind.",
-        "'run_held' goes on with batch 5.",
+        "'run_held' continues with batch 5.",
     ]
 
 
@@ -234,7 +234,7 @@ def test_an_unavailable_admission_holds_batches_back_and_logs_why(caplog: pytest
     run_batches(topology(Batches(list(BATCHES)), store, Away(None)))
     assert store.txids == [1, 2, 3, 4, 5, 6]
     assert caplog.records[0].getMessage() == (
-        "'run_held' begins no batch after 2 for now: 'store0' cannot say whether it may: the storage does not answer."
+        "'run_held' begins no batch after 2 for now: 'store0' cannot tell whether the batch may begin: the storage does not answer."
     )
 
 

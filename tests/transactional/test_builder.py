@@ -74,7 +74,7 @@ def test_a_batch_bolt_in_a_plain_topology_is_refused() -> None:
     builder = TopologyBuilder("plain")
     builder.set_spout("numbers", numbers)
     builder.set_bolt("b", Numbers).shuffle_grouping("numbers")
-    assert "there are no batches here" in faults_of(builder)[0]
+    assert "this topology has no batches" in faults_of(builder)[0]
 
 
 def test_a_spout_that_is_not_transactional_is_refused() -> None:
@@ -147,8 +147,8 @@ def test_a_ready_made_committer_with_an_unknown_field_is_refused() -> None:
     builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]]))
     builder.set_committer("c", ReduceInto(MemoryValues("m"), key="nmber", value="count")).shuffle_grouping("numbers")
     assert [fault.partition("(it has")[0].strip() for fault in faults_of(builder)] == [
-        "bolt 'c': reads the field 'nmber', which stream 'default' of 'numbers' has not",
-        "bolt 'c': reads the field 'count', which stream 'default' of 'numbers' has not",
+        "bolt 'c': reads the field 'nmber', which stream 'default' of 'numbers' does not have",
+        "bolt 'c': reads the field 'count', which stream 'default' of 'numbers' does not have",
     ]
 
 

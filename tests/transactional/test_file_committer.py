@@ -91,7 +91,7 @@ def test_the_highest_attempt_of_a_txid_counts_and_the_newest_txid_only_if_it_is_
 
 
 def test_a_missing_file_is_reported() -> None:
-    with pytest.raises(StateError, match="of txid 1 the tasks 0, 2 of 3 have a file, and later txids are there"):
+    with pytest.raises(StateError, match="of txid 1 only the tasks 0, 2 of 3 have a file, although later txids exist"):
         counting(files("1.1.0/3", "1.1.2/3", "2.2.0/3"))
 
 

@@ -283,7 +283,7 @@ def test_a_replay_of_a_deleted_file_ends_a_transactional_run(tmp_path: Path) -> 
     kept = Kept()
     fail_at(kept, 2, by=lambda: (folder / "log").rename(tmp_path / "away"))
     with pytest.raises(
-        ComponentError, match=r"batch 2 .* holds the bytes 12 to 24 of the file '.*log', which cannot be read again: it is gone"
+        ComponentError, match=r"batch 2 .* holds the bytes 12 to 24 of the file '.*log', which cannot be read again: it is missing"
     ):
         run_spout(FileTransactionalSpout(folder, stop_at_end=True, batch_lines=3), kept, pending=1)
 
@@ -368,8 +368,8 @@ def test_a_folder_that_is_missing_at_the_start_ends_the_run(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "limits", "text"),
     [
-        ((None,), {}, "files are to be found in None"),
-        (("",), {}, "files are to be found in ''"),
+        ((None,), {}, "None is not a path or a pattern"),
+        (("",), {}, "'' is not a path or a pattern"),
         (("logs",), {"batch_lines": 0}, r"FileTransactionalSpout\(batch_lines\) is 0"),
         (("logs",), {"batch_lines": True}, r"\(batch_lines\) is True"),
         (("logs",), {"batch_bytes": 1.5}, r"\(batch_bytes\) is 1.5"),

@@ -140,7 +140,7 @@ def test_a_transactional_replay_that_differs_ends_the_run() -> None:
                 raise FailedBatch
             super().finish_batch()
 
-    with pytest.raises(ComponentError, match=r"txid 1 was emitted again, and is another batch: 2 tuples the first time, now 2, others"):
+    with pytest.raises(ComponentError, match=r"txid 1 was emitted again with different tuples: 2 tuples the first time, now 2, others"):
         run_batches(summing(spout, store, stores=lambda: FailsOnce(store)))
     assert store.commits == []
 

@@ -110,7 +110,8 @@ class PostgresValueStore(ValueStore):
     async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
         name, (txid, attempt_id) = self._name, attempt
         async with self._link.transaction() as connection:
-            # Each statement reads what was committed before it. So the second one reads the writes that the lock of the first waited for.
+            # Each statement reads the data that was committed before its start. So the second statement reads the writes for which the lock
+            # of the first waited.
             found = await connection.fetch(f"{_FENCE} FOR UPDATE", name)
             if not found or fence_of(*found[0]) != seen:
                 return

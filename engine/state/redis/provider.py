@@ -1,8 +1,8 @@
 """The provider of `redis://host:port/db`: state in Redis (CP-8), and its inventory for tools.
 
-A topology belongs to the process that claimed its ledger last. There is no lock, so a dead process blocks nobody. A second process that
-starts takes the topology over, and the first process gets StateFenced at its next write. Opening alone takes nothing. A standby process
-waits until the lease of the first one has ended.
+A topology belongs to the process that claimed its ledger last. There is no lock, so a dead process does not block others. A second process
+that starts takes the topology over, and the first process gets StateFenced at its next write. Opening alone takes nothing. A standby
+process waits until the lease of the first one has ended.
 
 Redis keeps acknowledged writes through a crash only with `appendonly yes`, and all of them only with `appendfsync always`.
 """

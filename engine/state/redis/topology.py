@@ -85,7 +85,7 @@ class RedisTopology:
     async def claim(self, lane: Lane, ledger: str) -> str:
         """Take the topology over, raise the epoch of a ledger, and return the stored epoch. The newest claim wins.
 
-        The claim has the owner that it replaces. So a late claim of a dead process replaces nobody.
+        The claim names the owner that it replaces. So a late claim of a dead process has no effect.
         """
         names = self.names
         async with lane.lock:

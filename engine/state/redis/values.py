@@ -20,7 +20,7 @@ from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValuesMis
 
 KEYS_PER_PART: Final = 5000
 CHARACTERS_PER_PART: Final = 1024 * 1024
-"""Largest part, unless one value is larger. Redis serves nobody else while a script runs."""
+"""Largest part, unless one value is larger. Redis serves no other client while a script runs."""
 FIELDS_PER_SCAN: Final = 1000
 
 

@@ -1,6 +1,6 @@
 """One SQLite file: its two connections, its checks and errors, and the lock of a topology.
 
-One connection writes in its own thread. The other one reads on the loop's thread, because in WAL mode a reader waits for no writer.
+One connection writes in its own thread. The other reads on the loop's thread, since in WAL mode a reader does not wait for writers.
 """
 
 import errno
@@ -148,7 +148,7 @@ class SqliteFile:
     async def write_once(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work that is one statement, and therefore a transaction.
 
-        For the work of every checkpoint: beside a busy event loop, each statement waits up to 5 ms for the interpreter.
+        For the work of every checkpoint: if the event loop is busy, each statement waits up to 5 ms for the interpreter.
         """
         writer = self._writer
         assert writer is not None

@@ -1,8 +1,8 @@
 """Inventory of a SQLite state file for tools. Reads without locks, and writes nothing.
 
 A write-ahead log beside the file means that a process has the file open, or was killed. Then a read-only connection reads file and log in
-one transaction. Without a log nobody writes. Then the file is opened as immutable, which needs no permission to write the folder and leaves
-no files there. At the end the tool checks that the file has not changed.
+one transaction. Without a log no process writes. Then the file is opened as immutable, which needs no permission to write the folder and
+leaves no files there. At the end the tool checks that the file has not changed.
 """
 
 import asyncio

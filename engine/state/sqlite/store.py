@@ -19,7 +19,7 @@ ROWS_PER_FOLD: Final = 2000
 ROWS_PER_STATEMENT: Final = 200
 """Rows in one statement. The writing thread takes the interpreter's lock once for each statement."""
 
-# A delta that was staged again in fewer parts has old parts behind them, with another number of parts.
+# If a delta was staged again in fewer parts, old parts follow the new ones. Their column `parts` has another number.
 _STAGED: Final = """
 SELECT delta.task, delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
     ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)

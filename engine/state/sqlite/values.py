@@ -1,6 +1,6 @@
 """Values in a SQLite file of their own: a table for each map, which any SQLite program reads.
 
-All maps in one file share its writing thread, for all tasks, since SQLite allows one writer at a time.
+All maps in one file share its writing thread, for all tasks, because SQLite allows one writer at a time.
 """
 
 import asyncio

@@ -136,7 +136,7 @@ class ZooKeeperLink:
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> None:
-    with suppress(RuntimeError):  # the loop is closed, so nobody waits
+    with suppress(RuntimeError):  # the loop is closed, so no task waits
         loop.call_soon_threadsafe(what)
 
 

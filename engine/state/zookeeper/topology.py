@@ -81,7 +81,7 @@ class ZooKeeperTopology:
             return None
 
     async def begin(self) -> None:
-        """Take the owner's node from any process. From now on this one writes checksums, which older versions cannot read."""
+        """Take the owner's node from any process. From now on this process writes checksums, which older versions cannot read."""
         if self._format == BARE:
             await self.link.call(lambda: self.link.client.set_async(self.paths.topology, str(MIXED).encode()))
             self._format = MIXED

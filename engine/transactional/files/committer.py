@@ -117,7 +117,7 @@ class OpenFolder:
         self._last: OutputName | None = None
 
     async def claim(self) -> None:
-        """Create the folder, and claim it for this component. Raises FatalError if another one has it."""
+        """Create the folder, and claim it for this component. Raises FatalError if another component has claimed it."""
         await in_thread(self._pool, self._claim)
 
     async def write(self, attempt: TransactionAttempt, name: OutputName, lines: list[bytes]) -> None:

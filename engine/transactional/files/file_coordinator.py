@@ -34,7 +34,7 @@ class Reading:
 
 @dataclass(slots=True)
 class _Known:
-    """A partition whose file was found at the last look."""
+    """A partition whose file was in the last listing."""
 
     found: Found
     readable: int
@@ -42,7 +42,7 @@ class _Known:
 
 
 class FileCoordinator(PartitionedCoordinator):
-    """Lists the folder now and then, maps files to partitions, and puts files with new lines into the batches."""
+    """Lists the folder periodically, maps files to partitions, and puts files with new lines into the batches."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -157,7 +157,7 @@ class FileCoordinator(PartitionedCoordinator):
         return f"inode-{found.inode}" if not number else f"inode-{found.inode}.{number + 1}"
 
     def _fault(self, partition: Partition, found: Found, position: Position) -> str | None:
-        """Return the reason why a file is not the one of a position. None: it is, or it has just been removed."""
+        """Return the reason why a file is not the file of a position. None: it is this file, or the file was just removed."""
         known = self._known.get(partition)
         if known is not None and (known.found.inode, known.found.size, known.found.modified_ns) == (
             found.inode,

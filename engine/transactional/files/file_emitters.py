@@ -35,7 +35,7 @@ class Lines:
     def __init__(self, emission: Emission) -> None:
         self._emission = emission
         self._paths: dict[int, str] = {}
-        """Paths of the files at the last look, by inode."""
+        """Paths of the files in the last listing, by inode."""
 
     async def emit_new(self, collector: BatchCollector, partition: Partition, previous: Metadata | None) -> Metadata | None:
         """Emit the next lines of a file. A missing or replaced file has none."""
@@ -59,7 +59,7 @@ class Lines:
             raise FatalError(
                 f"batch {attempt} holds the bytes {position.start:,} to {position.end:,} of the file "
                 f"{os.path.join(self._emission.folder.path, position.path)!r}, which cannot be read again: {why}",
-                hint="Put the file back. Files that may go before they are committed are read by a FileOpaqueSpout, with opaque values.",
+                hint="Restore the file. If files may disappear before they are committed, use a FileOpaqueSpout with opaque values.",
             )
         with file:
             await self._emit(collector, same_lines(file, position.start, position.end), position.name, position.start)
@@ -90,18 +90,18 @@ class Lines:
     def _open(self, path: str | None, inode: int | None, position: Position | None) -> tuple[OpenFile | None, str]:
         """Open a path if it is the right file. Without an inode its content decides."""
         if path is None:
-            return None, "it is gone"
+            return None, "it is missing"
         file = open_file(self._emission.folder.path, path)
         if file is None:
-            return None, "it is gone"
+            return None, "it is missing"
         if inode is not None and file.inode != inode:
-            why: str | None = "it is gone"
+            why: str | None = "it is missing"
         else:
             why = None if position is None else file.fault(position)
         if why is None and (inode is not None or (position is not None and position.end)):
             return file, ""
         file.close()
-        return None, why or "it is gone"
+        return None, why or "it is missing"
 
 
 class FileEmitter(PartitionedEmitter[Metadata | None]):

@@ -16,7 +16,7 @@ FILES_PER_TURN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file and its status at the last look."""
+    """A file and its status in the last listing."""
 
     path: str
     """Relative to the folder."""

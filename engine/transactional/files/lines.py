@@ -123,7 +123,7 @@ def _read(file: OpenFile, offset: int, count: int) -> bytes:
 
 FIELDS: Final = ("line", "file", "offset")
 _WHOLE: Final = ("utf-8", "ascii", "iso8859-1")
-"""Encodings that decode several lines at once, since a fault never reaches into the next line."""
+"""Encodings that decode several lines at once, because a fault never reaches into the next line."""
 
 
 class LineFormat:
@@ -144,7 +144,7 @@ class LineFormat:
             _check_errors(errors)
 
     def rows(self, data: bytes, offset: int, name: str) -> list[tuple[Any, ...]]:
-        """Return a tuple for each line of `data`, which stands at an offset of a file. Raises FatalError if decoding fails."""
+        """Return a tuple for each line of `data`, which begins at an offset of a file. Raises FatalError if decoding fails."""
         lines = data.split(b"\n")
         if not lines[-1]:
             lines.pop()

@@ -1,4 +1,7 @@
-"""Names of a file committer's files, and the rule which of them count (TX-8). Used by writer and reader."""
+"""File names of a file committer, and the rule that decides which files count (TX-8).
+
+The writer and the readers use this module.
+"""
 
 import os
 import re
@@ -59,7 +62,7 @@ class Counting(NamedTuple):
     """The files that count, in the order of txids and tasks."""
 
     settled: list[OutputName]
-    """Files of committed txids, since a later one has begun its commit phase. They never change."""
+    """Files of committed txids. They never change."""
     newest: list[OutputName]
     """Files of the newest txid, if all its tasks have written. A later attempt may still replace them."""
 
@@ -86,8 +89,8 @@ def counting(names: Iterable[OutputName]) -> Counting:
         if not is_whole:
             there = ", ".join(str(file.task) for file in files)
             raise StateError(
-                f"of txid {txid} the tasks {there} of {files[0].tasks} have a file, and later txids are there",
-                hint="The others are gone, or were not copied with these. Whoever takes files away takes all of a txid.",
+                f"of txid {txid} only the tasks {there} of {files[0].tasks} have a file, although later txids exist",
+                hint="The other files were removed or not copied. Move or remove all files of a txid together.",
             )
         settled += files
     return Counting(settled, [])

@@ -58,7 +58,7 @@ class _FileSpout:
         what = type(self).__name__
         given: object = where
         if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
-            raise UsageError(f"{what}: files are to be found in {where!r}", hint='Pass a folder, or a pattern: "logs/app-*.log".')
+            raise UsageError(f"{what}: {where!r} is not a path or a pattern", hint='Pass a folder, or a pattern: "logs/app-*.log".')
         folder = Folder.of(os.fspath(where))
         line_format = LineFormat(fields, encoding, errors)
         chosen = _checked(what, limits)
@@ -84,9 +84,10 @@ class FileTransactionalSpout(_FileSpout, PartitionedTransactionalSpout[Metadata 
 
 
 class FileOpaqueSpout(_FileSpout, OpaquePartitionedTransactionalSpout[Metadata | None]):
-    """Emits the lines of files that may be missing for a while. A replay emits the lines that are there then. For opaque values (TX-8).
+    """Emits the lines of files that may be missing for a while. For opaque values (TX-8).
 
-    Reading of a missing file continues when it is back. A truncated or replaced file is a new file.
+    A replay emits the lines that exist at that time. Reading of a missing file continues when it is back. A truncated or replaced file is a
+    new file.
     """
 
     replays_differ: ClassVar[bool] = True

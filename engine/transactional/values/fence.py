@@ -56,8 +56,8 @@ def _check_owner(writer: Writer, fence: Fence) -> None:
         )
     if fence.kind != writer.kind:
         raise ValuesMismatch(
-            f"{writer.where} keeps {fence.kind} values, and is to be given {writer.kind} ones",
-            hint=f"Say kind={fence.kind!r}, or give the map another name. With an opaque spout values must be opaque.",
+            f"{writer.where} stores {fence.kind} values, but the writer has {writer.kind} values",
+            hint=f"Set kind={fence.kind!r}, or give the map another name. With an opaque spout values must be opaque.",
         )
 
 
@@ -67,14 +67,16 @@ def damaged_rows(where: str, attempt: TransactionAttempt, txids: Sequence[Any], 
         return None
     for txid, key in zip(txids, keys, strict=True):
         if type(txid) is not int or not 0 <= txid <= attempt.txid:
-            found = f"it is of transaction {short_repr(txid)}, and the map has come to {attempt}"
+            found = f"its transaction is {short_repr(txid)}, but the newest transaction of the map is {attempt}"
             return StateDamaged(f"{where}: the value of {short_repr(key)} is damaged: {found}", hint=RESTORE)
     return None
 
 
 def vanished(where: str) -> ValuesMismatch:
     """Return the error for a map that this run has written and that no longer exists."""
-    return ValuesMismatch(f"{where} was there, and is gone", hint="Was it removed, or the server restarted without its data? Restore it.")
+    return ValuesMismatch(
+        f"{where} existed before, and is now missing", hint="Was it removed, or the server restarted without its data? Restore it."
+    )
 
 
 def updated_twice(where: str, attempt: TransactionAttempt) -> UsageError:

@@ -18,7 +18,7 @@ KEYS_PER_TURN: Final = 2000
 MOST_ROUNDS: Final = 20
 """Largest number of reads in one update. Another task may raise the fence between read and write."""
 _NEVER: Final = object()
-"""Stands for a stored value, and is equal to none."""
+"""Marker that is equal to no stored value."""
 K = TypeVar("K")
 V = TypeVar("V")
 P = TypeVar("P")
@@ -44,7 +44,7 @@ class ValuesReader(Generic[K, V]):
     async def items(self) -> AsyncIterator[tuple[K, V]]:
         """Yield each key with its value, in no order. Concurrent changes may be missing.
 
-        A key may come as another value that is equal to it.
+        A key may be returned as a different but equal value.
         """
         row_codec = self._store.row_codec
         async for rows in self._store.rows():
@@ -77,11 +77,11 @@ class OpenValues(ValuesReader[K, V]):
         *,
         kind: ValueKind = "transactional",
     ) -> dict[K, V]:
-        """Make `combine(stored, change)` the value of each key, once for each txid (TX-8); return the new values, by key.
+        """Set each key to `combine(stored, change)`, once for each txid (TX-8). Return the new values by key.
 
-        Call it once for each batch, also without changes, since it keeps older attempts off the map. Two tasks must not share a key: the
+        Call it once for each batch, even without changes, because it prevents writes by older attempts. Two tasks must not share a key: the
         second change of the same batch to a transactional value would be skipped. `stored` excludes this txid, and is None if there is no
-        value. A map keeps its `kind` for ever. Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed,
+        value. A map cannot change its `kind`. Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed,
         StateUnavailable after `state_timeout_secs` without the database.
         """
         if attempt == self._done:
@@ -149,12 +149,12 @@ class _Update(Generic[K, V, P]):
                 values, changes = await self._combined(found)
                 if await store.write(fence, self._attempt, changes, self._writer):
                     return values
-        raise StateUnavailable(f"{self._writer.where}: others write to it again and again", hint="Run each topology in one process.")
+        raise StateUnavailable(f"{self._writer.where}: other processes keep writing to it", hint="Run each topology in one process.")
 
     async def _create(self) -> None:
         await self._store.create(self._writer)
         if self._attempt.txid > 1:
-            LOGGER.warning("%s is new, at %s of its topology: what came before is not in it", self._writer.where, self._attempt)
+            LOGGER.warning("%s is new, at %s of its topology: it does not contain earlier batches", self._writer.where, self._attempt)
 
     async def _combined(self, found: Found) -> tuple[dict[K, V], Changes]:
         """Return the new values of all keys, and the rows to write."""

@@ -42,9 +42,9 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     values: ValueMap
     """The map of the results, the same for all batches of a task. No other committer may write to it."""
     keyed_by: tuple[str, ...] | None = None
-    """The fields of the fields grouping in front of this bolt, so that its tasks share no key. None: the bolt has one task."""
+    """The fields of the fields grouping of this bolt's input, so that its tasks share no key. None: the bolt has one task."""
     kind: KindChoice = "auto"
-    """`auto`: opaque values behind an opaque spout, else transactional ones. A map keeps its kind for ever."""
+    """`auto`: opaque values for an opaque spout, else transactional values. A map cannot change its kind."""
     partials: dict[K, P]
     """Partial results of the batch, by key."""
 
@@ -65,7 +65,7 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
 
     @property
     def values_kind(self) -> ValueKind:
-        """The kind of values behind the spout of this topology."""
+        """The kind of values that fits the spout of this topology."""
         if self.kind == "auto":
             return "opaque" if self.replays_differ else "transactional"
         return self.kind
@@ -96,7 +96,7 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         first = await self.resources.opened(_FirstMap(self.values))
         if first.values != self.values:
             component = self.context.component_id
-            text = f"{component!r} was given another map for batch {self.attempt}: {self.values} is not that of the batches before"
+            text = f"{component!r} was given another map for batch {self.attempt}: {self.values} is not the map of the earlier batches"
             raise FatalError(text, hint="Make the map once, outside of the factory that makes the committers.")
         values: OpenValues[K, V] = await self.resources.opened(self.values)
         new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind)
@@ -118,15 +118,15 @@ class _FirstMap:
         return self
 
     async def close(self) -> None:
-        """Do nothing, since the map itself is another resource."""
+        """Do nothing, because the map itself is another resource."""
 
 
 @dataclass(frozen=True)
 class ReduceInto:
     """Bolt factory: a ReducingCommitter with one function for the tuples of a batch and for stored values.
 
-    `key`: the field or fields of the key, which a fields grouping in front must use. None: one value under the key "all", in one task.
-    `value`: the field to reduce. None: each tuple counts 1. `initial`: start value of a key without a stored value.
+    `key`: the field or fields of the key. The bolt must subscribe by a fields grouping on them. None: one value under the key "all", in one
+    task. `value`: the field to reduce. None: each tuple counts 1. `initial`: start value of a key without a stored value.
 
     >>> from engine.transactional.values import SqliteValues
     >>> ReduceInto(SqliteValues("counts.db", "words"), key="word").create().keyed_by

@@ -3,7 +3,7 @@
 | stored txid | `TransactionalValue` | `OpaqueValue` |
 |---|---|---|
 | older than ours | changed | changed, and the old value becomes `previous` |
-| ours | kept, since this batch is in it already | computed again from `previous`, since the batch may differ |
+| ours | kept, because this batch is in it already | computed again from `previous`, because the batch may differ |
 | ours, of a later attempt | kept | refused: StateFenced |
 | newer than ours | `ValuesMismatch` | `ValuesMismatch` |
 

@@ -61,7 +61,7 @@ class ValueMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class MemoryValues(ValueMap):
-    """A map in memory, which lives as long as this object. For tests and first runs."""
+    """A map in memory that exists as long as this object. For tests and first runs."""
 
     name: str = "values"
     _table: MemoryTable = field(default_factory=MemoryTable, repr=False)
@@ -172,5 +172,5 @@ def _shown(url: str) -> str:
         parts = urlsplit(url)
         host = f"{parts.hostname}{'' if parts.port is None else f':{parts.port}'}"
     except ValueError:
-        return "a URL that is not clear"
+        return "an invalid URL"
     return f"{parts.scheme}://{host}{parts.path}"

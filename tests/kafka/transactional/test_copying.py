@@ -82,7 +82,7 @@ async def ended(command: list[str]) -> tuple[int | None, str]:
 def test_a_committer_and_an_opaque_spout_are_refused() -> None:
     builder = TransactionalTopologyBuilder("refused", "lines", KafkaOpaqueSpout(settings("127.0.0.1:9092", "lines")))
     builder.set_bolt("copies", lambda: KafkaCommitter(committer_config("127.0.0.1:9092", "out"))).shuffle_grouping("lines")
-    with pytest.raises(TopologyError, match=r"KafkaCommitter cannot replace what it has stored for a txid, and the spout is opaque"):
+    with pytest.raises(TopologyError, match=r"KafkaCommitter cannot replace values that it stored for a txid, and the spout is opaque"):
         builder.build()
 
 

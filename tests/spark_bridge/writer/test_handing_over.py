@@ -265,7 +265,7 @@ def test_a_torn_foreign_or_newer_contract_ends_the_run(handover: SparkHandover, 
 def test_a_handover_without_inputs_is_refused(tmp_path: Path) -> None:
     builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(range(4)), FIELDS, 4))
     handover_at("local", tmp_path / "spool").declare(builder, "spark")
-    with pytest.raises(TopologyError, match=r"bolt 'spark': takes nothing in.*shuffle_grouping"):
+    with pytest.raises(TopologyError, match=r"bolt 'spark': has no input.*shuffle_grouping"):
         builder.build()
 
 
@@ -325,8 +325,11 @@ def test_a_null_in_a_nested_not_null_field_is_detected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spout", "text"),
     [
-        (MemoryOpaqueSpout({"a": rows_of(ALL)}, FIELDS, 4), "cannot replace what it has stored for a txid, and the spout is opaque"),
-        (MemoryTransactionalSpout([(1,)], "number", 4), r"reads the field 'name', which stream 'default' of 'rows' has not"),
+        (
+            MemoryOpaqueSpout({"a": rows_of(ALL)}, FIELDS, 4),
+            "cannot replace values that it stored for a txid, and the spout is opaque",
+        ),
+        (MemoryTransactionalSpout([(1,)], "number", 4), r"reads the field 'name', which stream 'default' of 'rows' does not have"),
     ],
 )
 def test_a_spout_that_does_not_fit_the_handover_is_refused(tmp_path: Path, spout: Any, text: str) -> None:

@@ -136,7 +136,7 @@ async def test_a_map_belongs_to_one_kind_one_topology_and_one_writer(new_map: Ne
     words = new_map("words")
     async with open_values(words) as values:
         await values.update(attempt(1, 1), {"a": 1}, add)
-        with pytest.raises(ValuesMismatch, match="keeps transactional values, and is to be given opaque ones"):
+        with pytest.raises(ValuesMismatch, match="stores transactional values, but the writer has opaque values"):
             await values.update(attempt(2, 2), {"a": 1}, add, kind="opaque")
     async with open_values(words, topology_name="other") as values:
         with pytest.raises(ValuesMismatch, match="belongs to topology 'words', and this is 'other'"):

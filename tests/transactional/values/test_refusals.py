@@ -173,7 +173,7 @@ async def test_a_map_that_is_deleted_during_a_run_is_an_error(redis_server: Redi
         await task.update(attempt(1, 1), {"a": 1}, add)
         with redis_server.client() as client:
             client.flushall()
-        with pytest.raises(ValuesMismatch, match="was there, and is gone"):
+        with pytest.raises(ValuesMismatch, match="existed before, and is now missing"):
             await task.update(attempt(2, 2), {"a": 1}, add)
 
 
@@ -206,16 +206,19 @@ async def test_an_unavailable_database_fails_after_the_timeout(redis_server: Red
 async def test_a_new_map_of_an_old_topology_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with open_values(MemoryValues("words")) as task:
         await task.update(attempt(57, 1), {"a": 1}, add)
-    assert "is new, at 57 (attempt 0.1) of its topology: what came before is not in it" in caplog.text
+    assert "is new, at 57 (attempt 0.1) of its topology: it does not contain earlier batches" in caplog.text
 
 
 @pytest.mark.guarantee("TX-8")
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("UPDATE words SET txid = 7 WHERE key = 'a'", "the value of 'a' is damaged: it is of transaction 7, and the map has come to 3"),
-        ("UPDATE words SET txid = 'x' WHERE key = 'b'", "the value of 'b' is damaged: it is of transaction 'x'"),
-        ("UPDATE words SET txid = -1 WHERE key = 'b'", "the value of 'b' is damaged: it is of transaction -1"),
+        (
+            "UPDATE words SET txid = 7 WHERE key = 'a'",
+            "the value of 'a' is damaged: its transaction is 7, but the newest transaction of the map is 3",
+        ),
+        ("UPDATE words SET txid = 'x' WHERE key = 'b'", "the value of 'b' is damaged: its transaction is 'x'"),
+        ("UPDATE words SET txid = -1 WHERE key = 'b'", "the value of 'b' is damaged: its transaction is -1"),
         ("UPDATE stormcell_maps SET txid = 'x'", "the fence of a map of values is damaged: kind '.*', txid 'x', attempt 2"),
         ("UPDATE stormcell_maps SET attempt = -5", "txid 2, attempt -5"),
         ("UPDATE stormcell_maps SET topology = x'ff'", "the fence of a map of values is damaged"),
