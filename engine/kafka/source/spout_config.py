@@ -52,7 +52,7 @@ class KafkaSpoutConfig:
     """
 
     brokers: Brokers
-    """`"host:port"`, several with commas between them, or a sequence. The cluster names its other brokers."""
+    """One `"host:port"`, a comma-separated list, or a sequence. The client learns the other brokers from the cluster."""
     topics: str | tuple[str, ...] | list[str] = ()
     """Topics to read: one name or several."""
     pattern: str | None = setting(
@@ -138,7 +138,7 @@ class KafkaSpoutConfig:
 
     @property
     def carries_acked_set(self) -> bool:
-        """True if commits store acked offsets above them. In strict order these are emitted again anyway."""
+        """True if commits store acked offsets above the commit. Strict order does not need this, because it emits these records again."""
         return self.guarantee == "at_least_once" and self.commit_acked_set and self.on_failure == "go_on"
 
     def _faults(self) -> Iterator[str]:
