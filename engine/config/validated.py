@@ -1,4 +1,4 @@
-"""Settings classes whose constructor checks all values and reports all faults at once."""
+"""Makes settings classes check all values in the constructor and report all faults at once."""
 
 import dataclasses
 import functools
@@ -48,5 +48,5 @@ def _check_declared(made: Any, settings: Any) -> Iterator[str]:
 
 
 def set_frozen(made: object, name: str, value: object) -> None:
-    """Set a field of a frozen object to its normal form; for `_faults()`, before anybody else sees the object."""
+    """Set a field of a frozen object to its normal form. Only for `_faults()`, before other code sees the object."""
     object.__setattr__(made, name, value)

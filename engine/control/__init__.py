@@ -1,4 +1,4 @@
-"""The way for a feature to take part in runs: checkpoints, transactions, flow control, and features of third parties."""
+"""Interface through which features take part in runs (checkpoints, transactions, flow control, features of third parties)."""
 
 from engine.control.feature import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry, json_number
 
