@@ -20,10 +20,10 @@ def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
 
 
 def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict[str, Any]:
-    """Return the fields of a file of this kind. `where`: name of the file in errors; `repair`: hint for a damaged file.
+    """Return the fields of a file of this kind. `where`: name of the file in errors. `repair`: hint for a damaged file.
 
-    Raises TornFile if the file is cut or changed, ForeignFile if it is of another program or kind, and NewerFormat if a later version
-    wrote it.
+    Raises TornFile if the file is cut or changed, ForeignFile if another program or kind wrote it, and NewerFormat if a later version wrote
+    it.
     """
     try:
         found = json.loads(content)
@@ -33,7 +33,7 @@ def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict
         hint = f"If another program wrote it, give the hand-over a folder of its own. If it is damaged: {repair}"
         raise ForeignFile(f"{where} is not a file of {FORMAT}", hint=hint)
     version = found.get("version")
-    # Checked before the checksum: a later version may compute the checksum in another way.
+    # Checked before the checksum, because a later version may compute the checksum in another way.
     if type(version) is int and version > VERSION:
         text = f"{where} is of version {version} of {FORMAT}, and this program reads up to version {VERSION}"
         hint = "Update stormcell here, on the drivers and on the executors, to the version that writes the folder. "

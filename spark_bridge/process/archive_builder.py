@@ -24,7 +24,7 @@ _SETTINGS_HINT: Final = (
 
 
 def build_archive() -> Path:
-    """Build the archive for this Java and this Spark, replace an existing one, and return its path.
+    """Build the archive for this Java and this Spark. Replaces an existing archive, and returns its path.
 
     It takes about a minute and 200 MB of disk. Raises SparkMissing without Java, and SparkError if Java builds no archive.
     """
@@ -40,7 +40,7 @@ def build_archive() -> Path:
             )
     path = archive_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="making-", dir=path.parent)  # on the archive's disk, because os.replace needs one file system
+    folder = tempfile.mkdtemp(prefix="making-", dir=path.parent)  # on the same disk, because os.replace needs one file system
     try:
         draft = os.path.join(folder, path.name)
         _run_builder(draft, folder)
@@ -67,7 +67,7 @@ def _run_builder(draft: str, folder: str) -> None:
 
 
 def _wait_for_exit(process: "subprocess.Popen[bytes]") -> None:
-    """Wait for the process. End its JVM too, also after a timeout or a signal."""
+    """Wait for the process. Then end its JVM, also after a timeout or a signal."""
     try:
         process.wait(BUILD_SECS)
     except subprocess.TimeoutExpired:
