@@ -25,9 +25,7 @@ cdef str DEFAULT = "default"
 
 
 cdef inline Tuple child(BoltCore core, tuple values, Source origin, Tuple anchor, object anchors):
-    """Return a new delivery in the trees of its anchors. Each anchor adds one edge, which is XORed into the anchor and the delivery
-    (ACK-2).
-    """
+    """Return a new delivery in the trees of its anchors. Each anchor adds one edge, XORed into anchor and delivery (ACK-2)."""
     cdef Tuple made = new_tuple(values, origin)
     if anchor is not None:
         if anchor.root != 0:
@@ -187,8 +185,7 @@ cdef class BoltCore(TaskCore):
     # Bursts
 
     def run_burst(self, Py_ssize_t limit):
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call. `current` is then its
-        input.
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome.  Raises errors of the call, with its input in `current`.
         """
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef BoltOutcome outcome = MORE

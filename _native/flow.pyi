@@ -191,9 +191,7 @@ class Pack:
         """Return one pack for each record, with the same number of tries."""
 
     def split_around(self, index: int) -> tuple[Pack, list[Pack]]:
-        """Return the failed record at `index` as a pack, and the packs before and after it. This try does not count for the other two
-        packs.
-        """
+        """Return the failed record at `index` as a pack, and the packs before and after it. This try counts only for the failed record."""
 
 class FlowFeed:
     """Buffers, packs and sends the records of one spout task. Base of `FlowController`, which handles failures and stalls."""

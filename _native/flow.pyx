@@ -162,7 +162,7 @@ cdef class TaskWindow:
     def note_repeated_failure(self, PackDelivery delivery not None, double now):
         """Count a failure of a single record that has failed before. False if the delivery was no longer in flight.
 
-        Such a failure says nothing about the task, so state and window do not change. A BUSY task pauses again, but its pause does not grow.
+        Such a failure says nothing about the task, so state and window do not change. A BUSY task pauses again, but not longer than before.
         """
         if not self.take_back(delivery, now):
             return False
@@ -359,9 +359,7 @@ cdef class Pack:
         return self.parts
 
     def split_around(self, Py_ssize_t index):
-        """Return the failed record at `index` as a pack, and the packs before and after it. This try does not count for the other two
-        packs.
-        """
+        """Return the failed record at `index` as a pack, and the packs before and after it. This try counts only for the failed record."""
         cdef list entries = self.entries
         one = Pack(self.first + index, entries[index:index + 1], self.tries)
         others = [Pack(self.first, entries[:index], self.tries - 1), Pack(one.first + 1, entries[index + 1:], self.tries - 1)]

@@ -371,9 +371,7 @@ cdef class SpoutCore(TaskCore):
         return self.returned is not None
 
     cdef object close_tree(self, uint64_t root, bint acked):
-        """Close an open tree, and return its message id. Return this core if root is not open, because the signal is late or of a dead
-        instance.
-        """
+        """Close an open tree, and return its message id. Return this core if root is not open (a late signal, or a dead instance)."""
         cdef RootSlot* slot = find_root(self.open_trees, root)
         cdef uint64_t bits
         if slot == NULL:

@@ -66,9 +66,7 @@ def members_of(error: BaseException) -> tuple[list[BaseException], int]:
 
 
 def raised_text(error: BaseException) -> str:
-    """Return a text such as `KeyError: 'usd' (flow.py:4, from flow.py:6)`. The innermost line of user code is first. Without user code it
-    names lines of libraries.
-    """
+    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`. The innermost line is first. Without user code it names libraries."""
     said = with_hint(error.message, error.hint).rstrip(".") if isinstance(error, EngineError) else own_text(error)
     text = f"{type(error).__name__}: {said}".rstrip(": ")
     places = user_places(error)

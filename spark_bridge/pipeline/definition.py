@@ -129,9 +129,7 @@ def definition_of(value: object, place: str) -> Definition:
 
 
 def _required_arguments(function: Callable[..., Any], place: str) -> list[str]:
-    """Return the parameters without a default. Raise PipelineFileError for a keyword-only one, because Spark passes arguments by
-    position.
-    """
+    """Return the parameters without a default. Raise PipelineFileError for keyword-only ones, as Spark passes arguments by position."""
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     required = [parameter for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in optional]

@@ -38,8 +38,7 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Sqlite(Sink):
-    """Writes rows and the id of the micro-batch in one transaction. For small results, because the driver process keeps a micro-batch in
-    memory.
+    """Writes rows and the id of the micro-batch in one transaction. The driver process keeps a micro-batch in memory.
 
     A missing table is created. Times are stored as ISO text in UTC, decimals as text, lists and structs as JSON. A query of the same
     name with another checkpoint is refused, unless `replaces` has the id of the former one.

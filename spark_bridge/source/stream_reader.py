@@ -101,9 +101,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return newest
 
     def getDefaultReadLimit(self) -> Any:
-        """Return the default limit for `latestOffset` (Spark 4.2 and later). The number is not used, because the options contain the
-        limit.
-        """
+        """Return the default limit for `latestOffset` (Spark 4.2 and later). The number is not used, because the options have it."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # type: ignore[import-not-found]
 
         bound = self._options.max_rows or self._options.max_transactions

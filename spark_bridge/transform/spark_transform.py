@@ -34,8 +34,7 @@ class SparkTransform:
 
     function: Callable[[Any], Any]
     schema: pa.Schema | str
-    """Schema of the input, as a pyarrow schema or in Spark's DDL. A column takes the field of its name. Fields without a column are
-    ignored.
+    """Schema of the input, as a pyarrow schema or in Spark's DDL. A column takes the field of its name. Other fields are ignored.
     """
     output_fields: Fields | str | tuple[str, ...]
     """Columns of the result, by name. They become the fields of the emitted tuples."""

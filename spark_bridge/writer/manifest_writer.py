@@ -25,8 +25,7 @@ class ManifestStep(Enum):
 
 
 def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int | None) -> ManifestStep:
-    """Decide the next step. `newest`: newest txid of the folder, including deleted ones. `written`: attempt id in the manifest of this
-    txid, if any.
+    """Decide the next step. `newest`: newest txid of the folder, including deleted ones. `written`: attempt id in its manifest, if any.
 
     Raises FatalError if the folder and the coordinator's state do not belong to one history.
     """
@@ -84,9 +83,7 @@ class ManifestWriter:
         raise HandoverError(text, hint="Does the storage keep its files? Make sure that one engine alone writes here.")
 
     def _create(self, name: str, content: bytes) -> bool:
-        """Create a manifest. An existing manifest with the same attempt and time is ours, because a client that lost the answer sends it
-        again.
-        """
+        """Create a manifest. One with the same attempt and time is ours, because a client that lost the answer sends it again."""
         return self._storage.create(name, content) or self._storage.read(name) == content
 
     def _next_step(self, attempt: TransactionAttempt) -> ManifestStep:

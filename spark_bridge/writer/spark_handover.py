@@ -104,9 +104,7 @@ class SparkHandover:
         return Stager(self._settings)
 
     def committer(self) -> ManifestCommitter:
-        """Return a new manifest committer. Use this method as a factory for `set_committer`, with one task and a global grouping on the
-        stager.
-        """
+        """Return a new manifest committer. A factory for `set_committer`, with one task and a global grouping on the stager."""
         return ManifestCommitter(self._settings)
 
     def declare(self, builder: TransactionalTopologyBuilder, component_id: str, parallelism: int = 1, **settings: Any) -> BoltDeclarer:

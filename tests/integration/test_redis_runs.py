@@ -23,8 +23,7 @@ from tests.servers.redis_server import RedisServer
 MESSAGES = 1000
 """At most 64 messages wait for a checkpoint every 100 ms. So a run takes two seconds on any machine."""
 MESSAGES_OF_ALL_STEPS = 3000
-"""At most 64 messages wait for a checkpoint. Thirteen processes die at their second checkpoint, and the last process still has messages
-left.
+"""At most 64 messages wait for a checkpoint. Thirteen processes die at their second one, and the last process still has messages.
 """
 FEW_MESSAGES = 200
 ENDLESS = 100_000

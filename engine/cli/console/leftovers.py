@@ -17,8 +17,7 @@ GRACE_SECS: Final = 1.0
 """Short, because components already had their own time to close."""
 
 _abandoned: list["asyncio.Task[Any]"] = []
-"""Coroutines of closed sessions that no loop runs any more. The references keep them alive, because their destruction would run their code
-again.
+"""Coroutines of closed sessions that no loop runs any more. The references keep them alive, else their code would run again.
 """
 
 

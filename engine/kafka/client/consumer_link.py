@@ -337,9 +337,7 @@ class ConsumerLink:
             raise refused or TimeoutError(f"no broker answered within {COMMIT_TIMEOUT_SECS:g} s") from None
 
     async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, CommittedOffset]:
-        """Return the group's committed offsets. Raise UnstableOffsetError if an open transaction of another program may still change an
-        offset.
-        """
+        """Return the group's committed offsets. Raise UnstableOffsetError if an open transaction may still change an offset."""
         if self._config.group is None or not partitions:
             return {}
         return await read_stable_offsets(self._ask_coordinator, self._config.group, partitions, self._config.request_timeout_ms / 1000)

@@ -178,9 +178,7 @@ def _most(count: int, fits: Callable[[int], bool]) -> int:
 
 
 def _stretches(base: int, runs: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return stretches of neighbouring runs. Each has the number of bounds up to its end, and its bytes. All stretches together have at
-    most `MOST_BODY_BYTES`.
-    """
+    """Return stretches of neighbouring runs (number of bounds up to the end, bytes). In total at most `MOST_BODY_BYTES`."""
     found: list[tuple[int, bytes]] = []
     before, first, left = base, 0, MOST_BODY_BYTES - len(_varint(base))
     while first < len(runs):

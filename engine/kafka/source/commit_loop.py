@@ -47,9 +47,7 @@ class CommitLoop:
             self._due.set()
 
     async def commit(self, link: ConsumerLink, most_secs: float | None = None, *, is_last: bool = False) -> None:
-        """Commit all finished offsets. Report a transient error, and let the next commit include the offsets. Raise FatalError for other
-        errors.
-        """
+        """Commit all finished offsets. Report a transient error, and leave the offsets to the next commit. Raise FatalError for others."""
         try:
             async with asyncio.timeout(most_secs), self._lock:
                 await self._commit(link)

@@ -96,9 +96,7 @@ class OffsetManager(PartitionOffsets):
         return Commit(offset, metadata, self.passed, left_out, self)
 
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
-        """Return a commit of fetched records that are not fed yet, for at most once. If this commit is interrupted, the next commit
-        corrects it.
-        """
+        """Return a commit of fetched records that are not fed yet, for at most once. The next commit corrects an interrupted one."""
         self._is_ahead = True
         metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
         return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)

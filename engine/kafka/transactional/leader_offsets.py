@@ -25,9 +25,7 @@ class LeaderOffsets:
         self._looking: asyncio.Task[bool] | None = None
 
     async def ask_leaders(self, partitions: Collection[PartitionId]) -> None:
-        """Send a request to each leader. Wait only for leaders without an earlier pending request. Raise FatalError for a permanent
-        error.
-        """
+        """Send a request to each leader. Wait only for leaders without an earlier request. Raise FatalError for a permanent error."""
         self._collect()
         await self._look_up_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
         by_leader: dict[int, list[PartitionId]] = {}
