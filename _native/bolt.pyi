@@ -45,8 +45,7 @@ class BoltCore(TaskCore):
         """Send values as a control tuple to every task of every subscriber of a stream. Never stops a sender."""
 
     def run_burst(self, limit: int) -> int:
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome.  Raises errors of the call, with its input in `current`.
-        """
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call (input: `current`)."""
 
     def take_next(self) -> Tuple | None:
         """Take one tuple for a call that the executor awaits. None if no tuple waits. A control tuple does not count as taken."""

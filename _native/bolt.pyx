@@ -185,8 +185,7 @@ cdef class BoltCore(TaskCore):
     # Bursts
 
     def run_burst(self, Py_ssize_t limit):
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome.  Raises errors of the call, with its input in `current`.
-        """
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call (input: `current`)."""
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef BoltOutcome outcome = MORE
         cdef PyObject* raw
