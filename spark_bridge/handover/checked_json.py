@@ -30,7 +30,7 @@ def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict
     except (ValueError, RecursionError) as error:
         raise torn_file(where, "it is not a complete JSON text", repair) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        hint = f"If another program wrote it, give the hand-over a folder of its own. If it is damaged: {repair}"
+        hint = f"If another program wrote it, give the hand-over its own folder. If it is damaged: {repair}"
         raise ForeignFile(f"{where} is not a file of {FORMAT}", hint=hint)
     version = found.get("version")
     # Checked before the checksum, because a later version may compute the checksum in another way.
@@ -42,7 +42,7 @@ def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict
     if version != VERSION or checksum != _checksum(found):
         raise torn_file(where, "its checksum does not match its content", repair)
     if found.get("kind") != kind:
-        hint = f"Was another file moved or copied to that name? Put the right file there. {repair}"
+        hint = f"Another file was moved or copied to that name. Put the right file there. {repair}"
         raise ForeignFile(f"{where} is a {found.get('kind')}, not a {kind}", hint=hint)
     return {name: value for name, value in found.items() if name not in _ENVELOPE}
 

@@ -46,8 +46,8 @@ class Position:
         for txid, attempt_id in attempts.items():
             planned = self.attempts.get(txid, attempt_id)
             if planned != attempt_id:
-                text = f"{attempt_text(txid, planned)} is planned already, and now {attempt_text(txid, attempt_id)} is requested"
-                raise HandoverError(text, hint="Read the manifest of the planned attempt. Does another query use this consumer?")
+                text = f"{attempt_text(txid, planned)} is already planned, but {attempt_text(txid, attempt_id)} is requested"
+                raise HandoverError(text, hint="Read the manifest of the planned attempt. Check whether another query uses this consumer.")
         if begin is None:
             began = self.planned if end > self.planned else self.began
             return self._with(max(self.planned, end), self.committed, {**self.attempts, **attempts}, began)

@@ -48,7 +48,7 @@ class Contract:
                 f"the hand-over {where} is written by component {self.component!r} of topology {self.topology!r}, "
                 f"and now by {mine.component!r} of {mine.topology!r}"
             )
-            raise HandoverError(text, hint="Give each its own folder: one component of one topology writes to a hand-over.")
+            raise HandoverError(text, hint="Give each its own folder, because only one component of one topology may write to a hand-over.")
         if not self.schema.equals(mine.schema):
             text = f"the hand-over {where} has the schema ({ddl_of(self.schema)}), and this topology declares ({ddl_of(mine.schema)})"
             raise HandoverError(text, hint="Declare the schema of the folder, or use a new folder and another name of the topology.")

@@ -152,7 +152,9 @@ class Handover:
         what = f"txid {txid}" if attempt is None else attempt_text(txid, attempt)
         if txid > newest:
             text = f"{self.storage.url}: {what} is not committed yet: the newest is {newest}"
-            return TransactionMissing(text, hint="Ask again later. If it was there before: was the folder restored from an older copy?")
+            return TransactionMissing(
+                text, hint="Try again later. If the transaction existed before, check whether the folder was restored from an older copy."
+            )
         return self._gap(txid, what)
 
     def _gap(self, txid: int, what: str) -> HandoverError:

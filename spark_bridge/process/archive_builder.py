@@ -17,9 +17,9 @@ from spark_bridge.process.errors import SparkError, SparkMissing
 _PROGRAM: Final = "spark_bridge.process.child.class_archive"
 _ARCHIVE_LINES: Final = ("[cds", "[dynamic")
 BUILD_SECS: Final = 600.0
-_HINT: Final = "Sessions start as before. Check that a session starts here, and that the disk has 300 MB free."
+_HINT: Final = "Sessions start without an archive. Check that a session starts here, and that the disk has 300 MB free."
 _SETTINGS_HINT: Final = (
-    "Sessions start as before. Use conf= of SparkConfig (--conf) for settings instead of SPARK_CONF_DIR or HADOOP_CONF_DIR."
+    "Sessions start without an archive. Use conf= of SparkConfig (--conf) for settings instead of SPARK_CONF_DIR or HADOOP_CONF_DIR."
 )
 
 

@@ -25,7 +25,7 @@ CHUNK_ROWS: Final = 8_192
 """Rows that are converted to columns in one step. Between two steps the event loop can take the GIL."""
 SLICE_ROWS: Final = 1_024
 """Rows of the result that are converted to tuples and emitted in one step."""
-BAD_ROW_HINT: Final = "Filter or repair such rows in an earlier bolt, or correct schema= of SparkTransform."
+BAD_ROW_HINT: Final = "Filter or correct such rows in an earlier bolt, or correct schema= of SparkTransform."
 PREFIX: Final = "stormcell-spool-"
 REMOVAL_PAUSES_SECS: Final = (0.05, 0.2, 0.5)
 _T = TypeVar("_T")

@@ -40,7 +40,7 @@ def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int
     if newest < txid - 1:
         raise FatalError(
             f"the hand-over {where} has batches up to {newest}, and this is batch {attempt}: the batches between are missing",
-            hint="Was it restored from an older copy, or were manifests removed? Restore the newest copy, or begin with an empty folder.",
+            hint="It was restored from an older copy, or manifests were removed. Restore the newest copy, or begin with an empty folder.",
         )
     return ManifestStep.WRITE
 
@@ -80,7 +80,7 @@ class ManifestWriter:
                 return step is not ManifestStep.SKIP
             self._newest = None
         text = f"{self._storage.url}: {name!r} could not be created because it exists, and could not be read because it does not"
-        raise HandoverError(text, hint="Does the storage keep its files? Make sure that one engine alone writes here.")
+        raise HandoverError(text, hint="Check that the storage keeps its files, and that only one engine writes here.")
 
     def _create(self, name: str, content: bytes) -> bool:
         """Create a manifest. One with the same attempt and time is ours, because a client that lost the answer sends it again."""

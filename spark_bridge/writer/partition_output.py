@@ -16,7 +16,7 @@ from spark_bridge.handover.names import FILES, REJECTS, StagedName
 from spark_bridge.writer.columns import BadRow, Columns, Row, bad_row_error
 from spark_bridge.writer.open_folder import HandoverSettings
 
-HINT: Final = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
+HINT: Final = "Correct such rows in an earlier bolt, correct the schema, or write on_bad_row='reject' to store them separately."
 FILE_ROWS: Final = 1_048_576
 """Rows of a file before the next one begins. Spark reads at least one file per partition."""
 FILE_BYTES: Final = 64 << 20

@@ -187,13 +187,13 @@ class TerminalSession(Generic[_S]):
         self._background.discard(task)
         error = aio_task_error(task)
         if error is not None and not isinstance(error, EngineError):  # `completed` also raises the error that ends a run
-            _LOGGER.error("the view failed, and shows nothing more", exc_info=error)
+            _LOGGER.error("the view failed and is switched off", exc_info=error)
 
     def _stop_showing(self) -> None:
         """Stop showing and drain, because the reader has closed the pipe."""
         discard_unwritten()
         self._has_reader = False
-        self._drain("The reader of the output has gone, draining")
+        self._drain("The reader has closed the output, draining")
 
 
 def _exit_error(error: BaseException) -> EngineError:

@@ -157,7 +157,7 @@ def why_unreadable(path: Path, suffix: str) -> tuple[str, str] | None:
     if path.suffix != suffix:
         return f"{path} is not a {suffix} file", f"Name a file that ends in {suffix}."
     if not stat.S_ISREG(mode):
-        return f"{path} is not a regular file", "A pipe or a device may never end. Copy its content into a file."
+        return f"{path} is not a regular file", "A pipe or a device may be endless. Copy its content into a file."
     return None
 
 

@@ -158,9 +158,7 @@ async def replay(admin: AdminClient, plan: ReplayPlan, advance: Advance, report:
         await admin.partitions_of(plan.to)
     members = (await admin.group(plan.group)).members
     if members and not plan.is_dry:
-        hint = (
-            f"Wait for the end of the other replay. If it was killed, wait {SESSION_MS // 1000} s. Another --group sends all letters again."
-        )
+        hint = f"Wait until the other replay ends. If it was killed, wait {SESSION_MS // 1000} s. Another --group sends all letters again."
         raise UsageError(f"group {plan.group!r} has a member: {members[0].client_id} on {members[0].host}", hint=hint)
     if plan.is_dry:
         return await _Replay(admin, plan, None, advance).run_through(partitions)
@@ -279,7 +277,9 @@ class _Replay:
             if trial.next_commit() is not None:
                 continue
             text = f"the sent letters of {partition} are too scattered for a commit of group {self._plan.group!r}"
-            hint = "The letters sent until now are committed. Send the others too, or use another --group for this filter."
+            hint = (
+                "The commits contain the letters that were sent so far. Send the other letters too, or use another --group for this filter."
+            )
             raise UsageError(text, hint=hint)
         return progress
 

@@ -162,7 +162,7 @@ class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
     def check_alone(self) -> None:
         """Raise UsageError if the group has other members."""
         if self._is_lost:
-            hint = "Wait for the end of the other replay. The commits of the group hold what was sent until now."
+            hint = "Wait until the other replay ends. The commits of the group contain the letters that were sent so far."
             raise UsageError(f"group {self._group!r} has another member", hint=hint)
 
     async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:

@@ -14,7 +14,7 @@ _C_INT_MAXIMUM: Final = 2**31 - 1
 _NEEDED: Final = "Transactions need its default."
 _REFUSED: Final[Mapping[str, str]] = {
     **REFUSED,
-    "transactional_id": "The committer makes it of the names of topology and component, so that it fences only itself.",
+    "transactional_id": "The committer derives it from the names of topology and component, so that it fences only itself.",
     "transaction_timeout_ms": "Write transaction_timeout_ms=... of the config.",
     "acks": _NEEDED,
     "enable_idempotence": _NEEDED,

@@ -129,8 +129,10 @@ def missing_file(url: str, name: str) -> HandoverError:
 
 def name_taken(url: str, name: str) -> NameTaken:
     """Return the error for a new, unique name that already exists."""
-    text = f"{url}: {name!r} exists already, and this attempt wanted to create it"
-    return NameTaken(text, hint="Does another engine write here, or was the topology's state lost? Then begin with an empty folder.")
+    text = f"{url}: {name!r} already exists, but this attempt must create it"
+    return NameTaken(
+        text, hint="Another engine writes here, or the state of the topology was lost. In the second case, begin with an empty folder."
+    )
 
 
 def reason(error: Exception) -> str:
