@@ -1,4 +1,4 @@
-"""An acker: `AckLedger` has one slot for each open tree, `AckerCore` applies signals to it and sends verdicts (ACK-2 to ACK-4)."""
+"""An acker. `AckLedger` has one slot for each open tree. `AckerCore` applies signals to the ledger and sends verdicts (ACK-2 to ACK-4)."""
 from libc.stdint cimport int32_t, uint64_t
 
 from _native.queues cimport Signal, SignalRing
@@ -10,11 +10,11 @@ cdef enum Verdict:
     TREE_FAILED = 2
 
 cdef class AckLedger(RootTable):         # a slot: XOR of the tree's unsettled edges; its spout task, flags and generation
-    cdef readonly bint from_progress     # acks restart the timeout (False: only init and reset do)
-    cdef readonly bint timeouts          # False: only trees without an init expire
+    cdef readonly bint from_progress     # acks restart the timeout (False: only init and reset restart it)
+    cdef readonly bint timeouts          # False: only trees without an init can expire
     cdef readonly unsigned int generation    # count of rotations
-    cdef Py_ssize_t cursor               # next slot of the sweep, going down; -1: no sweep is under way
-    cdef bint wrapping                   # the sweep checks once more the entries that moved up across the table's end
+    cdef Py_ssize_t cursor               # next slot of the sweep, in descending order; -1: no sweep is active
+    cdef bint wrapping                   # the sweep visits again the entries that moved up across the table's end
     cdef int32_t task                    # the spout task of the last verdict
 
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except *
@@ -31,7 +31,7 @@ cdef class AckerCore:
     cdef readonly AckLedger ledger
     cdef readonly SignalRing inbox
     cdef list spouts                 # task id -> the SignalRing of that spout task, or None
-    cdef dict early_failures         # root -> Failure that came before its init
+    cdef dict early_failures         # root -> Failure that arrived before the init
     cdef dict own_clocks             # root -> [timeout in secs, deadline, spout task]
     cdef object now
     cdef readonly uint64_t executed, acked, failed

@@ -8,7 +8,7 @@ LIFETIME: int
 
 @final
 class AckLedger(RootTable):
-    """Open trees of one acker. `timeout_from` is "progress" or "emit". Its methods with Python signatures serve tests."""
+    """Open trees of one acker. `timeout_from` is "progress" or "emit". Its methods with Python signatures are for tests."""
 
     def __init__(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None: ...
     @property
@@ -23,13 +23,13 @@ class AckLedger(RootTable):
     def on_reset(self, root: int) -> None: ...
     def on_drop_task(self, task: int) -> int: ...
     def set_own_clock(self, root: int) -> None:
-        """Exempt root from rotations, because the acker has a deadline of its own for it (barriers, batches)."""
+        """Exempt root from rotations, because the root has its own deadline (barriers, batches)."""
 
     def begin_rotation(self) -> None:
         """Start a rotation and its sweep."""
 
     def sweep(self, slots: int) -> list[tuple[int, int]]:
-        """Sweep at most `slots` slots further. Return each expired root with its spout task (-1: none)."""
+        """Sweep up to `slots` more slots. Return each expired root with its spout task (-1: none)."""
 
     def rotate(self, slots_per_slice: int = 65536) -> list[tuple[int, int]]:
         """Run one rotation and its whole sweep, in slices. Return the expired roots like `sweep`."""
@@ -43,7 +43,7 @@ class AckLedger(RootTable):
 
 @final
 class AckerCore:
-    """The C side of an acker's executor. `spouts` maps a spout's task id to its ring of verdicts."""
+    """The compiled part of an acker's executor. `spouts` maps the task id of a spout to its ring of verdicts."""
 
     def __init__(
         self,
@@ -56,23 +56,23 @@ class AckerCore:
         timeouts: bool = True,
     ) -> None: ...
     def begin(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None:
-        """Start with an empty ledger: at first, and after the death of the actor, whose trees are lost."""
+        """Start with an empty ledger. After the death of the actor, all of its trees are lost."""
 
     def run_burst(self) -> bool:
         """Apply signals for at most 5 ms. True if more signals wait."""
 
     def sweep(self) -> list[tuple[int, int]]:
-        """Sweep one slice of the ledger for expired trees. Return (root, spout task) of each that has a spout task."""
+        """Sweep one slice of the ledger for expired trees. Return (root, spout task) of each expired tree that has a spout task."""
 
     def overdue(self) -> list[tuple[int, int]]:
-        """Close the trees whose own clock ran out. Return (root, spout task) of each."""
+        """Close the trees whose own deadline has passed. Return (root, spout task) of each tree."""
 
     def fail_tree(self, root: int, task: int, failure: object) -> None:
-        """Send the failure of an expired tree, which has left the ledger."""
+        """Send the failure of an expired tree that was removed from the ledger."""
 
     @property
     def next_deadline(self) -> float | None:
-        """The earliest deadline of a tree with its own clock, in seconds of the run's clock. None if there is none."""
+        """Earliest deadline of a tree with its own deadline, in seconds of the run's clock. None if there is no such tree."""
 
     @property
     def task_id(self) -> int: ...

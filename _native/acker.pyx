@@ -1,13 +1,13 @@
-"""An acker: signals in, verdicts out.
+"""An acker receives signals and sends verdicts.
 
-A tree is done when the XOR of its unsettled edges is 0 and its init has come. An ack or a fail before the init waits in the slot, and a
-fail that waits wins over a later zero (ACK-2 to ACK-4). A slot has the generation of the tree's last progress: the count of rotations
-at that time. The sweep after a rotation finds trees that are LIFETIME generations old (ACK-8). With a rotation every
-T / (LIFETIME - 2), a tree dies between 1.1 and 1.2 T after its last signal. A tuple that waits in a mailbox resets its trees between
-two rotations, so the wait does not count.
+A tree is done when the XOR of its unsettled edges is 0 and its init has arrived. An ack or a fail that arrives before the init waits in the
+slot. A waiting fail wins over a later zero (ACK-2 to ACK-4). A slot stores the generation of the tree's last progress, which is the number
+of rotations at that time. The sweep after a rotation finds trees that are LIFETIME generations old (ACK-8). With a rotation every T /
+(LIFETIME - 2), a tree dies between 1.1 and 1.2 T after its last signal. A tuple that waits in a mailbox resets its trees between two
+rotations, so the wait does not count.
 
-The ledger works like the RotatingMap of Storm's Acker. It differs in one point: one table with a byte of age replaces a map per age, so
-an ack reads one slot (ACK-14).
+The ledger works like the RotatingMap of Storm's Acker. One difference: a single table with an age byte replaces one map per age, so an ack
+reads one slot (ACK-14).
 """
 from libc.stdint cimport int32_t, uint64_t
 cimport cython
@@ -40,7 +40,7 @@ cdef inline bint is_over(AckLedger ledger, uint64_t extra) noexcept:
 
 @cython.final
 cdef class AckLedger(RootTable):
-    """Open trees of one acker. `timeout_from` is "progress" or "emit". The methods with Python signatures serve tests."""
+    """Open trees of one acker. `timeout_from` is "progress" or "emit". The methods with Python signatures are for tests."""
 
     def __init__(self, *, timeout_from="progress", timeouts=True):
         self.from_progress = timeout_from == "progress"
@@ -92,13 +92,13 @@ cdef class AckLedger(RootTable):
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
         RootTable.resize(self, capacity)
-        if self.cursor >= 0:             # entries may have moved anywhere: sweep all of them again
+        if self.cursor >= 0:             # entries may have moved anywhere, so sweep all of them again
             self.cursor = self.mask
             self.wrapping = False
         return 0
 
     cdef int start_sweep(self) except -1:
-        """Start a rotation: one more generation, and a sweep from the top for trees that are LIFETIME generations old."""
+        """Start a rotation. Increment the generation, and sweep from the top for trees that are LIFETIME generations old."""
         self.generation += 1
         self.shrink()
         self.cursor = self.mask
@@ -107,11 +107,11 @@ cdef class AckLedger(RootTable):
         return 0
 
     cdef uint64_t next_expired(self, Py_ssize_t* budget) noexcept:
-        """Sweep at most budget slots further (counted down) to an expired tree, remove it and return its root.
+        """Sweep up to `budget` more slots (counted down) until an expired tree. Remove this tree and return its root.
 
-        self.task is its spout task, -1 if no init ever came. 0 is returned at the end of the budget or of the sweep (cursor -1). A removal
-        moves entries down, into the part still to be swept. Across the table's end it moves them up to the top, so slots with such
-        entries are swept once more.
+        Set self.task to its spout task, -1 if no init ever arrived. Return 0 at the end of the budget or of the sweep (cursor -1). A
+        removal moves entries down, into slots that are swept later. Across the table's end it moves entries up to the top, so slots with
+        such entries are swept again.
         """
         cdef RootSlot* slot
         cdef uint64_t root, extra
@@ -122,7 +122,7 @@ cdef class AckLedger(RootTable):
             if root and is_over(self, extra):
                 self.task = <int32_t>(extra >> 32) if extra & INIT_CAME else -1
                 remove_slot(self, slot)
-                return root      # the cursor stays: another entry may have moved into this slot
+                return root      # keep the cursor, because another entry may have moved into this slot
             self.cursor -= 1
             if self.cursor < 0 and not self.wrapping:
                 self.wrapping = True
@@ -132,7 +132,7 @@ cdef class AckLedger(RootTable):
         return 0
 
     cdef Py_ssize_t drop_task(self, int32_t task) except -1:
-        """Forget every tree of a spout task whose instance died, and return their number."""
+        """Forget all trees of a spout task whose instance died. Return their number."""
         cdef Py_ssize_t i = self.mask, dropped = 0, passes = 0
         cdef RootSlot* slot
         while passes < 2:
@@ -166,7 +166,7 @@ cdef class AckLedger(RootTable):
         return self.drop_task(task)
 
     def set_own_clock(self, uint64_t root):
-        """Exempt root from rotations, because the acker has a deadline of its own for it (barriers, batches)."""
+        """Exempt root from rotations, because the root has its own deadline (barriers, batches)."""
         cdef RootSlot* slot = find_or_add_root(self, root)
         slot.extra |= HAS_OWN_CLOCK | (self.generation & GENERATION)
 
@@ -175,7 +175,7 @@ cdef class AckLedger(RootTable):
         self.start_sweep()
 
     def sweep(self, Py_ssize_t slots):
-        """Sweep at most `slots` slots further. Return each expired root with its spout task (-1: none)."""
+        """Sweep up to `slots` more slots. Return each expired root with its spout task (-1: none)."""
         cdef uint64_t root
         over = []
         while True:
@@ -207,7 +207,7 @@ cdef class AckLedger(RootTable):
 
 @cython.final
 cdef class AckerCore:
-    """The C side of an acker's executor. `spouts` maps a spout's task id to its ring of verdicts."""
+    """The compiled part of an acker's executor. `spouts` maps the task id of a spout to its ring of verdicts."""
 
     def __init__(self, int32_t task_id, SignalRing inbox, dict spouts, now, *, timeout_from="progress", timeouts=True):
         self.task_id = task_id
@@ -217,7 +217,7 @@ cdef class AckerCore:
         self.begin(timeout_from=timeout_from, timeouts=timeouts)
 
     def begin(self, *, timeout_from="progress", timeouts=True):
-        """Start with an empty ledger: at first, and after the death of the actor, whose trees are lost."""
+        """Start with an empty ledger. After the death of the actor, all of its trees are lost."""
         self.ledger = AckLedger(timeout_from=timeout_from, timeouts=timeouts)
         self.early_failures = {}
         self.own_clocks = {}
@@ -300,14 +300,14 @@ cdef class AckerCore:
         return 0
 
     cdef int restart_own_clock(self, uint64_t root) except -1:
-        """Restart the clock of a tree that has its own."""
+        """Restart the deadline of a tree that has its own deadline."""
         clock = self.own_clocks.get(root)
         if clock is not None:
             clock[1] = self.now() + clock[0]
         return 0
 
     def sweep(self):
-        """Sweep one slice of the ledger for expired trees. Return (root, spout task) of each that has a spout task."""
+        """Sweep one slice of the ledger for expired trees. Return (root, spout task) of each expired tree that has a spout task."""
         cdef Py_ssize_t budget = SLOTS_PER_SLICE
         cdef uint64_t root
         over = []
@@ -320,7 +320,7 @@ cdef class AckerCore:
                 over.append((root, self.ledger.task))
 
     def overdue(self):
-        """Close the trees whose own clock ran out. Return (root, spout task) of each."""
+        """Close the trees whose own deadline has passed. Return (root, spout task) of each tree."""
         at = self.now()
         over = []
         for root in [root for root, (_, deadline, _) in self.own_clocks.items() if deadline <= at]:
@@ -330,12 +330,12 @@ cdef class AckerCore:
         return over
 
     def fail_tree(self, uint64_t root, int32_t task, failure):
-        """Send the failure of an expired tree, which has left the ledger."""
+        """Send the failure of an expired tree that was removed from the ledger."""
         if 0 <= task < len(self.spouts) and self.spouts[task] is not None:
             self.failed += 1
             send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure)
 
     @property
     def next_deadline(self):
-        """The earliest deadline of a tree with its own clock, in seconds of the run's clock. None if there is none."""
+        """Earliest deadline of a tree with its own deadline, in seconds of the run's clock. None if there is no such tree."""
         return min([deadline for _, deadline, _ in self.own_clocks.values()], default=None)

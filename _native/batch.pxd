@@ -1,4 +1,4 @@
-"""Tuples of batches at one task: counted on arrival, passed to the bolt, counted when they are sent (TX-5)."""
+"""Tuples of batches at one task. The task counts arriving tuples, passes them to the bolt, and counts sent tuples (TX-5)."""
 from libc.stdint cimport int32_t, uint64_t
 
 from _native.bolt cimport BoltCore
@@ -6,15 +6,15 @@ from _native.task cimport OutStream, SentCounts, UserMethod
 from _native.tuples cimport Tuple
 
 cdef class TaskBatch:
-    cdef readonly object attempt     # the TransactionAttempt: first value of every tuple of the batch
+    cdef readonly object attempt     # the TransactionAttempt, which is the first value of every tuple of the batch
     cdef BatchFeed feed
     cdef UserMethod method           # the execute of the bolt's instance for this attempt
     cdef SentCounts sent             # to each target
     cdef uint64_t* received          # from each source
     cdef public bint dead            # failed: further tuples are dropped
     cdef public bint over            # nothing more may be emitted
-    cdef public object waiting       # tuples behind an awaited call, oldest first; None: no call is awaited
-    cdef public list rows            # values that wait for a burst; None: each tuple is executed by itself
+    cdef public object waiting       # tuples that wait for an awaited call, oldest first; None: no call is awaited
+    cdef public list rows            # values that wait for a burst; None: tuples are executed one by one
     cdef object row_fields           # of the values in `rows`
     cdef object execute_many
     cdef Py_ssize_t burst_rows       # at most in `rows`
@@ -38,7 +38,7 @@ cdef class BatchFeed:
     cdef int emit_values(self, TaskBatch batch, object values, object stream) except -1
     cdef tuple with_attempt(self, TaskBatch batch, object values, OutStream out)
 
-cdef class BatchEmitter:             # not final: the base of the runners' collectors
+cdef class BatchEmitter:             # not final, because it is the base of the runners' collectors
     cdef readonly BatchFeed feed
     cdef readonly TaskBatch batch
 

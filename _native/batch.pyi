@@ -7,7 +7,7 @@ from _native.tuples import Tuple
 
 @final
 class TaskBatch:
-    """The batch of one attempt at one task: counts of its tuples, and its tuples that wait."""
+    """The batch of one attempt at one task. It has the tuple counts and the waiting tuples."""
 
     dead: bool
     over: bool
@@ -20,7 +20,7 @@ class TaskBatch:
         """Return the number of tuples that came from a task."""
 
     def sent_by_task(self) -> dict[int, int]:
-        """Return task id -> number of tuples sent there, for tasks that got any."""
+        """Return task id -> number of tuples sent to the task. Omits tasks that got none."""
 
     def execute_by(self, execute: Callable[[Any], object]) -> None:
         """Pass each tuple to this method of the attempt's instance."""
@@ -45,10 +45,10 @@ class BatchFeed:
         """Count a tuple, and pass it to the instance of its attempt, or queue it behind an awaited call."""
 
     def count_received(self, tup: Tuple) -> TaskBatch | None:
-        """Count a tuple, and return its batch. None if the tuple is dropped and acked. For bolts whose calls the executor awaits."""
+        """Count a tuple, and return its batch. None if the tuple was dropped and acked. For bolts whose calls the executor awaits."""
 
     def find_batch(self, attempt: Any) -> TaskBatch | None:
-        """Return the batch of an attempt, created if the attempt is new. None for an old attempt."""
+        """Return the batch of an attempt. Create the batch if the attempt is new. None for an old attempt."""
 
     def drop_batch(self, attempt: Any) -> None:
         """Forget an attempt."""
@@ -57,10 +57,10 @@ class BatchFeed:
         """Ack the tuple of a call that has returned."""
 
     def call_next(self, batch: TaskBatch, tup: Tuple) -> None:
-        """Pass on a tuple that waited."""
+        """Pass a waiting tuple to the instance."""
 
     def flush_rows(self, batch: TaskBatch) -> None:
-        """Pass on the values that wait for a burst, because no more will come."""
+        """Pass the values that wait for a burst to the instance, because no more will arrive."""
 
 class BatchEmitter:
     """Emits for one attempt. Base of the runners' collectors."""
@@ -75,7 +75,7 @@ class BatchEmitter:
     def emit_direct(self, task: int, values: tuple[Any, ...] | list[Any], stream: str = "default") -> None: ...
 
 class DigestingEmitter(BatchEmitter):
-    """Counts and digests the tuples that a user's emitter sends, so that a different replay is detected."""
+    """Counts and digests the tuples that a user's emitter sends. So a replay with other tuples is detected."""
 
     def __init__(self, batch: TaskBatch, *, digests: bool = True) -> None: ...
     @property
@@ -84,7 +84,7 @@ class DigestingEmitter(BatchEmitter):
     def emit_many(self, rows: Iterable[tuple[Any, ...] | list[Any]], stream: str = "default") -> None: ...
     def emit_direct(self, task: int, values: tuple[Any, ...] | list[Any], stream: str = "default") -> None: ...
     def take_digest(self) -> tuple[int, int | None]:
-        """Return (tuples, digest) since the last call. The digest is None if a tuple had none."""
+        """Return (number of tuples, digest) since the last call. The digest is None if a tuple has no stable hash."""
 
 def reply(core: BoltCore, tup: Tuple, answer: object) -> None:
-    """Send the spout task that emitted a control tuple an answer, which arrives before the verdict (task_port.reply)."""
+    """Send an answer to the spout task that emitted a control tuple. It arrives before the verdict (task_port.reply)."""

@@ -1,7 +1,7 @@
-"""Tuples of batches at one task: counted on arrival, passed to the bolt, counted when they are sent (TX-5).
+"""Tuples of batches at one task. The task counts arriving tuples, passes them to the bolt, and counts sent tuples (TX-5).
 
-A tuple of a batch belongs to no tree. Every attempt has a TaskBatch at every task. It counts the tuples from each source, and the
-tuples to each target. The runner, in Python, handles the rare cases.
+A tuple of a batch belongs to no tree. Every attempt has a TaskBatch at every task. The TaskBatch counts the tuples from each source and to
+each target. The runner, in Python, handles the rare cases.
 """
 from asyncio import CancelledError
 from types import GeneratorType as _GeneratorType
@@ -30,7 +30,7 @@ cdef extern from "Python.h":
 cdef inline tuple attempt_and(object attempt, object given):
     """Return (attempt, *given) for a tuple or a list.
 
-    Many of these tuples wait at a time. The garbage collector stops tracking a tuple that cannot be part of a cycle.
+    Many of these tuples wait at the same time. The garbage collector stops tracking a tuple that cannot be part of a cycle.
     """
     cdef tuple values = given if type(given) is tuple else tuple(given)
     cdef Py_ssize_t i, count = PyTuple_GET_SIZE(values)
@@ -50,7 +50,7 @@ cdef inline tuple attempt_and(object attempt, object given):
 
 @cython.final
 cdef class TaskBatch:
-    """The batch of one attempt at one task: counts of its tuples, and its tuples that wait."""
+    """The batch of one attempt at one task. It has the tuple counts and the waiting tuples."""
 
     def __cinit__(self, BatchFeed feed not None, attempt, execute=None):
         self.feed, self.attempt = feed, attempt
@@ -68,7 +68,7 @@ cdef class TaskBatch:
         return self.received[source - self.feed.first_source]
 
     def sent_by_task(self):
-        """Return task id -> number of tuples sent there, for tasks that got any."""
+        """Return task id -> number of tuples sent to the task. Omits tasks that got none."""
         return self.feed.core.counts_by_task(self.sent)
 
     def execute_by(self, execute):
@@ -87,9 +87,9 @@ cdef class BatchFeed:
     Methods of `runner`:
     - `begin(attempt)` returns the TaskBatch of an attempt that is new here, None for an old one.
     - `call_failed(batch, error, tup)` handles an error of execute.
-    - `returned(batch, tup, result)` handles a result that is awaited, or wrong.
+    - `returned(batch, tup, result)` handles an awaitable or invalid result.
     - `crowded()` returns None, or an awaitable while too many tuples wait.
-    - `lost(batch)` handles a tuple that a test has lost.
+    - `lost(batch)` handles a tuple that a test has dropped.
     - `wrong_values(stream, values)` and `wrong_time(batch)` return the errors of a wrong emit.
 
     The tuple is None in `call_failed` and `returned` of a burst.
@@ -120,7 +120,7 @@ cdef class BatchFeed:
         return None
 
     def count_received(self, Tuple tup):
-        """Count a tuple, and return its batch. None if the tuple is dropped and acked. For bolts whose calls the executor awaits."""
+        """Count a tuple, and return its batch. None if the tuple was dropped and acked. For bolts whose calls the executor awaits."""
         cdef TaskBatch batch = self.batch_of(tup.values[0])
         if batch is not None:
             batch.received[tup.origin.task_id - self.first_source] += 1
@@ -130,7 +130,7 @@ cdef class BatchFeed:
         return batch
 
     cdef TaskBatch batch_of(self, object attempt):
-        """Return the batch of an attempt, created if the attempt is new. None for an old attempt."""
+        """Return the batch of an attempt. Create the batch if the attempt is new. None for an old attempt."""
         cdef TaskBatch batch = self.current
         if batch is not None and batch.attempt is attempt:
             return batch
@@ -144,7 +144,7 @@ cdef class BatchFeed:
         return batch
 
     def find_batch(self, attempt):
-        """Return the batch of an attempt, created if the attempt is new. None for an old attempt."""
+        """Return the batch of an attempt. Create the batch if the attempt is new. None for an old attempt."""
         return self.batch_of(attempt)
 
     def drop_batch(self, attempt):
@@ -160,13 +160,13 @@ cdef class BatchFeed:
         return self.call(batch, tup) if batch.rows is None else self.gather(batch, tup)
 
     cdef int gather(self, TaskBatch batch, Tuple tup) except -1:
-        """Collect a tuple's values until there are enough, or values with other fields come."""
+        """Collect the values of tuples until there are enough, or until values with other fields arrive."""
         if tup.origin.fields is not batch.row_fields:
             if batch.rows:
                 self.call_many(batch)
                 if batch.dead:
                     return self.core.ack_tuple(tup)
-                if batch.waiting is not None:      # an awaited call runs, or this tuple has waited: it goes first
+                if batch.waiting is not None:      # an awaited call runs, or this tuple waited for one: execute it first
                     batch.waiting.appendleft(tup)
                     return 0
             batch.row_fields = tup.origin.fields
@@ -187,7 +187,7 @@ cdef class BatchFeed:
         return 0
 
     def flush_rows(self, TaskBatch batch not None):
-        """Pass on the values that wait for a burst, because no more will come."""
+        """Pass the values that wait for a burst to the instance, because no more will arrive."""
         if batch.rows and not batch.dead:
             self.call_many(batch)
 
@@ -210,12 +210,12 @@ cdef class BatchFeed:
         """Ack the tuple of a call that has returned."""
         if tup.state == TAKEN:
             self.core.ack_tuple(tup)
-        elif tup.state == FAILED_WITH_TASK:      # a test lost it: as if it had never come
+        elif tup.state == FAILED_WITH_TASK:      # a test dropped the tuple, as if it had never arrived
             batch.received[tup.origin.task_id - self.first_source] -= 1
             self.runner.lost(batch)
 
     def call_next(self, TaskBatch batch not None, Tuple tup not None):
-        """Pass on a tuple that waited."""
+        """Pass a waiting tuple to the instance."""
         self.handle_tuple(batch, tup)
 
     cdef int emit_result(self, TaskBatch batch, Tuple tup, object result) except -1:
@@ -273,10 +273,10 @@ cdef class BatchEmitter:
 
 
 cdef class DigestingEmitter(BatchEmitter):
-    """Counts and digests the tuples that a user's emitter sends, so that a different replay is detected.
+    """Counts and digests the tuples that a user's emitter sends. So a replay with other tuples is detected.
 
-    The digest is the sum of the stable hashes of the tuples' values. It depends neither on their order, nor on which of several tasks emits
-    a tuple.
+    The digest is the sum of the stable hashes of the tuples' values. It does not depend on the order of the tuples, or on the task that
+    emits a tuple.
     """
 
     def __init__(self, TaskBatch batch not None, *, bint digests=True):
@@ -288,7 +288,7 @@ cdef class DigestingEmitter(BatchEmitter):
         if self.digests:
             try:
                 self.hashes += stable_hash_of(values)
-            except Exception:      # no stable hash, or a __stable_hash__ that raises: only count
+            except Exception:      # the value has no stable hash, or __stable_hash__ raises: only count the tuple
                 self.digests = False
         return 0
 
@@ -306,14 +306,14 @@ cdef class DigestingEmitter(BatchEmitter):
         self.add_to_digest(values)
 
     def take_digest(self):
-        """Return (tuples, digest) since the last call. The digest is None if a tuple had none."""
+        """Return (number of tuples, digest) since the last call. The digest is None if a tuple has no stable hash."""
         taken = (self.emitted, self.hashes if self.digests else None)
         self.emitted = self.hashes = 0
         return taken
 
 
 def reply(BoltCore core not None, Tuple tup not None, answer):
-    """Send the spout task that emitted a control tuple an answer, which arrives before the verdict (task_port.reply)."""
+    """Send an answer to the spout task that emitted a control tuple. It arrives before the verdict (task_port.reply)."""
     ring = core.settle_rings.get(tup.origin.task_id)
     if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
         send_signal_with(<SignalRing>ring, REPLY, tup.root, core.task_id, answer)

@@ -1,4 +1,4 @@
-"""A bolt task: bursts of takes and calls, anchored emits, settles, and the emitter of an instance."""
+"""A bolt task. It takes tuples and calls the bolt in bursts, anchors emits, settles tuples, and has the emitter of an instance."""
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -9,9 +9,9 @@ from _native.timing cimport LatencyHistogram
 from _native.tuples cimport Roots, TakenTuples, Tuple
 
 cdef enum BoltOutcome:
-    EMPTY = 0       # nothing waits: park
-    MORE = 1        # the turn is over, more waits: yield
-    STOPPED = 2     # a full mailbox stops the task: wait for the wake-up event
+    EMPTY = 0       # no input waits, so park
+    MORE = 1        # the turn is over and more inputs wait, so yield
+    STOPPED = 2     # a full mailbox stops the task, so wait for the wake-up event
     RETURNED = 3    # a call returned something that is not None: `current`, `returned`
     CONTROL = 4     # `current` is a barrier or a batch report
 
@@ -19,24 +19,24 @@ cdef class BoltCore(TaskCore):
     cdef readonly Mailbox mailbox
     cdef TakenTuples taken_list      # tuples that the task has taken and not settled
     cdef UserMethod execute          # of the instance; None before the first
-    cdef bint basic                  # the core anchors and acks (ACK-11)
+    cdef bint basic                  # the core anchors and acks for the bolt (ACK-11)
     cdef readonly Tuple current      # input of the running or last call
     cdef readonly object returned
     cdef bint tick_waits             # a tick is in the mailbox
     cdef bint is_behind              # counted in the run's backlog
     cdef object failed_reason, forgotten_reason      # Failure
     cdef bint fails_forgotten
-    cdef SignalRing forgotten_roots  # of forgotten tuples; deallocations queue them
+    cdef SignalRing forgotten_roots  # of forgotten tuples; a deallocation appends them
     cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
     cdef readonly uint64_t forgotten_tuples, settled_twice
     cdef readonly HeldTuples held_tuples             # while HOLDS is set
     cdef readonly DeferredAcks deferred_acks         # while DEFERS is set
-    cdef Layers state                # of a stateful task: its changes and acks count call by call (SV-2)
+    cdef Layers state                # of a stateful task: its changes and acks take effect call by call (SV-2)
     cdef Py_ssize_t deferred_before  # acks that were deferred when the call began
     cdef uint64_t acked_before       # inputs acked by then
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
-    cdef PyObject* sample            # the last tuple whose process latency is measured; only compared, it may be gone
+    cdef PyObject* sample            # the last tuple whose process latency is measured; only compared, because it may be deallocated
     cdef double sample_start
     cdef readonly LatencyHistogram process_latency
 
@@ -69,6 +69,6 @@ cdef class BoltCore(TaskCore):
     cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1
     cdef int note_forgotten(self, uint64_t root, Roots* many) except -1
 
-cdef class BoltEmitter:              # not final: the base of ExecutorBoltCollector
+cdef class BoltEmitter:              # not final, because it is the base of ExecutorBoltCollector
     cdef BoltCore core
-    cdef readonly bint retired       # the instance is gone: settles are ignored, emits are errors
+    cdef readonly bint retired       # the instance has ended: settles are ignored, emits are errors

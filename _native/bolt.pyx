@@ -1,7 +1,7 @@
-"""A bolt task's tuples, from its mailbox to their settle.
+"""Tuples of a bolt task, from the mailbox to the settle.
 
-`run_burst` takes tuples and calls `execute`. User code comes back through BoltEmitter: emit, ack, fail. The core belongs to the task and
-outlives its instances. Tuples that an instance has taken fail with it (ACK-15).
+`run_burst` takes tuples and calls `execute`. User code calls emit, ack and fail of BoltEmitter. The core belongs to the task and outlives
+its instances. Tuples that an instance has taken fail with it (ACK-15).
 """
 from types import GeneratorType as _GeneratorType
 
@@ -25,7 +25,7 @@ cdef str DEFAULT = "default"
 
 
 cdef inline Tuple child(BoltCore core, tuple values, Source origin, Tuple anchor, object anchors):
-    """Return a new delivery in the trees of its anchors. Each anchor adds one edge, XORed into both (ACK-2)."""
+    """Return a new delivery in the trees of its anchors. Each anchor adds one edge, XORed into anchor and delivery (ACK-2)."""
     cdef Tuple made = new_tuple(values, origin)
     if anchor is not None:
         if anchor.root != 0:
@@ -43,9 +43,9 @@ cdef inline Tuple child(BoltCore core, tuple values, Source origin, Tuple anchor
 
 @cython.final
 cdef class BoltCore(TaskCore):
-    """The C side of a bolt's executor. TaskCore describes the arguments that spouts have too.
+    """The compiled part of a bolt's executor. TaskCore describes the arguments that spouts also have.
 
-    A call of `on_forgotten()` asks for `flush_forgotten()` on the loop's thread.
+    `on_forgotten()` requests a call of `flush_forgotten()` on the loop's thread.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -71,11 +71,11 @@ cdef class BoltCore(TaskCore):
         self.process_latency = LatencyHistogram()
 
     def bind(self, execute, *, bint basic):
-        """Serve a new instance: its `execute`, and whether the core anchors and acks for it."""
+        """Serve a new instance. Store its `execute`, and whether the core anchors and acks for it."""
         self.execute, self.basic = UserMethod(execute), basic
 
     def connect(self, dict upstream, dict settle_rings):
-        """Set the cores that feed this task, and the rings of the spout tasks among them, by task id."""
+        """Set the cores that send to this task, by task id, and the rings of the spout tasks among these."""
         self.upstream, self.settle_rings = upstream, settle_rings
 
     # Emits
@@ -96,7 +96,7 @@ cdef class BoltCore(TaskCore):
             self.emitted += 1
             return deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
         chosen = [(pick_target(self, outlet, values),) if outlet.picks_one else self.targets_of(outlet, values)
-                  for outlet in stream.outlets]     # may raise, before anything is sent
+                  for outlet in stream.outlets]     # may raise before anything is sent
         self.emitted += 1
         for outlet, targets in zip(stream.outlets, chosen):
             for i in targets:
@@ -126,7 +126,7 @@ cdef class BoltCore(TaskCore):
         raise self.misuse("anchor", tuple=anchor)
 
     cpdef emit(self, object values, object anchors, object stream):
-        """Emit for BoltEmitter and the executor. `anchors` is None, a Tuple of this task, or a collection of them."""
+        """Emit for BoltEmitter and the executor. `anchors` is None, a Tuple of this task, or a collection of such tuples."""
         cdef OutStream out = self.default_stream if stream is DEFAULT else self.stream_of(stream)
         check_thread(self)
         if type(anchors) is Tuple:
@@ -170,7 +170,7 @@ cdef class BoltCore(TaskCore):
         self.emitted += 1
 
     def emit_control(self, values, stream, Tuple anchor=None):
-        """Send values as a control tuple to every task of every subscriber of a stream, whatever the grouping. Stops nobody."""
+        """Send values as a control tuple to every task of every subscriber of a stream, with any grouping. Never stops a sender."""
         cdef OutStream out = self.stream_of(stream)
         cdef Outlet outlet
         cdef Py_ssize_t i
@@ -185,7 +185,7 @@ cdef class BoltCore(TaskCore):
     # Bursts
 
     def run_burst(self, Py_ssize_t limit):
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call, whose input is `current`."""
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call (input: `current`)."""
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef BoltOutcome outcome = MORE
         cdef PyObject* raw
@@ -203,7 +203,7 @@ cdef class BoltCore(TaskCore):
                 if raw == NULL:
                     outcome = EMPTY
                     break
-                self.current = <Tuple>raw     # releases the tuple before, which the bolt may have forgotten
+                self.current = <Tuple>raw     # releases the previous tuple, which the bolt may have forgotten
                 Py_DECREF(<object>raw)
                 if self.current.flags & (IS_CONTROL | IS_TICK) and self.is_control():
                     outcome = CONTROL
@@ -242,13 +242,13 @@ cdef class BoltCore(TaskCore):
         return (self.current.flags & IS_CONTROL) != 0
 
     cdef PyObject* take_past_holds(self) except? NULL:
-        """Return the next tuple while a source is held or the gate is closed: first released ones. A new reference."""
+        """Return the next tuple while a source is held or the gate is closed. Released tuples come first. Returns a new reference."""
         cdef PyObject* raw
         cdef Tuple tup
         while True:
             if self.held_tuples.released:
                 tup = self.held_tuples.released.popleft()
-                if self.held_tuples.holds_back(tup):     # its source is held again
+                if self.held_tuples.holds_back(tup):     # the source is held again
                     continue
                 Py_INCREF(tup)
                 return <PyObject*>tup
@@ -260,7 +260,7 @@ cdef class BoltCore(TaskCore):
             Py_DECREF(<object>raw)
 
     cdef int call(self, Tuple tup) except -1:
-        """Execute tup. Return 1 if `returned` has to be looked at."""
+        """Execute tup. Return 1 if the executor must handle `returned`."""
         result = call_one(self.execute, tup)
         if self.basic:
             return self.call_basic(tup, result)
@@ -270,7 +270,7 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef int call_basic(self, Tuple tup, object result) except -1:
-        """Emit the values that a generator yields, anchored, and ack. Any other result goes back to the executor."""
+        """Emit the values that a generator yields, anchored, and ack. Return any other result to the executor."""
         if result is not None:
             if type(result) is tuple:
                 self.emit_values(result, self.default_stream, tup, None)
@@ -299,7 +299,7 @@ cdef class BoltCore(TaskCore):
             self.backlog.behind += 1 if behind else -1
 
     def take_next(self):
-        """Take one tuple for a call that the executor awaits. None if nothing waits. A control tuple does not count as taken."""
+        """Take one tuple for a call that the executor awaits. None if no tuple waits. A control tuple does not count as taken."""
         cdef PyObject* raw
         cdef Tuple tup
         self.begin_turn()
@@ -321,7 +321,7 @@ cdef class BoltCore(TaskCore):
         return tup
 
     def end_call(self, double started, Tuple tup=None):
-        """Count the time of a call by the executor that began at `started`. Acks tup if it is unsettled and the bolt is basic."""
+        """Count the time of an executor's call that began at `started`. Ack tup if it is unsettled and the bolt is basic."""
         self.busy_secs += self.now() - started
         if tup is not None and self.basic and tup.state == TAKEN:
             self.ack_tuple(tup)
@@ -330,7 +330,7 @@ cdef class BoltCore(TaskCore):
     # The state of a call (SV-2)
 
     def guard_state(self, Layers state not None):
-        """Make the changes of each call to this state, and its acks, count only when the call returns."""
+        """From now on, a call's changes of this state and its acks take effect only when the call returns."""
         self.state = state
 
     cdef int begin_guard(self) except -1:
@@ -345,18 +345,18 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef inline int keep_call(self) except -1:
-        """Make the changes and acks of a call that returned count, because another call may follow in the burst."""
+        """Apply the changes and acks of a call that returned, because another call may follow in the burst."""
         keep_changes(self.state)
         self.deferred_before, self.acked_before = self.deferred_acks.count_deferred(), self.acked
         return 0
 
     def guard_only(self, call_var, call):
-        """Take back only changes of code in whose context call_var is call, because the call is awaited."""
+        """Undo only changes by code in whose context call_var is call, because other code runs while the call is awaited."""
         if self.state is not None:
             self.state.guard_only(call_var, call)
 
     def take_call_back(self, reason):
-        """Undo the call that raised: its changes of the state, and its acks, which fail with its input."""
+        """Undo the state changes and the acks of the call that raised. The acked tuples fail with its input."""
         if self.state is not None and self.state.guarding:
             self.state.take_call_back()
             self.deferred_acks.take_back(self.deferred_before, reason)
@@ -371,7 +371,7 @@ cdef class BoltCore(TaskCore):
     # Settles
 
     cdef bint is_mine(self, Tuple tup) except -1:
-        """True if this task owes a settle for tup (ACK-5). Raises an error for a tuple of another task."""
+        """Return True if this task must still settle tup (ACK-5). Raises an error for a tuple of another task."""
         if tup.state == TAKEN and tup.owner == &self.taken_list:
             return True
         if tup.flags & IS_TICK or tup.state == FAILED_WITH_TASK:
@@ -416,7 +416,7 @@ cdef class BoltCore(TaskCore):
                 send_signal(self.deferred_acks.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
         else:
             send_signal(self.deferred_acks.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
-        if foreign:     # another call acked: this ack stays if the awaited call raises
+        if foreign:     # another call acked, so this ack stays if the awaited call raises
             self.deferred_acks.put_before(self.deferred_before, roots)
             self.deferred_before += roots
             self.acked_before += 1
@@ -433,7 +433,7 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef int report_settle(self, Tuple tup) except -1:
-        """Tell the spout task that emitted tup that this task has acked it (task_port.on_settled). A fail comes as the verdict."""
+        """Tell the spout task that emitted tup that this task has acked tup (task_port.on_settled). A fail arrives as the verdict."""
         cdef double at = self.now()
         ring = self.settle_rings.get(tup.origin.task_id)
         if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
@@ -459,7 +459,7 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1:
-        """Send one signal for each root of tup: ACK with its value, FAIL with its reason, RESET with neither."""
+        """Send one signal for each root of tup. An ACK has a value, a FAIL has a reason, a RESET has none."""
         cdef Roots* many
         cdef Roots one
         cdef Py_ssize_t i
@@ -484,13 +484,13 @@ cdef class BoltCore(TaskCore):
         self.ack_tuple(tup)
 
     def fail(self, Tuple tup not None, reason=None):
-        """Fail every root of tup. `reason` is a Failure; by default, that its bolt failed it."""
+        """Fail every root of tup. `reason` is a Failure. The default says that the bolt failed the tuple."""
         check_thread(self)
         self.fail_tuple(tup, self.failed_reason if reason is None else reason)
 
     cpdef reset_timeout(self, Tuple tup):
         check_thread(self)
-        if tup.state == TAKEN or (tup.state == WAITING and tup.is_control):      # a waiting control tuple: a held one
+        if tup.state == TAKEN or (tup.state == WAITING and tup.is_control):      # a waiting control tuple was held back
             self.signal_roots(tup, RESET, None)
 
     cdef int note_forgotten(self, uint64_t root, Roots* many) except -1:
@@ -508,15 +508,15 @@ cdef class BoltCore(TaskCore):
         self.failed += 1
         wakes = self.forgotten_roots.parked
         if wakes:
-            self.forgotten_roots.unpark()       # so that no callback runs before the last signal
+            self.forgotten_roots.unpark()       # no callback may run before the last signal
         for i in range(1 if many == NULL else many.count):
             send_signal(self.forgotten_roots, FAIL, root if many == NULL else many.items[i].root, 0, self.task_id)
         if wakes and self.forgotten_roots.on_wake is not None:
-            self.forgotten_roots.on_wake()      # may let the loop's thread run, which finds all signals
+            self.forgotten_roots.on_wake()      # may let the loop's thread run, and it must find all signals
         return 0
 
     def flush_forgotten(self):
-        """Fail the roots of forgotten tuples. To be called on the loop's thread."""
+        """Fail the roots of forgotten tuples. Must be called on the loop's thread."""
         cdef uint64_t root
         while self.forgotten_roots.head != self.forgotten_roots.tail:
             root = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask].root
@@ -544,7 +544,7 @@ cdef class BoltCore(TaskCore):
             remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
 
     def leave_burst(self):
-        """Note that the executor stops calling for a while, so nobody has to give way to this bolt."""
+        """Note that the executor makes no calls for a while, so no spout has to give way to this bolt."""
         self.set_behind(False)
 
     # Rare paths (task_port)
@@ -555,23 +555,23 @@ cdef class BoltCore(TaskCore):
         self.rare_paths |= HOLDS
 
     def release(self, int32_t source_task):
-        """Take the tuples of source_task next, in order, and let the task go on."""
+        """Take the held tuples of source_task next, in order, and let that task continue."""
         self.held_tuples.release(source_task, (<TaskCore?>self.upstream[source_task]).backpressure)
 
     def gate(self, bint closed):
-        """Hold back tuples of all sources from now on, or take them next, in order."""
+        """Close the gate to hold back tuples of all sources, or open it to take the held tuples next."""
         self.held_tuples.set_gate(closed)
         self.rare_paths |= HOLDS
 
     def release_all(self):
-        """End all holds, and open the gate. Called without an instance, when all inputs fail."""
+        """End all holds, and open the gate. Called when the task has no instance, so all inputs fail."""
         cdef int32_t source
         for source in list(self.held_tuples.held):
             self.release(source)
         self.held_tuples.set_gate(False)
 
     def defer_settles(self, bint on):
-        """Put acks into `deferred_acks` from now on, or no longer."""
+        """Start or stop to put acks into `deferred_acks`."""
         self.rare_paths = self.rare_paths | DEFERS if on else self.rare_paths & ~<uint32_t>DEFERS
 
     # A tuple that only waits does not time out (ACK-8)
@@ -593,7 +593,7 @@ cdef class BoltCore(TaskCore):
             self.signal_roots(<Tuple>tup, RESET, None)
 
     def post_tick(self, Tuple tick):
-        """Post a tick, unless one waits already or the gate is closed. It stops nobody and belongs to no tree."""
+        """Post a tick, unless a tick already waits or the gate is closed. A tick stops no sender and belongs to no tree."""
         if not self.tick_waits and self.held_tuples.gated is None:
             self.tick_waits = True
             tick.flags |= IS_TICK
@@ -602,7 +602,7 @@ cdef class BoltCore(TaskCore):
     def settle_control(self, Tuple tup not None, reason=None):
         """Ack a control tuple, or fail it for a reason.
 
-        Control tuples are never on the list of taken tuples, so fail_taken spares them.
+        Control tuples are never on the list of taken tuples, so fail_taken does not fail them.
         """
         if tup.state == WAITING:
             tup.state = SETTLED
@@ -615,7 +615,7 @@ cdef class BoltCore(TaskCore):
         return list_taken(&self.taken_list)
 
     def taken_age_ms(self, Tuple tup, double now_secs):
-        """Return the ms since the task took tup, at this time of the run's clock."""
+        """Return the milliseconds from the take of tup to this time of the run's clock."""
         return self.ms_taken(tup, now_secs)
 
     cdef uint32_t ms_taken(self, Tuple tup, double now_secs) noexcept:
@@ -636,7 +636,7 @@ cdef int note_forgotten(PyObject* core, uint64_t root, Roots* many) except -1:
     return (<BoltCore>core).note_forgotten(root, many)
 
 
-# Not final: ExecutorBoltCollector adds the rare methods, in Python.
+# Not final, because ExecutorBoltCollector adds the rare methods in Python.
 cdef class BoltEmitter:
     """Emits and settles for one instance of a bolt. Base of the executor's collector."""
 
@@ -644,11 +644,11 @@ cdef class BoltEmitter:
         self.core = core
 
     def retire(self):
-        """Ignore settles and make emits errors from now on, because the instance is gone."""
+        """From now on ignore settles and raise errors for emits, because the instance has ended."""
         self.retired = True
 
     def check_alive(self):
-        """Raise an error if the instance is gone."""
+        """Raise an error if the instance has ended."""
         if self.retired:
             raise self.core.misuse("retired")
 

@@ -1,4 +1,4 @@
-"""One field of many rows as the buffers of an Arrow array, for the types of most columns."""
+"""Converts one field of many rows to the buffers of an Arrow array, for common column types."""
 
 
 cdef class _Validity:                   # which values are None

@@ -1,7 +1,7 @@
-"""One field of many rows as the buffers of an Arrow array, for the types of most columns.
+"""Converts one field of many rows to the buffers of an Arrow array, for common column types.
 
 Each function reads `rows[i][index]`. It returns (number of nulls, buffers for `pyarrow.Array.from_buffers`). It returns None if a value
-is neither None nor exactly of the type, or too large. The caller then takes the slow way, which may convert the value or explain the fault.
+is neither None nor exactly of the type, or too large. The caller then uses pyarrow, which converts the value or explains the fault.
 """
 from datetime import timezone
 

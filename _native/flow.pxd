@@ -1,13 +1,13 @@
-"""The compiled part of flow control: windows of bolt tasks, the choice among them, packs, and the done prefix (FC-1 to FC-6)."""
+"""The compiled part of flow control. It has the windows of bolt tasks, the choice of a task, packs, and the done prefix (FC-1 to FC-6)."""
 from libc.stdint cimport int32_t
 
 from _native.timing cimport LatencyHistogram
 
 
 cdef enum FlowState:
-    NORMAL = 0                          # the last ack came within the threshold
+    NORMAL = 0                          # the last ack arrived within the threshold
     SLOW = 1                            # the last ack took longer than the threshold
-    BUSY = 2                            # the task failed something or stalled, and has acked nothing since
+    BUSY = 2                            # the task failed a pack or stalled, and has acked nothing since
 
 
 cdef class PackDelivery:
@@ -15,9 +15,9 @@ cdef class PackDelivery:
     cdef readonly object pack
     cdef readonly double sent_at
     cdef readonly Py_ssize_t record_count
-    cdef readonly bint is_outstanding   # the window counts it as in flight
+    cdef readonly bint is_outstanding   # the window counts the delivery as in flight
     cdef readonly bint was_called_back  # the pack was queued for another task; this task may still process it
-    cdef public object payload          # the `Records` that the bolt gets, and marks the failed one in; None in tests without a bolt
+    cdef public object payload          # the `Records` for the bolt, in which the bolt marks a failed record; None in tests without a bolt
     cdef bint filled_window             # the window was full when it was sent
 
 
@@ -29,7 +29,7 @@ cdef class TaskWindow:
     cdef readonly Py_ssize_t last_records       # records in the newest pack that was sent
     cdef readonly Py_ssize_t acked_packs, acked_records, resends
     cdef readonly Py_ssize_t failures_since_ack # revoked penalties included
-    cdef readonly double head_began     # when the task began with its oldest pack, as far as the sender knows
+    cdef readonly double head_began     # when the task began its oldest pack, as far as the sender knows
     cdef readonly double paused_until   # a BUSY task gets no pack before this time
     cdef readonly LatencyHistogram service
     cdef FlowState code
@@ -39,7 +39,7 @@ cdef class TaskWindow:
     cdef Py_ssize_t growth_acks         # acks that count towards growing the window by one
     cdef readonly Py_ssize_t streak     # number of the current failure streak; an ack or a stall ends a streak
     cdef int streak_failures            # failures of the current streak, revoked penalties excluded
-    cdef Py_ssize_t index               # among the windows of the chooser
+    cdef Py_ssize_t index               # index among the windows of the chooser
     cdef dict outstanding               # deliveries in flight, the oldest first; a dict used as an ordered set
 
     cpdef double expected_wait(self, double now) noexcept
@@ -74,21 +74,21 @@ cdef class DonePrefix:
 cdef class Pack:
     cdef readonly long long first       # number of its first record
     cdef readonly list entries          # one (position, record, when it was yielded, bytes) for each record
-    cdef public int tries               # how often the pack has failed
+    cdef public int tries               # number of failures of the pack
     cdef public bint is_done
-    cdef public object penalty          # of the task where it failed last; None if nothing is held against a task
-    cdef list parts                     # the packs that it was split into; else None
+    cdef public object penalty          # of the task where the pack failed last; None if no task is blamed
+    cdef list parts                     # the packs into which it was split; None if it was not split
 
 
-cdef class FlowFeed:                    # not final: the base of FlowController
+cdef class FlowFeed:                    # not final, because it is the base of FlowController
     cdef readonly TaskChooser chooser
     cdef readonly DonePrefix prefix
-    cdef readonly long long sent_records    # also the number of the last record that was sent
-    cdef public bint source_ended       # the buffer holds the last records
+    cdef readonly long long sent_records    # also the number of the last sent record
+    cdef public bint source_ended       # the buffer contains the last records of the source
     cdef readonly object buffer         # a deque of entries that were never sent
-    cdef readonly list resend_queue     # a heap of (due time, first number, pack, window of the task that had it)
+    cdef readonly list resend_queue     # a heap of (due time, first number, pack, window of the previous task)
     cdef public double next_stall_check
-    cdef bint probed_with_resend        # the last pack for a BUSY task had failed before
+    cdef bint probed_with_resend        # the last pack that was sent to a BUSY task had failed before
     cdef Py_ssize_t pack_records, pack_bytes, max_pending
     cdef Py_ssize_t buffered_bytes
     cdef double pack_secs, pack_age_secs

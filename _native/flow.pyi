@@ -8,7 +8,7 @@ _Entry: TypeAlias = tuple[Any, Any, float, int]
 
 @final
 class PackDelivery:
-    """One pack on its way to one task, until the task has settled it. It is the message id of the pack's tuple."""
+    """One pack that was sent to one task and is not settled there. It is the message id of the pack's tuple."""
 
     @property
     def window(self) -> TaskWindow: ...
@@ -32,7 +32,7 @@ class PackDelivery:
 
 @final
 class TaskWindow:
-    """Send window of one bolt task: at most `size` packs may be in flight, `concurrency` of them in progress.
+    """Send window of one bolt task. At most `size` packs may be in flight, and at most `concurrency` packs in progress.
 
     `threshold_secs`: an ack that takes longer makes the task SLOW; 0 means the time of `concurrency` + 1 packs. `pack_secs`: the
     service time that a pack aims at. `now` is the time in seconds of one monotonic clock.
@@ -53,7 +53,7 @@ class TaskWindow:
     def concurrency(self) -> int: ...
     @property
     def head_began(self) -> float:
-        """Time at which the task began with its oldest pack, as far as the sender knows."""
+        """Time at which the task began its oldest pack, as far as the sender knows."""
 
     @property
     def in_flight(self) -> int: ...
@@ -73,7 +73,7 @@ class TaskWindow:
 
     @property
     def paused_until(self) -> float:
-        """End of the pause of a BUSY task, which gets no pack before."""
+        """End of the pause of a BUSY task. Until then the task gets no pack."""
 
     @property
     def streak(self) -> int:
@@ -96,7 +96,7 @@ class TaskWindow:
         """Time from emit to ack above which the task is SLOW."""
 
     def expected_wait(self, now: float) -> float:
-        """Return the seconds until the task would begin with a pack that is sent now."""
+        """Return the seconds until the task would begin a pack that is sent now."""
 
     def has_room(self, now: float) -> bool:
         """True if the window has room, and the task does not pause."""
@@ -111,10 +111,10 @@ class TaskWindow:
         """Count a pack as in flight, and return its delivery."""
 
     def note_ack(self, delivery: PackDelivery, now: float) -> bool:
-        """Count the task's own ack. False if the delivery was no longer in flight."""
+        """Count an ack of the task itself. False if the delivery was no longer in flight."""
 
     def note_failure(self, delivery: PackDelivery, now: float) -> bool:
-        """Count a failure or timeout: the task is BUSY and its window shrinks. False if the delivery was no longer in flight."""
+        """Count a failure or timeout, make the task BUSY, and shrink its window. False if the delivery was no longer in flight."""
 
     def note_repeated_failure(self, delivery: PackDelivery, now: float) -> bool: ...
     def revoke_failure(self, streak: int, lost_size: int) -> None: ...
@@ -127,18 +127,18 @@ class TaskWindow:
 
 @final
 class TaskChooser:
-    """Chooses the task for the next pack: least expected wait, or round robin if `by_turns`."""
+    """Chooses the task for the next pack by the least expected wait, or round robin if `by_turns`."""
 
     def __init__(self, windows: Iterable[TaskWindow], *, by_turns: bool = False) -> None: ...
     @property
     def windows(self) -> tuple[TaskWindow, ...]: ...
     def note_sent(self, window: TaskWindow) -> None:
-        """Move the turn behind the task that got a pack."""
+        """Move the turn to the task after the one that got a pack."""
 
     def choose(self, now: float, other_than: TaskWindow | None = None) -> TaskWindow | None:
         """Return the window of the task for the next pack. None if no task has room.
 
-        A BUSY task is chosen only if no other has room, `other_than` never.
+        A BUSY task is chosen only if no other task has room. `other_than` is never chosen.
         """
 
     def next_probe(self, now: float) -> float:
@@ -146,7 +146,7 @@ class TaskChooser:
 
 @final
 class DonePrefix:
-    """The cumulative ack: the last record number below which all records are done."""
+    """Cumulative ack, which is the highest record number up to which all records are done."""
 
     def __init__(self) -> None: ...
     @property
@@ -155,21 +155,21 @@ class DonePrefix:
 
     @property
     def position(self) -> Any:
-        """Position of that record. None before the first."""
+        """Position of the last record of the prefix. None before the first."""
 
     @property
     def ranges_ahead(self) -> int:
         """Number of ranges that wait for a gap below them to close."""
 
     def mark_done(self, first: int, last: int, position: object) -> bool:
-        """Mark the records from `first` to `last` as done. True if the prefix has grown.
+        """Mark the records from `first` to `last` as done. Return True if the prefix has grown.
 
-        Ranges come in any order. `position` is that of `last`.
+        Ranges may arrive in any order. `position` is the position of `last`.
         """
 
 @final
 class Pack:
-    """Records with successive numbers that travel in one tuple."""
+    """Records with successive numbers that are sent in one tuple."""
 
     tries: int
     is_done: bool
@@ -191,7 +191,7 @@ class Pack:
         """Return one pack for each record, with the same number of tries."""
 
     def split_around(self, index: int) -> tuple[Pack, list[Pack]]:
-        """Return the failed record at `index` as a pack, and the packs before and behind it. Those count no try."""
+        """Return the failed record at `index` as a pack, and the packs before and after it. This try counts only for the failed record."""
 
 class FlowFeed:
     """Buffers, packs and sends the records of one spout task. Base of `FlowController`, which handles failures and stalls."""
@@ -220,24 +220,24 @@ class FlowFeed:
     @property
     def resend_queue(self) -> list[tuple[float, int, Pack, TaskWindow]]: ...
     def records_wanted(self, now: float) -> int:
-        """Return the number of records that the next pack lacks. 0 if no pack could be sent now."""
+        """Return the number of records that the next pack still needs. 0 if no pack could be sent now."""
 
     def offer_record(self, position: object, record: object, now: float) -> bool:
-        """Append a record to the buffer. True if the buffer has the bytes of a pack, and takes no more."""
+        """Append a record to the buffer. Return True if the buffer has the bytes of a pack, so it accepts no more."""
 
     def next_wake(self, now: float) -> float | None:
-        """Return the time of the next try if no ack or failure comes before. None if only those can help."""
+        """Return the time of the next try if no ack or failure arrives earlier. None if only an ack or a failure can help."""
 
     @property
     def stall_secs(self) -> float: ...
     def next_delivery(self, now: float) -> PackDelivery | None:
-        """Send the next pack to a task, resends first. None if nothing can be sent, or the pack waits to be filled."""
+        """Send the next pack to a task. Resends come first. None if nothing can be sent, or the pack waits for more records."""
 
     def send_pack(self, pack: Pack, window: TaskWindow, now: float) -> PackDelivery:
         """Send a pack to a task, and return the delivery."""
 
     def note_task_ack(self, delivery: PackDelivery, now: float) -> None:
-        """Make room in the window for a pack that the task itself has acked. Its tree may still be open downstream."""
+        """Remove a pack that the task itself has acked from the window. The pack's tree may still be open downstream."""
 
     def note_tree_ack(self, delivery: PackDelivery, now: float) -> bool:
         """Mark a pack as done, because its whole tree is acked. True if the done prefix has grown."""

@@ -1,7 +1,7 @@
-"""The compiled part of flow control: windows of bolt tasks, the choice among them, packs, and the done prefix (FC-1 to FC-6).
+"""The compiled part of flow control. It has the windows of bolt tasks, the choice of a task, packs, and the done prefix (FC-1 to FC-6).
 
 All classes are plain objects. The caller passes the time, in seconds of one monotonic clock, and the acks and failures.
-docs/decisions/0006-flow.md has the state table. Failures, resends and stalls are rare and stand in `FlowController`, in Python.
+docs/decisions/0006-flow.md has the state table. Failures, resends and stalls are rare, so `FlowController` handles them in Python.
 """
 from collections import deque as _deque
 
@@ -14,7 +14,7 @@ from _native.timing cimport LatencyHistogram, record_latency
 cdef object deque = _deque
 
 cdef enum:
-    PACKS_AHEAD = 1                 # packs queued beyond those in progress, so that a task never waits for its sender
+    PACKS_AHEAD = 1                 # packs queued in addition to those in progress, so that a task never waits for its sender
     SMOOTHING = 8                   # a new service time counts one eighth, as in TCP's smoothed round trip time
 
 cdef double FIRST_PAUSE_SECS = 0.010
@@ -25,7 +25,7 @@ cdef tuple STATE_NAMES = ("NORMAL", "SLOW", "BUSY")
 @cython.final
 @cython.freelist(256)
 cdef class PackDelivery:
-    """One pack on its way to one task, until the task has settled it. It is the message id of the pack's tuple."""
+    """One pack that was sent to one task and is not settled there. It is the message id of the pack's tuple."""
 
     def __repr__(self):
         return f"<PackDelivery of {self.pack!r} to task {self.window.task_id}>"
@@ -33,7 +33,7 @@ cdef class PackDelivery:
 
 @cython.final
 cdef class TaskWindow:
-    """Send window of one bolt task: at most `size` packs may be in flight, `concurrency` of them in progress.
+    """Send window of one bolt task. At most `size` packs may be in flight, and at most `concurrency` packs in progress.
 
     `threshold_secs`: an ack that takes longer makes the task SLOW; 0 means the time of `concurrency` + 1 packs. `pack_secs`: the
     service time that a pack aims at.
@@ -79,9 +79,9 @@ cdef class TaskWindow:
         return list(self.outstanding)
 
     cpdef double expected_wait(self, double now) noexcept:
-        """Seconds until the task would begin with a pack that is sent now.
+        """Return the seconds until the task would begin a pack that is sent now.
 
-        The time by which the oldest pack is overdue is added: with a heavy tail, a call that has taken long will take longer.
+        Includes the time by which the oldest pack is overdue. With a heavy tail, a call that has taken long will take even longer.
         """
         cdef double overdue
         if self.in_flight < self.concurrency:
@@ -110,7 +110,7 @@ cdef class TaskWindow:
         return delivery
 
     def note_ack(self, PackDelivery delivery not None, double now):
-        """Count the task's own ack; False if the delivery was no longer in flight."""
+        """Count an ack of the task itself. False if the delivery was no longer in flight."""
         return self.take_ack(delivery, now)
 
     cdef bint take_ack(self, PackDelivery delivery, double now) except -1:
@@ -118,7 +118,7 @@ cdef class TaskWindow:
         cdef bint first = self.acked_packs == 0
         if not self.take_back(delivery, now):
             return False
-        # Tasks process in order, so the time in the queue is left out: it ends with the ack of the pack before.
+        # Tasks process in order. The time in the queue ends with the ack of the previous pack, and does not count.
         service = now - max(delivery.sent_at, self.last_ack)
         if service < 0:
             service = 0
@@ -139,7 +139,7 @@ cdef class TaskWindow:
         if self.code != NORMAL:
             self.code = NORMAL
             self.growth_acks = 0
-        if delivery.filled_window:      # acks of a window that is not used up say nothing about a larger one
+        if delivery.filled_window:      # acks say nothing about a larger window while the current one is not full
             self.growth_acks += 1
             if self.growth_acks >= self.size:
                 self.growth_acks = 0
@@ -148,7 +148,7 @@ cdef class TaskWindow:
         return True
 
     def note_failure(self, PackDelivery delivery not None, double now):
-        """Count a failure or timeout at the task: it is BUSY and its window shrinks. False if the delivery was no longer in flight."""
+        """Count a failure or timeout, make the task BUSY, and shrink its window. False if the delivery was no longer in flight."""
         if not self.take_back(delivery, now):
             return False
         self.resends += 1
@@ -162,7 +162,7 @@ cdef class TaskWindow:
     def note_repeated_failure(self, PackDelivery delivery not None, double now):
         """Count a failure of a single record that has failed before. False if the delivery was no longer in flight.
 
-        Such a failure says nothing about the task, so state and window stay. A BUSY task pauses again, no longer than before.
+        Such a failure says nothing about the task, so state and window do not change. A BUSY task pauses again, but not longer than before.
         """
         if not self.take_back(delivery, now):
             return False
@@ -205,7 +205,7 @@ cdef class TaskWindow:
         return self.take_back(delivery, now)
 
     cdef bint take_back(self, PackDelivery delivery, double now) except -1:
-        """Remove a delivery from those in flight; False if it was not among them."""
+        """Remove a delivery from the deliveries in flight. False if it was not in flight."""
         if not delivery.is_outstanding:
             return False
         delivery.is_outstanding = False
@@ -222,13 +222,13 @@ cdef class TaskWindow:
 
 
 cdef double pause_after(int failures) noexcept:
-    # No pause after a single failure: it may well be the fault of a bad record.
+    # No pause after a single failure, because a bad record may be the cause.
     return 0.0 if failures < 2 else min(FIRST_PAUSE_SECS * 2.0 ** min(failures - 2, 20), LONGEST_PAUSE_SECS)
 
 
 @cython.final
 cdef class TaskChooser:
-    """Chooses the task for the next pack: least expected wait, or round robin if `by_turns`. `windows` ascend by task id."""
+    """Chooses the task for the next pack by the least expected wait, or round robin if `by_turns`. `windows` ascend by task id."""
 
     def __init__(self, windows, *, bint by_turns=False):
         self.windows = tuple(windows)
@@ -238,16 +238,17 @@ cdef class TaskChooser:
             (<TaskWindow?>each).index = index
 
     def note_sent(self, TaskWindow window not None):
-        """Move the turn behind the task that got a pack."""
+        """Move the turn to the task after the one that got a pack."""
         self.advance_turn(window)
 
     cdef void advance_turn(self, TaskWindow window) noexcept:
         self.turn = window.index
 
     cpdef TaskWindow choose(self, double now, TaskWindow other_than=None):
-        """Return the window of the task for the next pack; None if no task has room.
+        """Return the window of the task for the next pack. None if no task has room.
 
-        A BUSY task is chosen only if no other has room, `other_than` never. Among equals the faster one wins, then the next in turn.
+        A BUSY task is chosen only if no other task has room. `other_than` is never chosen. Among equal tasks the fastest one wins, then the
+        next in turn.
         """
         cdef TaskWindow each, best = None
         cdef Py_ssize_t i, at, count = len(self.windows)
@@ -265,7 +266,7 @@ cdef class TaskChooser:
         return best
 
     cpdef double next_probe(self, double now) noexcept:
-        """Return when the next pause of a BUSY task ends; infinity if none pauses."""
+        """Return the end of the next pause of a BUSY task. Infinity if no task pauses."""
         cdef TaskWindow each
         cdef double first = INFINITY
         for each in self.windows:
@@ -274,7 +275,7 @@ cdef class TaskChooser:
         return first
 
     cdef double next_stall(self, double now, double stall_secs, double next_check) noexcept:
-        """Return when the next task with work will count as stalled, not before `next_check`; infinity if no task has work."""
+        """Return the time at which the next task with work will count as stalled, at least `next_check`. Infinity if no task has work."""
         cdef TaskWindow each
         cdef double at, first = INFINITY
         for each in self.windows:
@@ -295,9 +296,9 @@ cdef bint is_better(TaskWindow each, double wait, TaskWindow best, double least,
 
 @cython.final
 cdef class DonePrefix:
-    """The cumulative ack: the last record number below which all records are done.
+    """Cumulative ack, which is the highest record number up to which all records are done.
 
-    Record numbers begin with 1. Ranges arrive in any order; one entry is kept for each range above a gap.
+    Record numbers begin with 1. Ranges may arrive in any order. One entry is kept for each range above a gap.
 
     >>> prefix = DonePrefix()
     >>> for number in (1, 3, 4):
@@ -314,7 +315,7 @@ cdef class DonePrefix:
         self.ahead = {}
 
     cpdef bint mark_done(self, long long first, long long last, object position) except -1:
-        """Mark the records from `first` to `last` as done. `position` is that of `last`. True if the prefix has grown."""
+        """Mark the records from `first` to `last` as done. `position` is the position of `last`. Return True if the prefix has grown."""
         if first != self.done + 1:
             self.ahead[first] = (last, position)
             return False
@@ -334,7 +335,7 @@ cdef class DonePrefix:
 
 @cython.final
 cdef class Pack:
-    """Records with successive numbers that travel in one tuple."""
+    """Records with successive numbers that are sent in one tuple."""
 
     def __init__(self, long long first, list entries not None, int tries=0):
         self.first, self.entries, self.tries = first, entries, tries
@@ -352,13 +353,13 @@ cdef class Pack:
     def split_into_singles(self):
         """Return one pack for each record, with the same number of tries.
 
-        If this pack is acked after all (it was called back before), its parts are done too.
+        If this pack is acked although it was called back, its parts are done too.
         """
         self.parts = [Pack(self.first + index, [entry], self.tries) for index, entry in enumerate(self.entries)]
         return self.parts
 
     def split_around(self, Py_ssize_t index):
-        """Return the failed record at `index` as a pack, and the packs before and behind it, which count no try."""
+        """Return the failed record at `index` as a pack, and the packs before and after it. This try counts only for the failed record."""
         cdef list entries = self.entries
         one = Pack(self.first + index, entries[index:index + 1], self.tries)
         others = [Pack(self.first, entries[:index], self.tries - 1), Pack(one.first + 1, entries[index + 1:], self.tries - 1)]
@@ -396,7 +397,7 @@ cdef class FlowFeed:
         return self.sent_records - self.prefix.done >= self.max_pending
 
     def records_wanted(self, double now):
-        """Number of records that the next pack lacks; 0 if no pack could be sent now."""
+        """Return the number of records that the next pack still needs. 0 if no pack could be sent now."""
         cdef TaskWindow window
         if now >= self.next_stall_check:
             self.check_for_stalls(now)
@@ -408,9 +409,9 @@ cdef class FlowFeed:
         return max(0, self.most_records(window) - <Py_ssize_t>len(self.buffer))
 
     def offer_record(self, position, record, double now):
-        """Append a record to the buffer. True if the buffer has the bytes of a pack, and takes no more.
+        """Append a record to the buffer. Return True if the buffer has the bytes of a pack, so it accepts no more.
 
-        Raises the error of `size_of`; then the record is not in the buffer.
+        Raises the error of `size_of`. The record is then not in the buffer.
         """
         cdef Py_ssize_t size = min(max(<Py_ssize_t>self.size_of(record), 0), self.pack_bytes)
         self.buffer.append((position, record, now, size))
@@ -418,9 +419,9 @@ cdef class FlowFeed:
         return self.buffered_bytes >= self.pack_bytes
 
     def next_delivery(self, double now):
-        """Send the next pack to a task, resends first.
+        """Send the next pack to a task. Resends come first.
 
-        None if there is nothing to send, no task has room, or the pack waits to be filled.
+        None if there is nothing to send, no task has room, or the pack waits for more records.
         """
         cdef TaskWindow window
         cdef Py_ssize_t most
@@ -442,7 +443,7 @@ cdef class FlowFeed:
         return self.put_pack(pack, window, now)
 
     def next_wake(self, double now):
-        """Return when to try again if no ack or failure comes before; None if only those can help."""
+        """Return the time of the next try if no ack or failure arrives earlier. None if only an ack or a failure can help."""
         cdef double at, first = INFINITY
         if self.resend_queue:
             at = self.resend_queue[0][0]
@@ -459,8 +460,8 @@ cdef class FlowFeed:
         return None if first == INFINITY else first
 
     cdef bint is_turn_of_new(self, TaskWindow window) noexcept:
-        """True if only a BUSY task has room, and its last probe was a resend."""
-        # Bad records come as resends. Without turns they would go first for ever, and keep the task BUSY.
+        """Return True if only a BUSY task has room, and its last probe was a resend."""
+        # Bad records are sent as resends. Without turns they would always be first, and keep the task BUSY.
         return window.code == BUSY and self.probed_with_resend
 
     cdef bint waits_to_fill(self, TaskWindow window, Py_ssize_t most, double now) except -1:
@@ -477,7 +478,7 @@ cdef class FlowFeed:
         return most if most < left else left
 
     cdef list take_entries(self, Py_ssize_t most):
-        """Take the oldest records out of the buffer: at least one, at most `most` and the bytes of one pack."""
+        """Remove the oldest records from the buffer. At least one record, at most `most` records, and at most the bytes of one pack."""
         cdef list taken = []
         cdef Py_ssize_t size, total = 0
         while self.buffer and len(taken) < most:
@@ -500,11 +501,11 @@ cdef class FlowFeed:
         return window.open_delivery(pack, len(pack.entries), now)
 
     def note_task_ack(self, PackDelivery delivery not None, double now):
-        """Make room in the window for a pack that the task itself has acked. Its tree may still be open downstream."""
+        """Remove a pack that the task itself has acked from the window. The pack's tree may still be open downstream."""
         delivery.window.take_ack(delivery, now)
 
     def note_tree_ack(self, PackDelivery delivery not None, double now):
-        """Mark a pack as done because its whole tree is acked, called back or not. True if the done prefix has grown."""
+        """Mark a pack as done because its whole tree is acked, even if it was called back. True if the done prefix has grown."""
         delivery.window.take_ack(delivery, now)
         return self.mark_pack_done(delivery.pack)
 

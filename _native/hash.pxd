@@ -1,4 +1,4 @@
-"""The hash behind a fields grouping: the same in every process, platform and Python version (GRP-2)."""
+"""The hash of a fields grouping. It is the same in every process, platform and Python version (GRP-2)."""
 from libc.stdint cimport uint32_t, uint64_t
 
 # Returned by a function that fails. A hash may have this value too, so Cython asks PyErr_Occurred().
@@ -12,8 +12,8 @@ cdef uint64_t stable_hash_of(object value) except? HASH_FAILED
 cdef uint64_t stable_hash_at(tuple values, const Py_ssize_t* positions, Py_ssize_t count) except? HASH_FAILED
 
 
-# Fibonacci hashing: the high half of the product depends on every bit, so a poor `__stable_hash__` is spread as well. Multiply
-# and shift then replace a division, which would cost more.
+# Fibonacci hashing. The high half of the product depends on every bit, so it also spreads a poor `__stable_hash__`. Multiply and shift are
+# cheaper than a division.
 cdef inline uint32_t group_of(uint64_t hashed, uint32_t key_groups) noexcept nogil:
     """Return the key group of a hash, 0 to key_groups - 1."""
     return <uint32_t>((((hashed * 0x9E3779B97F4A7C15ULL) >> 32) * key_groups) >> 32)

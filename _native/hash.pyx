@@ -1,11 +1,11 @@
-"""The hash behind a fields grouping: the same in every process, platform and Python version (GRP-2).
+"""The hash of a fields grouping. It is the same in every process, platform and Python version (GRP-2).
 
 Values that compare equal have equal hashes, across types too. A number is reduced to its residue modulo the prime 2**61 - 1.
 A fraction p/q is p times the inverse of q, like in CPython's hash on 64-bit machines. The interpreter's own modulus depends on the
 platform, so this module does not use it. Text is hashed as UTF-8, so its width in memory does not matter. A list has the hash of the tuple of its
 items. A list or tuple with one item has the hash of that item (CP-9).
 
-Stored state is laid out by these numbers: a change of any of them changes the storage format.
+The layout of stored state depends on these hashes, so a change of any constant changes the storage format.
 """
 from cpython.bool cimport PyBool_Check
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -244,7 +244,7 @@ cdef uint64_t hash_bytes(const unsigned char* at, Py_ssize_t size, uint64_t kind
         apart = (size >> 3) << 2
         first = (half_word(at) << 32) | half_word(at + apart)
         second = (half_word(at + size - 4) << 32) | half_word(at + size - 4 - apart)
-    elif size > 0:                  # these three cover each byte; the size tells how many there are
+    elif size > 0:                  # these three cover each byte, and the size is hashed separately
         first = (<uint64_t>at[0] << 16) | (<uint64_t>at[size >> 1] << 8) | at[size - 1]
         second = 0
     else:
@@ -355,7 +355,7 @@ cdef inline uint64_t start_of_items(Py_ssize_t count) noexcept nogil:
 
 
 cdef inline uint64_t mixed(uint64_t state, uint64_t hashed) noexcept nogil:
-    """Return the state after one more item."""
+    """Return the hash state after one more item."""
     return folded(state ^ KEY_1, hashed ^ KEY_2)
 
 
@@ -370,7 +370,7 @@ cdef inline uint64_t folded(uint64_t a, uint64_t b) noexcept nogil:
 
 
 cdef inline uint64_t word(const unsigned char* at) noexcept nogil:
-    """Read eight bytes, the low end first on every machine. Compilers make one load of it."""
+    """Read eight bytes as little endian on every machine. Compilers emit a single load."""
     return half_word(at) | (half_word(at + 4) << 32)
 
 

@@ -5,7 +5,7 @@ from libc.stdint cimport uint64_t
 
 @cython.final
 cdef class EdgeIds:
-    cdef uint64_t s0, s1                # never both 0: xoroshiro could not leave that state
+    cdef uint64_t s0, s1                # never both 0, because xoroshiro could not leave that state
     cdef object __weakref__
 
     cdef void expand_seed(self, uint64_t seed) noexcept
@@ -14,9 +14,9 @@ cdef class EdgeIds:
 # xoroshiro128++ (Blackman, Vigna 2019). The variants ending in one "+" save a rotation, but their lowest bit is linear over
 # GF(2). A ledger XORs ids, so the low bits of such ids would cancel in fixed patterns.
 cdef inline uint64_t draw_edge(EdgeIds ids) noexcept:
-    """Draw the next id. Defined here, so that modules which cimport it inline it."""
+    """Draw the next id. Defined in the header, so that modules which cimport it can inline it."""
     cdef uint64_t a, b, drawn = 0
-    while drawn == 0:                   # an edge of 0 would leave the ledger's XOR unchanged; one draw in 2**64
+    while drawn == 0:                   # an edge of 0 would not change the ledger's XOR; happens once in 2**64 draws
         a = ids.s0
         b = ids.s1
         drawn = rotated(a + b, 17) + a

@@ -9,4 +9,4 @@ class EdgeIds:
         """Draw the next id."""
 
     def reseed(self, seed: int | None = None) -> None:
-        """Start again from `seed`, as a new generator would."""
+        """Start again from `seed`, like a new generator."""

@@ -5,7 +5,7 @@ from weakref import WeakSet
 cimport cython
 from libc.stdint cimport uint64_t
 
-# Generators that the operating system seeded. A forked child has copies of them, which would draw the ids of the parent.
+# Generators that the operating system seeded. Copies in a forked child would draw the same ids as the parent.
 cdef object os_seeded = WeakSet()
 
 
@@ -25,7 +25,7 @@ cdef class EdgeIds:
         return draw_edge(self)
 
     def reseed(self, seed=None):
-        """Start again from `seed`, as a new generator would."""
+        """Start again from `seed`, like a new generator."""
         if seed is None:
             self.expand_seed(int.from_bytes(os.urandom(8), "little"))
             os_seeded.add(self)

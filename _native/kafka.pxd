@@ -1,4 +1,4 @@
-"""Records of a Kafka spout: offsets of each partition between fetch and commit, and emits (KS-2, KS-3)."""
+"""Records of a Kafka spout. Tracks the offsets of each partition from fetch to commit, and emits records (KS-2, KS-3)."""
 from libc.stdint cimport int64_t
 
 
@@ -7,7 +7,7 @@ cdef enum EntryState:
     IN_FLIGHT = 1                       # emitted, no verdict yet
     HELD = 2                            # failed, not emitted again yet
     DONE = 3
-    STALE = 4                           # in order: in flight, and to be emitted again behind an earlier entry
+    STALE = 4                           # in order: in flight, and must be emitted again after an earlier entry
 
 
 cdef class Entry:
@@ -18,7 +18,7 @@ cdef class Entry:
     cdef EntryState state
 
 
-cdef class PartitionOffsets:            # not final: the base of OffsetManager
+cdef class PartitionOffsets:            # not final, because it is the base of OffsetManager
     cdef list entries                   # in the order of their offsets; None for a done entry that the head has passed
     cdef Py_ssize_t head                # the first entry that is not done
     cdef Py_ssize_t cursor              # the first entry that is not emitted
@@ -26,12 +26,12 @@ cdef class PartitionOffsets:            # not final: the base of OffsetManager
     cdef readonly int64_t passed        # number of entries that the head has passed
     cdef readonly Py_ssize_t in_flight
     cdef readonly Py_ssize_t held
-    cdef readonly int64_t skipped       # records in the acked set
+    cdef readonly int64_t skipped       # number of records in the acked set
     cdef readonly bint closed
-    cdef readonly bint in_order         # nothing is emitted past a failed entry (KS-11)
+    cdef readonly bint in_order         # no entry after a failed entry is emitted (KS-11)
     cdef Py_ssize_t stale               # number of STALE entries
     cdef Py_ssize_t room                # in order: number of entries that may be in flight
-    cdef object on_quiet                # called when nothing is in flight; None: nobody waits
+    cdef object on_quiet                # called when nothing is in flight; None: no caller waits
     cdef list skips                     # the acked set: start, stop, start, stop, ...
     cdef Py_ssize_t skips_seen
 
@@ -46,12 +46,12 @@ cdef class PartitionOffsets:            # not final: the base of OffsetManager
     cdef int leave_flight(self) except -1
 
 
-cdef class RoundRobin:                  # not final: the base of Partitions
+cdef class RoundRobin:                  # not final, because it is the base of Partitions
     cdef list partitions                # the PartitionOffsets, in turn
     cdef Py_ssize_t next_turn, left     # index of the next turn; number of records that the current partition may still emit
     cdef PartitionOffsets current
     cdef public bint suspended          # nothing may be emitted
-    cdef object notify_low              # called once, when fewer than `low` records wait; None: nobody asked
+    cdef object notify_low              # called once, when fewer than `low` records wait; None: not requested
     cdef Py_ssize_t low
 
     cdef Entry take_next(self)
@@ -65,6 +65,6 @@ cdef class RecordFeed:
     cdef object emit                    # of the collector
     cdef object spout                   # KafkaSpout: handles the rare cases
     cdef bint tracked
-    cdef public bint has_retries        # failed entries wait for their time
+    cdef public bint has_retries        # failed entries wait for their retry
 
     cdef bint emit_entry(self, Entry entry) except -1

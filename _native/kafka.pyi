@@ -3,7 +3,7 @@ from typing import Any, final
 
 @final
 class Entry:
-    """One record from its fetch until it is done; the message id of its tuple."""
+    """One record from its fetch until it is done. It is the message id of the record's tuple."""
 
     @property
     def offset(self) -> int: ...
@@ -13,7 +13,7 @@ class Entry:
     def failures(self) -> int: ...
     @property
     def is_done(self) -> bool:
-        """True if it was acked, given up or skipped."""
+        """True if the record was acked, given up or skipped."""
 
     @property
     def is_lost(self) -> bool:
@@ -24,7 +24,7 @@ class Entry:
         """The offsets of its partition."""
 
 class PartitionOffsets:
-    """The entries of one partition. Base of `OffsetManager`, whose methods are called once a commit."""
+    """The entries of one partition. Base of `OffsetManager`, which has the methods that run once per commit."""
 
     def __init__(self, start: int, skips: Iterable[int] = (), *, in_order: bool = False) -> None: ...
     @property
@@ -47,7 +47,7 @@ class PartitionOffsets:
     def closed(self) -> bool: ...
     @property
     def end(self) -> int:
-        """The offset that may be committed: all records below it are done, or never existed."""
+        """Offset that may be committed. All records below it are done, or never existed."""
 
     @property
     def waiting(self) -> int:
@@ -55,13 +55,13 @@ class PartitionOffsets:
 
     @property
     def unpassed(self) -> int:
-        """Number of entries that the head has not passed: open ones, and done ones behind an open one."""
+        """Number of entries that the head has not passed. These are open entries, and done entries behind an open one."""
 
     def feed(self, records: Iterable[Any]) -> int:
-        """Add fetched records in the order of their offsets, and return their number. Records below `position` are known already."""
+        """Add fetched records in the order of their offsets, and return their number. Records below `position` are already known."""
 
     def reach(self, position: int) -> None:
-        """Note that offsets below this one that were not fed never existed, or must not be read."""
+        """Note that offsets below this one that were not fed do not exist, or must not be read."""
 
     def take(self) -> Entry | None:
         """Return the next entry to emit, and count it as in flight. None if there is none."""
@@ -73,19 +73,19 @@ class PartitionOffsets:
         """
 
     def fail(self, entry: Entry) -> bool:
-        """Hold an entry whose tuple failed, with its record. False if it is not in flight."""
+        """Hold an entry whose tuple failed, with its record. False if the entry is not in flight."""
 
     def when_quiet(self, on_quiet: Callable[[], object] | None) -> None:
-        """Call `on_quiet()` when the last entry in flight has its verdict. None: nobody waits any more."""
+        """Call `on_quiet()` when the last entry in flight has its verdict. None cancels the request."""
 
     def close(self) -> None:
-        """Give the partition up: later verdicts have no effect, and the records are released."""
+        """Give the partition up. Later verdicts have no effect, and the records are released."""
 
     def acked_runs(self) -> list[int]:
         """Return the done ranges above `end`, as a flat ascending list: start, stop, start, stop…"""
 
 def settle(entry: Entry) -> None:
-    """Mark an entry as done: acked, given up, or emitted if nobody waits for a verdict."""
+    """Mark an entry as done, because it was acked or given up, or emitted without tracking."""
 
 class RoundRobin:
     """The partitions of a task, which emit in turn. Base of `Partitions`."""
@@ -96,18 +96,18 @@ class RoundRobin:
         """Take turns among these partitions from now on."""
 
     def take(self) -> Entry | None:
-        """Return the next entry to emit, None if there is none."""
+        """Return the next entry to emit, or None."""
 
     def on_low(self, notify: Callable[[], object], *, below: int) -> None:
         """Call `notify()` once, when fewer than `below` records wait. Checked whenever the turn passes to another partition."""
 
     @property
     def waiting(self) -> int:
-        """Number of records that wait to be emitted, and may be."""
+        """Number of records that wait and may be emitted."""
 
 @final
 class RecordFeed:
-    """Emits the records of a Kafka spout. Its `next_tuple` is the spout's own."""
+    """Emits the records of a Kafka spout. The spout uses its `next_tuple` directly."""
 
     has_retries: bool
 

@@ -1,10 +1,10 @@
-"""Records of a Kafka spout: offsets of each partition between fetch and commit, and emits (KS-2, KS-3).
+"""Records of a Kafka spout. Tracks the offsets of each partition from fetch to commit, and emits records (KS-2, KS-3).
 
 Each fetched record is an entry, and the message id of its tuple. Entries are in the order of their offsets: first those that are done or
-in flight, then those that wait to be emitted. An ack is one store, and moves the head over all done entries.
+in flight, then those that wait to be emitted. An ack is one store, and advances the head past all done entries.
 
-In order, a failed entry stops its partition. When it is taken again, all entries behind it that were emitted are emitted again, acked or
-not. So a done entry keeps its record until the head passes it.
+In order, a failed entry stops its partition. When it is taken again, all emitted entries after it are emitted again, even if they were
+acked. So a done entry keeps its record until the head passes it.
 """
 from asyncio import CancelledError
 
@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 cimport cython
 
 cdef enum:
-    MOST_PASSED = 4096                  # passed entries that stay in the list before their slots are freed
+    MOST_PASSED = 4096                  # number of passed entries that stay in the list before their slots are freed
     ANY_NUMBER = 0x7FFFFFFF
     TURN = 64                           # records that one partition emits before the next one gets its turn
     MOST_SKIPS = 64                     # records that one poll of the spout may skip before others get their turn
@@ -22,7 +22,7 @@ cdef enum:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class Entry:
-    """One record from its fetch until it is done; the message id of its tuple.
+    """One record from its fetch until it is done. It is the message id of the record's tuple.
 
     The garbage collector does not track entries. A partition and its entries refer to each other until an entry is passed, or the
     partition is closed.
@@ -30,7 +30,7 @@ cdef class Entry:
 
     @property
     def is_done(self):
-        """True if it was acked, given up or skipped."""
+        """True if the record was acked, given up or skipped."""
         return self.state == DONE
 
     @property
@@ -48,7 +48,7 @@ cdef class Entry:
 
 
 cdef class PartitionOffsets:
-    """The entries of one partition. Base of `OffsetManager`, whose methods are called once a commit.
+    """The entries of one partition. Base of `OffsetManager`, which has the methods that run once per commit.
 
     `start`: the first offset to fetch. `skips`: flat ascending list of start, stop, start, stop… of offsets that are done already.
     `in_order`: an entry is emitted only if no earlier entry waits for a retry.
@@ -64,7 +64,7 @@ cdef class PartitionOffsets:
         self.in_order = in_order
 
     def feed(self, records):
-        """Add fetched records in the order of their offsets, and return their number. Records below `position` are known already."""
+        """Add fetched records in the order of their offsets, and return their number. Records below `position` are already known."""
         cdef Entry entry
         cdef int64_t offset
         cdef Py_ssize_t before = len(self.entries)
@@ -90,7 +90,7 @@ cdef class PartitionOffsets:
         return taken
 
     def reach(self, int64_t position):
-        """Note that offsets below this one that were not fed never existed, or must not be read."""
+        """Note that offsets below this one that were not fed do not exist, or must not be read."""
         if position > self.position:
             self.position = position
 
@@ -117,7 +117,7 @@ cdef class PartitionOffsets:
         return None
 
     cdef bint is_stopped(self):
-        """Tell whether, in order, an entry before the next one is unsettled."""
+        """Tell whether an entry before the next one is unsettled, in order."""
         return self.held > 0 or self.stale > 0 or self.in_flight >= self.room
 
     @property
@@ -142,7 +142,7 @@ cdef class PartitionOffsets:
         return True
 
     cdef int rewind(self, Entry entry) except -1:
-        """Emit everything from this entry on again. Entries in flight there have to come back first."""
+        """Emit this entry and all later entries again. Entries in flight must get their verdict first."""
         cdef Entry later
         cdef Py_ssize_t at
         cdef Py_ssize_t index = self.index_of(entry)
@@ -151,7 +151,7 @@ cdef class PartitionOffsets:
             if later.state == IN_FLIGHT:
                 later.state = STALE
                 self.stale += 1
-            elif later.state == DONE and later.record is not None:  # without a record it was given up
+            elif later.state == DONE and later.record is not None:  # an entry without a record was given up
                 later.state = WAITING
         self.cursor = min(self.cursor, index)
         return 0
@@ -170,7 +170,7 @@ cdef class PartitionOffsets:
         return low
 
     def fail(self, Entry entry not None):
-        """Hold an entry whose tuple failed, with its record. False if it is not in flight."""
+        """Hold an entry whose tuple failed, with its record. False if the entry is not in flight."""
         if self.closed or (entry.state != IN_FLIGHT and entry.state != STALE):
             return False
         if entry.state == STALE:
@@ -200,7 +200,7 @@ cdef class PartitionOffsets:
         return 0
 
     cdef bint is_superseded(self, Entry entry) except -1:
-        """Note an ack in order. True if the ack does not count, because the entry is emitted again behind an earlier one."""
+        """Note an ack in order. True if the ack does not count, because the entry is emitted again after an earlier one."""
         if entry.state == STALE:
             self.stale -= 1
             entry.state = WAITING
@@ -211,7 +211,7 @@ cdef class PartitionOffsets:
         return entry.state == WAITING
 
     cdef int pass_done(self) except -1:
-        """Move the head over all done entries."""
+        """Advance the head past all done entries."""
         cdef Py_ssize_t end = len(self.entries)
         while self.head < end and (<Entry>self.entries[self.head]).state == DONE:
             if self.in_order:
@@ -234,11 +234,11 @@ cdef class PartitionOffsets:
         return 0
 
     def when_quiet(self, on_quiet):
-        """Call `on_quiet()` when the last entry in flight has its verdict. None: nobody waits any more."""
+        """Call `on_quiet()` when the last entry in flight has its verdict. None cancels the request."""
         self.on_quiet = on_quiet
 
     def close(self):
-        """Give the partition up: later verdicts have no effect, and the records are released."""
+        """Give the partition up. Later verdicts have no effect, and the records are released."""
         self.closed = True
         self.entries, self.skips = [], []
         self.head = self.cursor = self.in_flight = self.held = self.stale = self.skips_seen = 0
@@ -247,7 +247,7 @@ cdef class PartitionOffsets:
 
     @property
     def end(self):
-        """The offset that may be committed: all records below it are done, or never existed."""
+        """Offset that may be committed. All records below it are done, or never existed."""
         return (<Entry>self.entries[self.head]).offset if self.head < len(self.entries) else self.position
 
     @property
@@ -257,7 +257,7 @@ cdef class PartitionOffsets:
 
     @property
     def unpassed(self):
-        """Number of entries that the head has not passed: open ones, and done ones behind an open one."""
+        """Number of entries that the head has not passed. These are open entries, and done entries behind an open one."""
         return len(self.entries) - self.head
 
     def acked_runs(self):
@@ -296,7 +296,7 @@ cdef class PartitionOffsets:
 
 
 def settle(Entry entry not None):
-    """Mark an entry as done: acked, given up, or emitted if nobody waits for a verdict."""
+    """Mark an entry as done, because it was acked or given up, or emitted without tracking."""
     entry.partition.settle_entry(entry)
 
 
@@ -312,7 +312,7 @@ cdef class RoundRobin:
         self.next_turn = self.left = 0
 
     def take(self):
-        """Return the next entry to emit, None if there is none. A turn is up to TURN entries of one partition."""
+        """Return the next entry to emit, or None. A turn is up to TURN entries of one partition."""
         return self.take_next()
 
     def on_low(self, notify, *, Py_ssize_t below):
@@ -321,14 +321,14 @@ cdef class RoundRobin:
 
     @property
     def waiting(self):
-        """Number of records that wait to be emitted, and may be."""
+        """Number of records that wait and may be emitted."""
         return self.count_waiting()
 
     cdef Py_ssize_t count_waiting(self) except -1:
         cdef PartitionOffsets partition
         cdef Py_ssize_t waiting = 0
         for partition in self.partitions:
-            if not (partition.in_order and partition.is_stopped()):  # its waiting records must not keep other partitions from being read
+            if not (partition.in_order and partition.is_stopped()):  # its waiting records must not delay other partitions
                 waiting += len(partition.entries) - partition.cursor
         return waiting
 
@@ -351,7 +351,7 @@ cdef class RoundRobin:
                 self.left = TURN - 1
                 return entry
         self.left = 0
-        self.check_waiting()       # entries that waited may have been done already
+        self.check_waiting()       # waiting entries may already be done
         return None
 
     cdef int check_waiting(self) except -1:
@@ -363,12 +363,12 @@ cdef class RoundRobin:
 
 @cython.final
 cdef class RecordFeed:
-    """Emits the records of a Kafka spout. Its `next_tuple` is the spout's own.
+    """Emits the records of a Kafka spout. The spout uses its `next_tuple` directly.
 
     `translate(record)` returns values, a `to_stream` (stream, values), or None. `emit(values, message_id, stream)` is the collector's.
 
     Methods of `spout`:
-    - `due()` returns a failed entry whose time has come, or None.
+    - `due()` returns a failed entry that is due, or None.
     - `unreadable(entry, error, values)` handles a record that cannot be translated or emitted.
     - `rest()` is called if nothing can be emitted, `wake()` if a poll ends early.
     """
@@ -399,7 +399,7 @@ cdef class RecordFeed:
         self.spout.wake()
 
     cdef bint emit_entry(self, Entry entry) except -1:
-        """Emit the tuple of a record. False if there is none: the record is skipped, or cannot be read."""
+        """Emit the tuple of a record. False if the record is skipped, or cannot be read."""
         values = None
         try:
             values = self.translate(entry.record)

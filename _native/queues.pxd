@@ -1,4 +1,4 @@
-"""Queues of tasks and ackers: mailboxes of tuples, rings of signals, and what a bolt task holds back for checkpoints."""
+"""Queues of tasks and ackers. These are mailboxes, signal rings, and the tuples and acks that a bolt task holds back for checkpoints."""
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, uint64_t
@@ -16,7 +16,7 @@ cdef class Mailbox:
     cdef PyObject** ring
     cdef Py_ssize_t mask                  # ring slots - 1, a power of two
     cdef Py_ssize_t head, tail            # count = tail - head; both restart at 0 when the ring runs empty
-    cdef Py_ssize_t threshold             # a post at this count or above calls make_way: 0 while parked
+    cdef Py_ssize_t threshold             # a post at this count or above calls make_way; 0 while the consumer is parked
     cdef readonly Py_ssize_t capacity
     cdef readonly bint parked
     cdef object on_wake
@@ -29,7 +29,7 @@ cdef class Mailbox:
 
 
 cdef inline int post_tuple(Mailbox box, Tuple tup, PyObject* sender) except -1:
-    """Put tup behind all others. A full mailbox takes it too, and stops the sender: a borrowed Backpressure, or NULL for nobody."""
+    """Append tup. A full mailbox also accepts it, and stops the sender. The sender is a borrowed Backpressure, or NULL to stop nobody."""
     if box.tail - box.head >= box.threshold:
         box.make_way(sender)
     Py_INCREF(tup)
@@ -46,12 +46,12 @@ cdef inline PyObject* take_tuple(Mailbox box) noexcept:
     tup = box.ring[box.head & box.mask]
     box.head += 1
     if box.head == box.tail:
-        box.head = box.tail = 0           # stay in the same cache lines
+        box.head = box.tail = 0           # so that the ring stays in the same cache lines
     return tup
 
 
 cdef inline bint has_drained(Mailbox box) noexcept:
-    """True if stopped senders may go on: the mailbox is at most half full."""
+    """Return True if stopped senders may continue, because the mailbox is at most half full."""
     return box.stopped is not None and (box.tail - box.head) * 2 <= box.capacity
 
 
@@ -63,13 +63,13 @@ cdef enum SignalKind:
     RESET = 4       # root
     DROP = 5        # the spout instance of `task` died
     ROTATE = 6
-    OWN_CLOCK = 7   # root; one object beside the ring: its timeout in seconds. Comes before its INIT
+    OWN_CLOCK = 7   # root; one object beside the ring: its timeout in seconds. Sent before the INIT of the root
     # to a spout task
     ACKED = 16      # root
     FAILED = 17     # root; one object beside the ring: the Failure
     ACKER_DIED = 18 # value: the acker's index
     SETTLED_AT = 19 # root, value: the bits of a double, in seconds; task: the one that settled
-    REPLY = 20      # root, task: the one that answers; one object beside the ring: the answer to a control tuple
+    REPLY = 20      # root, answering task; one object beside the ring: the answer to a control tuple
 
 cdef struct Signal:
     uint64_t root
@@ -110,7 +110,7 @@ cdef inline int send_signal_with(SignalRing to, SignalKind kind, uint64_t root, 
 cdef class HeldTuples:
     cdef dict held                   # source task -> list of its tuples
     cdef object released             # deque: tuples that were held, next in line
-    cdef object gated                # deque: tuples of all sources that came while the gate is closed; None while it is open
+    cdef object gated                # deque: tuples of all sources that arrived while the gate is closed; None while it is open
 
     cdef bint holds_back(self, Tuple tup) except -1
 
@@ -119,7 +119,7 @@ cdef class DeferredAcks:
     cdef int32_t task_id
     cdef SignalRing deferred         # (root, value) of acks since the last prepare
     cdef SignalRing prepared         # acks that wait for a commit
-    cdef readonly uint64_t released  # roots whose acks were sent, since the task began
+    cdef readonly uint64_t released  # number of roots whose acks were sent, since the task began
 
     cdef SignalRing ring_of(self, uint64_t root)
     cdef Py_ssize_t count_deferred(self) noexcept

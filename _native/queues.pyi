@@ -24,17 +24,17 @@ class Mailbox:
     @property
     def parked(self) -> bool: ...
     def park(self) -> bool:
-        """Ask for one on_wake() at the next post. False, and no wake, if a tuple waits already."""
+        """Request one on_wake() at the next post. Return False, without a request, if a tuple already waits."""
 
     def unpark(self) -> None:
         """Withdraw the request of park(), because something else woke the consumer."""
 
     def set_on_wake(self, on_wake: Callable[[], object] | None) -> None: ...
     def post(self, tup: Tuple, sender: Backpressure | None = None) -> None:
-        """Put tup behind all others, for tests and rare paths."""
+        """Append tup, for tests and rare paths."""
 
     def take(self) -> Tuple | None:
-        """Take the oldest tuple, or None. Stopped senders go on when the mailbox has drained to half."""
+        """Take the oldest tuple, or None. Stopped senders continue when the mailbox has drained to half."""
 
     def waiting(self) -> list[Tuple]:
         """Return the tuples in the mailbox, oldest first."""
@@ -57,7 +57,7 @@ class SignalRing:
     @property
     def objects(self) -> deque[object]: ...
     def park(self) -> bool:
-        """Ask for one on_wake() at the next signal. False if a signal waits already."""
+        """Request one on_wake() at the next signal. Return False if a signal already waits."""
 
     def unpark(self) -> None: ...
     def set_on_wake(self, on_wake: Callable[[], object] | None) -> None: ...
@@ -76,20 +76,21 @@ class SignalRing:
 
 @final
 class HeldTuples:
-    """Tuples that a bolt task holds back, in order and outside the mailbox's bound.
+    """Tuples that a bolt task holds back, in order. The bound of the mailbox does not apply to them.
 
-    Tuples of held sources, which are stopped meanwhile. While the gate is closed, tuples of all sources, and nobody is stopped.
+    These are the tuples of held sources, and the sources are stopped meanwhile. While the gate is closed, these are the tuples of all
+    sources, and no source is stopped.
     """
 
     def __init__(self) -> None: ...
     def hold(self, source_task: int, sender: Backpressure) -> bool:
-        """Hold back tuples of source_task from now on, and stop that task. False if it is held already."""
+        """Hold back tuples of source_task from now on, and stop that task. False if it is already held."""
 
     def release(self, source_task: int, sender: Backpressure) -> None:
-        """Put the tuples of source_task next in line, in order, and let the task go on."""
+        """Put the held tuples of source_task next in line, in order, and let that task continue."""
 
     def set_gate(self, closed: bool) -> None:
-        """Hold back tuples of all sources but control tuples, or put them next in line, in order."""
+        """Hold back tuples of all sources except control tuples, or put the held tuples next in line, in order."""
 
     @property
     def is_gated(self) -> bool: ...
@@ -103,13 +104,13 @@ class HeldTuples:
 
 @final
 class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value): first deferred, then prepared, then released or failed."""
+    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed."""
 
     def __init__(self, ackers: list[SignalRing], task_id: int) -> None: ...
     @property
     def released(self) -> int: ...
     def prepare(self) -> int:
-        """Make all deferred acks wait for a commit, and return how many roots now wait for one."""
+        """Move all deferred acks to the prepared ones. Return the number of roots that wait for a commit."""
 
     def release_prepared(self, limit: int) -> int:
         """Send up to limit prepared acks to their ackers, and return how many are left."""

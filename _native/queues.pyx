@@ -1,9 +1,9 @@
-"""Queues of tasks and ackers: mailboxes, signal rings, and what a bolt task holds back for checkpoints.
+"""Queues of tasks and ackers. These are mailboxes, signal rings, and the tuples and acks that a bolt task holds back for checkpoints.
 
-Mailboxes and signal rings are C rings that grow on demand and wake a parked consumer. Nothing polls: a consumer that found nothing
-parks, and the next post calls `on_wake` once. A mailbox is bounded because it stops its senders. The tuple that fills it goes in, and
-its sender calls no user code until the mailbox has drained to half (BP-1, BP-2). So the bound is exceeded by at most the tuples that
-one user call of each sender emits.
+Mailboxes and signal rings are C rings that grow on demand and wake a parked consumer. No consumer polls. A consumer that finds nothing
+parks, and the next post calls `on_wake` once. A mailbox is bounded because it stops its senders. It accepts the tuple that fills it, and
+the sender calls no user code until the mailbox has drained to half (BP-1, BP-2). So the bound is exceeded by at most the tuples that one
+user call of each sender emits.
 
 `HeldTuples` and `DeferredAcks` stay with the task when its instance dies (CP-2, CP-5). A task that neither holds nor defers does not
 touch them.
@@ -78,7 +78,7 @@ cdef class Mailbox:
             self.threshold = min(self.mask + 1, self.capacity - 1)
 
     cdef int make_way(self, PyObject* raw_sender) except -1:
-        """Do the rare work of a post: wake the consumer, grow the ring, stop the sender."""
+        """Do the rare work of a post. Wake the consumer, grow the ring, or stop the sender."""
         cdef Py_ssize_t count = self.tail - self.head
         cdef Backpressure sender
         if count > self.mask:
@@ -98,7 +98,7 @@ cdef class Mailbox:
         return 0
 
     cdef int grow(self) except -1:
-        """Double the ring. Tuples keep their positions, so a walk over them stays right."""
+        """Double the ring. Tuples keep their positions, so an iteration over them stays valid."""
         cdef Py_ssize_t slots = (self.mask + 1) * 2, i
         cdef PyObject** fresh = <PyObject**>malloc(slots * sizeof(PyObject*))
         if fresh == NULL:
@@ -112,7 +112,7 @@ cdef class Mailbox:
         return 0
 
     cdef int resume_senders(self) except -1:
-        """Let the senders go on that this mailbox stopped. Called if has_drained()."""
+        """Let the senders that this mailbox stopped continue. Called if has_drained()."""
         cdef Backpressure sender
         stopped, self.stopped = self.stopped, None
         for sender in stopped:
@@ -120,7 +120,7 @@ cdef class Mailbox:
         return 0
 
     def park(self):
-        """Ask for one on_wake() at the next post. False, and no wake, if a tuple waits already."""
+        """Request one on_wake() at the next post. Return False, without a request, if a tuple already waits."""
         if self.head != self.tail:
             return False
         self.parked = True
@@ -136,11 +136,11 @@ cdef class Mailbox:
         self.on_wake = on_wake
 
     def post(self, Tuple tup, Backpressure sender=None):
-        """Put tup behind all others, for tests and rare paths."""
+        """Append tup, for tests and rare paths."""
         post_tuple(self, tup, <PyObject*>sender if sender is not None else NULL)
 
     def take(self):
-        """Take the oldest tuple, or None. Stopped senders go on when the mailbox has drained to half."""
+        """Take the oldest tuple, or None. Stopped senders continue when the mailbox has drained to half."""
         cdef PyObject* raw = take_tuple(self)
         if raw == NULL:
             return None
@@ -204,7 +204,7 @@ cdef class SignalRing:
         return 0
 
     cdef int reset_empty(self) except -1:
-        """Restart at 0. Called by a consumer that has taken everything."""
+        """Reset the positions to 0. Called by a consumer that has taken all signals."""
         self.head = self.tail = 0
         if self.mask + 1 > IDLE_SLOTS:
             free(self.ring)
@@ -216,7 +216,7 @@ cdef class SignalRing:
         return 0
 
     def park(self):
-        """Ask for one on_wake() at the next signal. False if a signal waits already."""
+        """Request one on_wake() at the next signal. Return False if a signal already waits."""
         if self.head != self.tail:
             return False
         self.parked = True
@@ -256,9 +256,10 @@ cdef class SignalRing:
 
 @cython.final
 cdef class HeldTuples:
-    """Tuples that a bolt task holds back, in order and outside the mailbox's bound.
+    """Tuples that a bolt task holds back, in order. The bound of the mailbox does not apply to them.
 
-    Tuples of held sources, which are stopped meanwhile. While the gate is closed, tuples of all sources, and nobody is stopped.
+    These are the tuples of held sources, and the sources are stopped meanwhile. While the gate is closed, these are the tuples of all
+    sources, and no source is stopped.
     """
 
     def __init__(self):
@@ -266,7 +267,7 @@ cdef class HeldTuples:
         self.released = deque()
 
     def hold(self, int source_task, Backpressure sender):
-        """Hold back tuples of source_task from now on, and stop that task. False if it is held already."""
+        """Hold back tuples of source_task from now on, and stop that task. False if it is already held."""
         if source_task in self.held:
             return False
         self.held[source_task] = []
@@ -274,14 +275,14 @@ cdef class HeldTuples:
         return True
 
     def release(self, int source_task, Backpressure sender):
-        """Put the tuples of source_task next in line, in order, and let the task go on."""
+        """Put the held tuples of source_task next in line, in order, and let that task continue."""
         tuples_held = self.held.pop(source_task, None)
         if tuples_held is not None:
             self.released.extend(tuples_held)
             sender.resume()
 
     def set_gate(self, bint closed):
-        """Hold back tuples of all sources but control tuples, or put them next in line, in order."""
+        """Hold back tuples of all sources except control tuples, or put the held tuples next in line, in order."""
         if closed and self.gated is None:
             self.gated = deque()
         elif not closed and self.gated is not None:
@@ -321,14 +322,14 @@ cdef class HeldTuples:
 
 @cython.final
 cdef class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value): first deferred, then prepared, then released or failed."""
+    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed."""
 
     def __init__(self, list ackers not None, int32_t task_id):
         self.ackers, self.task_id = ackers, task_id
         self.deferred, self.prepared = SignalRing(), SignalRing()
 
     def prepare(self):
-        """Make all deferred acks wait for a commit, and return how many roots now wait for one."""
+        """Move all deferred acks to the prepared ones. Return the number of roots that wait for a commit."""
         cdef SignalRing old = self.deferred
         if self.prepared.head == self.prepared.tail:
             self.deferred, self.prepared = self.prepared, old
@@ -358,7 +359,7 @@ cdef class DeferredAcks:
         return self.deferred.tail - self.deferred.head
 
     cdef int put_before(self, Py_ssize_t count, Py_ssize_t newest) noexcept:
-        """Put the newest deferred acks behind the first `count`, so that `take_back(count + newest)` leaves them. Order does not matter."""
+        """Move the newest deferred acks behind the first `count`, so that `take_back(count + newest)` keeps them. Order does not matter."""
         cdef SignalRing ring = self.deferred
         cdef Py_ssize_t i, there, here
         for i in range(newest):
@@ -367,7 +368,7 @@ cdef class DeferredAcks:
         return 0
 
     cdef int take_back(self, Py_ssize_t count, object reason) except -1:
-        """Fail the acks that were deferred after the first `count`, because the call that gave them raised (SV-2)."""
+        """Fail the acks that were deferred after the first `count`, because their call raised (SV-2)."""
         cdef uint64_t root
         while self.count_deferred() > count:
             self.deferred.tail -= 1

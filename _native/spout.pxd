@@ -1,4 +1,4 @@
-"""A spout task: emits and open trees, bursts of verdicts and polls, and the emitter of an instance."""
+"""A spout task. It emits, has the open trees, handles verdicts and polls in bursts, and has the emitter of an instance."""
 from libc.stdint cimport int32_t, uint64_t
 
 from _native.queues cimport Signal, SignalRing
@@ -7,7 +7,7 @@ from _native.task cimport Outlet, OutStream, TaskCore, UserMethod
 from _native.timing cimport LatencyHistogram
 
 cdef enum SpoutOutcome:
-    QUIET = 0        # nothing to do until a verdict comes: not polling, or max_spout_pending trees are open
+    QUIET = 0        # nothing to do before the next verdict: not polling, or max_spout_pending trees are open
     POLL_AGAIN = 1   # the turn is over
     HELD_UP = 2      # a full mailbox stops the task
     AWAITABLE = 3    # a call returned something that is not None: `returned`
@@ -24,7 +24,7 @@ cdef class SpoutCore(TaskCore):
     cdef list acked_now                       # message ids that are acked without an acker (ACK-6)
     cdef bint reports_settle                  # receiving tasks report their settles (flow control)
     # bursts
-    cdef UserMethod next_tuple, on_ack        # of the instance; on_ack None if nobody listens
+    cdef UserMethod next_tuple, on_ack        # of the instance; on_ack is None if it has no ack method
     cdef object on_fail                       # (message_id, failure), may return an awaitable
     cdef public object acker_failure          # the Failure of trees whose acker died
     cdef object on_settled                    # (message_id, task_id, secs) or None
@@ -33,7 +33,7 @@ cdef class SpoutCore(TaskCore):
     cdef public bint polling
     cdef public Py_ssize_t max_pending        # 0: no bound
     cdef Py_ssize_t turns_given
-    cdef Py_ssize_t other_stride              # polls and verdicts take different times: the values of the other kind
+    cdef Py_ssize_t other_stride              # polls and verdicts take different times; these are the values of the other kind
     cdef double other_usual_call
     cdef uint64_t emits_seen
     cdef bint awaits_poll                     # a poll gave `returned`
@@ -59,7 +59,7 @@ cdef class SpoutCore(TaskCore):
     cdef SpoutOutcome poll(self) except *
     cdef object close_tree(self, uint64_t root, bint acked)
 
-cdef class SpoutEmitter:             # not final: the base of ExecutorSpoutCollector
+cdef class SpoutEmitter:             # not final, because it is the base of ExecutorSpoutCollector
     cdef SpoutCore core
-    cdef readonly bint retired       # the instance is gone: emits are errors
+    cdef readonly bint retired       # the instance has ended: emits are errors
     cdef bint diverts                # emits go to emit_rarely

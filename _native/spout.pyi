@@ -17,7 +17,7 @@ class OpenTrees(RootTable):
 
 @final
 class SpoutCore(TaskCore):
-    """The C side of a spout's executor. TaskCore describes the arguments that bolts have too."""
+    """The compiled part of a spout's executor. TaskCore describes the arguments that bolts also have."""
 
     polling: bool
     max_pending: int
@@ -60,13 +60,13 @@ class SpoutCore(TaskCore):
         on_fail: Callable[[Any, Any], Any],
         on_settled: Callable[[Any, int, float], object] | None = None,
     ) -> None:
-        """Serve a new instance. `on_ack` is None if nobody listens; `on_fail(message_id, failure)`."""
+        """Serve a new instance. `on_ack` is None if it has no ack method. `on_fail` gets (message_id, failure)."""
 
     def listen(self, on_settled: Callable[[Any, int, float], object] | None) -> None:
-        """Report each receiving task's settle from the next emit on. None stops it (task_port.on_settled)."""
+        """Report the settle of each receiving task from the next emit on. None stops the reports (task_port.on_settled)."""
 
     def run_burst(self, limit: int) -> int:
-        """Hand out verdicts, then poll: up to limit calls or 5 ms in all. Return a SpoutOutcome. Raises errors of the spout."""
+        """Deliver verdicts, then poll, with up to limit calls or 5 ms in all. Return a SpoutOutcome. Raises errors of the spout."""
 
     def forget_returned(self) -> None:
         """Release the value that a call returned, because the executor has it."""
@@ -75,7 +75,7 @@ class SpoutCore(TaskCore):
         """Count the time that an async method took."""
 
     def note_returned(self) -> None:
-        """Note that an awaited method has returned. A verdict is then handed out, unless the method was a poll."""
+        """Note that an awaited method has returned. Unless the method was a poll, a verdict is then delivered."""
 
     def polled_in_vain(self) -> bool:
         """True if the awaited call was a poll that emitted nothing."""
@@ -86,7 +86,7 @@ class SpoutCore(TaskCore):
         """Report that a bolt task settled its part of an open tree at this time (task_port.on_settled)."""
 
     def drop_instance(self) -> int:
-        """Forget the trees of a dead instance here and at the ackers, and return their number (ACK-13)."""
+        """Forget the trees of a dead instance here and at the ackers. Return their number (ACK-13)."""
 
     @property
     def returned(self) -> object: ...
@@ -106,15 +106,15 @@ class SpoutEmitter:
     @property
     def retired(self) -> bool: ...
     def retire(self) -> None:
-        """Make emits errors from now on, because the instance is gone."""
+        """From now on raise errors for emits, because the instance has ended."""
 
     def divert(self, on: bool) -> None:
-        """Pass emits to `emit_rarely` from now on, or no longer."""
+        """Start or stop to pass emits to `emit_rarely`."""
 
     def emit_rarely(self, values: object, message_id: object, stream: str) -> None:
-        """Take an emit while `divert` is on, or the instance is gone."""
+        """Handle an emit while `divert` is on, or after the instance has ended."""
 
     def check_alive(self) -> None:
-        """Raise an error if the instance is gone."""
+        """Raise an error if the instance has ended."""
 
     def emit(self, values: object, message_id: object = None, stream: str = "default") -> None: ...

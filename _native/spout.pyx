@@ -1,7 +1,7 @@
-"""A spout task's tuples, from the poll to the verdict of their trees.
+"""Tuples of a spout task, from the poll to the verdict of their trees.
 
-`run_burst` hands verdicts to the spout's ack and fail, then polls next_tuple. `open_trees` has the trees that wait for a verdict, and
-only a verdict removes a root (ACK-8).
+`run_burst` passes verdicts to the spout's ack and fail, then polls next_tuple. `open_trees` contains the trees that wait for a verdict.
+Only a verdict removes a root (ACK-8).
 """
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -20,7 +20,7 @@ from _native.tuples cimport IS_CONTROL, REPORTS_SETTLE, Tuple, new_tuple
 cdef str DEFAULT = "default"
 
 cdef enum:
-    MOST_TURNS_GIVEN = 64      # turns in a row that a spout gives to bolts that are behind
+    MOST_TURNS_GIVEN = 64      # turns in a row in which a spout gives way to bolts that are behind
     IDLE_SLOTS = 65536         # a larger table of open trees frees memory when it is nearly empty
 
 
@@ -42,9 +42,9 @@ cdef class OpenTrees(RootTable):
 
 @cython.final
 cdef class SpoutCore(TaskCore):
-    """The C side of a spout's executor. TaskCore describes the arguments that bolts have too.
+    """The compiled part of a spout's executor. TaskCore describes the arguments that bolts also have.
 
-    A spout has no mailbox: verdicts come through a ring.
+    A spout has no mailbox. It receives verdicts through a ring.
     """
 
     def __init__(self, int32_t task_id, *, SignalRing verdicts, Py_ssize_t max_pending=0, acker_failure=None, **common):
@@ -58,20 +58,20 @@ cdef class SpoutCore(TaskCore):
         self.complete_latency = LatencyHistogram()
 
     def bind(self, next_tuple, on_ack, on_fail, on_settled=None):
-        """Serve a new instance. `on_ack` is None if nobody listens; `on_fail(message_id, failure)`."""
+        """Serve a new instance. `on_ack` is None if it has no ack method. `on_fail` gets (message_id, failure)."""
         self.next_tuple, self.on_fail = UserMethod(next_tuple), on_fail
         self.on_ack = None if on_ack is None else UserMethod(on_ack)
         self.listen(on_settled)
 
     def listen(self, on_settled):
-        """Report each receiving task's settle from the next emit on. None stops it (task_port.on_settled)."""
+        """Report the settle of each receiving task from the next emit on. None stops the reports (task_port.on_settled)."""
         self.on_settled = on_settled
         self.reports_settle = on_settled is not None
 
     # Emits
 
     cpdef emit(self, object values, object message_id, object stream):
-        """Emit for SpoutEmitter. The common case, one subscriber that picks one task, is one piece of code here."""
+        """Emit for SpoutEmitter. The common case (one subscriber that chooses one task) is inlined here."""
         cdef OutStream out = self.default_stream if stream is DEFAULT else None
         cdef Outlet outlet
         cdef Tuple made
@@ -114,11 +114,11 @@ cdef class SpoutCore(TaskCore):
         self.emit_to(checked_values(self, values, out), message_id, out, task)
 
     cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1:
-        """Deliver values to every subscriber of out. With a message id, they are the first tuples of a tree (ACK-1)."""
+        """Deliver values to every subscriber of out. With a message id, the tuples are the first of a tree (ACK-1)."""
         cdef Outlet outlet
         cdef uint64_t root = 0, edges = 0
         cdef Py_ssize_t i
-        chosen = [self.choose_targets(outlet, values, direct_task) for outlet in out.outlets]     # may raise, before anything is sent
+        chosen = [self.choose_targets(outlet, values, direct_task) for outlet in out.outlets]     # may raise before anything is sent
         self.emitted += 1
         if message_id is not None and self.acker_count and out.outlets:
             root = self.new_root()
@@ -138,7 +138,7 @@ cdef class SpoutCore(TaskCore):
         return root
 
     cdef object choose_targets(self, Outlet outlet, tuple values, object direct_task):
-        """Return the targets of one outlet among several, or of one that may pick several."""
+        """Return the targets of one outlet among several, or of an outlet that may choose several."""
         if outlet.picks_one:
             return (pick_target(self, outlet, values),)
         if direct_task is None:
@@ -146,7 +146,7 @@ cdef class SpoutCore(TaskCore):
         return (outlet.index_of[direct_task],) if direct_task in outlet.index_of else ()
 
     cdef uint64_t send_tuple(self, Outlet outlet, Py_ssize_t target, tuple values, OutStream out, uint64_t root) except? 0:
-        """Post one delivery, and return its edge; 0 if it belongs to no tree."""
+        """Post one delivery and return its edge. 0 if it belongs to no tree."""
         cdef Tuple made = new_tuple(values, out.origin)
         if root != 0:
             made.root = root
@@ -157,7 +157,7 @@ cdef class SpoutCore(TaskCore):
         return made.edge
 
     cdef int ack_soon(self, object message_id) except -1:
-        """Ack a tree that needs no acker in the next burst. An emit by background work wakes the task for that."""
+        """Ack a tree that needs no acker in the next burst. An emit by background work wakes the task for this ack."""
         self.acked_now.append(message_id)
         if not self.in_burst:
             self.verdicts.make_way()
@@ -209,7 +209,7 @@ cdef class SpoutCore(TaskCore):
     # Bursts
 
     def run_burst(self, Py_ssize_t limit):
-        """Hand out verdicts, then poll: up to limit calls or 5 ms in all. Return a SpoutOutcome.
+        """Deliver verdicts, then poll, with up to limit calls or 5 ms in all. Return a SpoutOutcome.
 
         An exception is an error of the spout.
         """
@@ -271,7 +271,7 @@ cdef class SpoutCore(TaskCore):
         return 0
 
     cdef bint begin_polls(self, Py_ssize_t calls) except -1:
-        """Switch from verdicts to polls, which take their own time: end the lap, change strides. True if the turn is over."""
+        """Switch from verdicts to polls. They take a different time, so end the lap and change strides. True if the turn is over."""
         cdef bint over = self.end_lap(calls) if calls > 0 else False
         self.swap_strides()
         return over
@@ -281,7 +281,7 @@ cdef class SpoutCore(TaskCore):
         self.usual_call, self.other_usual_call = self.other_usual_call, self.usual_call
 
     cdef SpoutOutcome why_not_poll(self) noexcept:
-        """Return the reason not to poll the spout; POLL_AGAIN if there is none."""
+        """Return the reason not to poll the spout, or POLL_AGAIN."""
         if not self.polling or (self.max_pending and self.open_trees.count >= self.max_pending):
             return QUIET
         if self.backpressure.stopped_by:
@@ -292,7 +292,7 @@ cdef class SpoutCore(TaskCore):
         return POLL_AGAIN
 
     cdef SpoutOutcome poll(self) except *:
-        """Call next_tuple once. AWAITABLE if `returned` has to be awaited, NOTHING_NEW if it emitted nothing, else POLL_AGAIN."""
+        """Call next_tuple once. Return AWAITABLE if `returned` must be awaited, NOTHING_NEW if nothing was emitted, else POLL_AGAIN."""
         self.executed += 1
         self.emits_seen = self.emitted
         result = call_none(self.next_tuple)
@@ -313,7 +313,7 @@ cdef class SpoutCore(TaskCore):
         self.busy_secs += secs
 
     def note_returned(self):
-        """Note that an awaited method has returned. A verdict is then handed out, unless the method was a poll."""
+        """Note that an awaited method has returned. Unless the method was a poll, a verdict is then delivered."""
         self.handed_out += not self.awaits_poll
 
     def polled_in_vain(self):
@@ -321,9 +321,9 @@ cdef class SpoutCore(TaskCore):
         return self.awaits_poll and self.emitted == self.emits_seen
 
     cdef int flush_acked(self) except -1:
-        """Ack the trees that need no acker, in order (ACK-6). Return 1 if an ack has to be awaited.
+        """Ack the trees that need no acker, in order (ACK-6). Return 1 if an ack must be awaited.
 
-        After that, or after an error, the next burst continues.
+        After an awaited ack or an error, the next burst continues.
         """
         cdef Py_ssize_t done = 0
         waiting, self.acked_now = self.acked_now, []
@@ -343,7 +343,7 @@ cdef class SpoutCore(TaskCore):
         return 0
 
     cdef int apply_signal(self, Signal* verdict) except -1:
-        """Hand one signal to the spout. Return 1 if `returned` has to be awaited."""
+        """Pass one signal to the spout. Return 1 if `returned` must be awaited."""
         cdef Signal got = verdict[0]
         cdef double secs
         self.verdicts.head += 1
@@ -371,7 +371,7 @@ cdef class SpoutCore(TaskCore):
         return self.returned is not None
 
     cdef object close_tree(self, uint64_t root, bint acked):
-        """Close an open tree, and return its message id. Return this core if root is not open: late, or of a dead instance."""
+        """Close an open tree, and return its message id. Return this core if root is not open (a late signal, or a dead instance)."""
         cdef RootSlot* slot = find_root(self.open_trees, root)
         cdef uint64_t bits
         if slot == NULL:
@@ -406,9 +406,9 @@ cdef class SpoutCore(TaskCore):
         return 0
 
     def drop_instance(self):
-        """Forget the trees of a dead instance here and at the ackers, and return their number.
+        """Forget the trees of a dead instance here and at the ackers. Return their number.
 
-        Signals that still come for them have no effect (ACK-13).
+        Later signals for these trees have no effect (ACK-13).
         """
         cdef SignalRing ring
         dropped = self.open_trees.count
@@ -416,7 +416,7 @@ cdef class SpoutCore(TaskCore):
         self.acked_now = []
         self.returned = None
         self.verdicts.clear()
-        if not self.closing:     # else the ackers end too
+        if not self.closing:     # otherwise the ackers end too
             for ring in self.ackers:
                 send_signal(ring, DROP, 0, 0, self.task_id)
         self.next_tuple = self.on_ack = None
@@ -433,7 +433,7 @@ cdef class SpoutCore(TaskCore):
         return bool(self.acked_now)
 
 
-# Not final: ExecutorSpoutCollector adds the rare methods, in Python.
+# Not final, because ExecutorSpoutCollector adds the rare methods in Python.
 cdef class SpoutEmitter:
     """Emits for one instance of a spout. Base of the executor's collector."""
 
@@ -441,19 +441,19 @@ cdef class SpoutEmitter:
         self.core = core
 
     def retire(self):
-        """Make emits errors from now on, because the instance is gone."""
+        """From now on raise errors for emits, because the instance has ended."""
         self.retired = self.diverts = True
 
     def divert(self, bint on):
-        """Pass emits to `emit_rarely` from now on, or no longer."""
+        """Start or stop to pass emits to `emit_rarely`."""
         self.diverts = on or self.retired
 
     def emit_rarely(self, values, message_id, stream):
-        """Take an emit while `divert` is on, or the instance is gone."""
+        """Handle an emit while `divert` is on, or after the instance has ended."""
         raise self.core.misuse("retired")
 
     def check_alive(self):
-        """Raise an error if the instance is gone."""
+        """Raise an error if the instance has ended."""
         if self.retired:
             raise self.core.misuse("retired")
 

@@ -3,11 +3,11 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_XDECREF
 
 
-cdef class Layers:                      # not final: the base of LayeredState
+cdef class Layers:                      # not final, because it is the base of LayeredState
     cdef public dict _changes
-    cdef public tuple _older            # all layers but the changes, newest first
+    cdef public tuple _older            # all layers except the changes, newest first
     cdef object _deleted                # value of a deleted key in a layer
-    cdef readonly bint guarding         # a call runs: note each change, for take_call_back (SV-2)
+    cdef readonly bint guarding         # a call runs, so note each change for take_call_back (SV-2)
     cdef object call_var, call          # a context variable, and its value in code of the call; None: no other code can run meanwhile
     cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
     cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
@@ -23,7 +23,7 @@ cdef inline bint is_foreign(Layers state) except -1:
 
 
 cdef inline int keep_changes(Layers state) except -1:
-    """Make the changes of a returned call count. Most calls have one change, so that case is inlined."""
+    """Apply the changes of a returned call. Most calls have one change, so this case is inlined."""
     if state.noted != 1:
         return state.drop_notes() if state.noted else 0
     state.noted = 0

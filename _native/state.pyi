@@ -2,7 +2,7 @@ from contextvars import ContextVar
 from typing import Any
 
 class Layers:
-    """A dict of changes over older dicts, all with canonical keys. Reads and writes are as fast as those of a dict."""
+    """A dict of changes on top of older dicts, all with canonical keys. Reads and writes are as fast as those of a dict."""
 
     _changes: dict[Any, Any]
     _older: tuple[dict[Any, Any], ...]
@@ -18,13 +18,13 @@ class Layers:
         """Note changes from now on, because a call begins."""
 
     def end_call(self) -> None:
-        """Make the noted changes count, and stop noting changes."""
+        """Apply the noted changes, and stop noting changes."""
 
     def take_call_back(self) -> None:
         """Undo every change since the call began, newest first, and stop noting changes."""
 
     def guard_only(self, call_var: ContextVar[Any], call: object) -> None:
-        """Note only changes of code in whose context call_var is this call. Other code may run while the call is awaited."""
+        """Note only changes by code in whose context call_var is this call. Other code may run while the call is awaited."""
 
     def _note_change(self, key: Any) -> None:
         """Note the value of a canonical key before a change. For `_put_slow_path`."""

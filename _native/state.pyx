@@ -10,17 +10,17 @@ from libc.stdlib cimport free, realloc
 
 cdef enum:
     FIRST_NOTES = 16
-    IDLE_NOTES = 4096      # a longer list of notes is freed
+    IDLE_NOTES = 4096      # a list of notes with more room than this is freed
 
 
 cdef class Layers:
-    """A dict of changes over older dicts, all with canonical keys. Reads and writes are as fast as those of a dict.
+    """A dict of changes on top of older dicts, all with canonical keys. Reads and writes are as fast as those of a dict.
 
     Base of `LayeredState`, whose `_get_slow_path` and `_put_slow_path` handle the rare cases: keys that are not str, int or bytes, mutable
     values, and keys in no layer. `deleted` is the value of a deleted key.
 
-    During a call (`guarding`), each change notes the value before it, so that a call that raises can be undone (SV-2). The notes are a
-    C array, two pointers for each put. They are dropped when the call returns.
+    During a call (`guarding`), each change notes the previous value, so that a call that raises can be undone (SV-2). The notes are a C
+    array with two pointers for each put. They are dropped when the call returns.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -64,11 +64,11 @@ cdef class Layers:
         self.guarding = True
 
     def guard_only(self, call_var, call):
-        """Note only changes of code in whose context call_var is this call. Other code may run while the call is awaited."""
+        """Note only changes by code in whose context call_var is this call. Other code may run while the call is awaited."""
         self.call_var, self.call = call_var, call
 
     def end_call(self):
-        """Make the noted changes count, and stop noting changes."""
+        """Apply the noted changes, and stop noting changes."""
         self.guarding = False
         self.call_var = self.call = None
         self.drop_notes()
@@ -142,6 +142,6 @@ cdef inline bint is_plain(object key) noexcept:
 
 
 cdef inline bint is_atom(object value) noexcept:
-    """Tell whether a value cannot be changed in place, so that the value itself is returned."""
+    """Tell whether a value is immutable, so that the value itself can be returned."""
     return PyLong_CheckExact(value) or PyUnicode_CheckExact(value) or PyFloat_CheckExact(value) or PyBytes_CheckExact(value) \
         or value is None or value is True or value is False

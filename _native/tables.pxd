@@ -1,9 +1,9 @@
-"""Tables of trees and of aging entries: `RootTable` maps root ids to two words, `RotatingMap` expires entries (RM-1 to RM-3)."""
+"""Tables of trees and of aging entries. `RootTable` maps root ids to two words, and `RotatingMap` expires entries (RM-1 to RM-3)."""
 cimport cython
 from libc.stdint cimport uint64_t
 
 cdef enum:
-    ROOTS_AHEAD = 8      # the reader of a ring prefetches the slot of the root this many signals ahead
+    ROOTS_AHEAD = 8      # the reader of a ring prefetches the slot of the root that is this number of signals ahead
 
 cdef extern from *:
     """
@@ -38,7 +38,7 @@ cdef inline Py_ssize_t home_of(RootTable table, uint64_t root) noexcept:
 
 
 cdef inline void prefetch_root(RootTable table, uint64_t root) noexcept:
-    """Fetch the slot of root into the cache. In a table of many trees it is in no cache, and the wait takes longer than the work."""
+    """Fetch the slot of root into the cache. In a large table the slot is in no cache, and the wait takes longer than the work."""
     prefetch(&table.slots[home_of(table, root)])
 
 
@@ -70,13 +70,13 @@ cdef inline RootSlot* find_or_add_root(RootTable table, uint64_t root) except NU
 
 
 cdef inline void remove_slot(RootTable table, RootSlot* slot) noexcept:
-    """Empty the slot, and close the gap. Later slots of its cluster move down, across the table's end to its top."""
+    """Empty the slot and close the gap. Later slots of its cluster move down, or across the table's end to the top."""
     cdef Py_ssize_t hole = slot - table.slots, i = hole, mask = table.mask
     while True:
         i = (i + 1) & mask
         if not table.slots[i].root:
             break
-        # the entry at i may fill the hole unless its home lies cyclically behind the hole
+        # the entry at i may fill the hole, unless its home is cyclically after the hole
         if ((i - home_of(table, table.slots[i].root)) & mask) >= ((i - hole) & mask):
             table.slots[hole] = table.slots[i]
             if (i < hole or i >= table.wrapped) and hole < table.wrapped:

@@ -11,11 +11,11 @@ class RootTable:
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int:
-        """Bytes that the slots take."""
+        """Size of the slots in bytes."""
 
 @final
 class RotatingMap(Generic[K, V]):
-    """A map that `rotate` ages: an entry expires in the n-th rotation after its last `put`.
+    """A map whose entries age by `rotate`. An entry expires in the n-th rotation after its last `put`.
 
     `buckets` is n, at least 2. `expire(key, value)` is called for each entry that expires.
     """

@@ -1,10 +1,10 @@
 """Tables of trees and of aging entries.
 
-`RootTable` takes 24 bytes a slot. Its load is between 0.4 and 0.8 when it has grown: 30 to 60 bytes an entry. It probes linearly,
+`RootTable` takes 24 bytes a slot. After growth its load is between 0.4 and 0.8, so an entry takes 30 to 60 bytes. It probes linearly,
 because neighbours share a cache line. It deletes by a backward shift, because tombstones would fill a table whose entries live for a
 millisecond.
 
-`RotatingMap` is like Storm's. It differs in one point: a callback that raises does not keep other entries from their callbacks.
+`RotatingMap` is like Storm's. One difference: if a callback raises, the other entries still get their callbacks.
 """
 from itertools import chain
 from types import GenericAlias
@@ -28,11 +28,11 @@ cdef class RootTable:
 
     @property
     def nbytes(self):
-        """Bytes that the slots take."""
+        """Size of the slots in bytes."""
         return (self.mask + 1) * sizeof(RootSlot)
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
-        """Move every entry to a table of `capacity` slots: a power of two that holds them."""
+        """Move all entries to a table of `capacity` slots. The capacity is a power of two that has room for all entries."""
         cdef RootSlot* old = self.slots
         cdef Py_ssize_t old_slots = self.mask + 1 if old != NULL else 0, i, j
         cdef RootSlot* fresh = <RootSlot*>calloc(capacity, sizeof(RootSlot))
@@ -67,10 +67,10 @@ cdef class RootTable:
 
 @cython.final
 cdef class RotatingMap:
-    """A map that `rotate` ages: an entry expires in the n-th rotation after its last `put`.
+    """A map whose entries age by `rotate`. An entry expires in the n-th rotation after its last `put`.
 
     `buckets` is n, at least 2. With a rotation every E / (n - 1) seconds, an entry expires E to E * n / (n - 1) seconds after its last
-    put. More buckets are more exact, and cost more probes. `expire(key, value)` is called for each entry that expires.
+    put. More buckets are more exact, but need more probes. `expire(key, value)` is called for each entry that expires.
     """
 
     def __cinit__(self, buckets=3, expire=None):

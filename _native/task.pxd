@@ -34,7 +34,7 @@ cdef class Outlet:
     cdef object chooser              # custom: values -> task ids
     cdef dict index_of               # task id -> target
     cdef readonly bint picks_one     # every tuple goes to exactly one target
-    cdef readonly bint stops         # False: closes a cycle, never stops its sender
+    cdef readonly bint stops         # False: the edge closes a cycle, so it never stops its sender
 
     cdef Py_ssize_t pick_one(self, tuple values) except -1
     cdef Py_ssize_t pick_by_key(self, tuple values) except -1
@@ -45,7 +45,7 @@ cdef class OutStream:
     cdef Source origin
     cdef Py_ssize_t arity
     cdef readonly list outlets
-    cdef Outlet only                 # the only outlet, if it picks one task; else None
+    cdef Outlet only                 # the only outlet, if it chooses one task; else None
     cdef readonly bint direct
 
 cdef class SentCounts:
@@ -109,7 +109,7 @@ cdef class TaskCore:
     cdef double suspect, suspect_mean    # of the last lap, if one of its calls may have been slow: secs of that call, mean of all
     cdef Py_ssize_t stride
     cdef readonly double slow_call_secs
-    cdef readonly double slowest_call    # the longest call over slow_call_secs since the executor last looked
+    cdef readonly double slowest_call    # the longest call over slow_call_secs since the last query of the executor
     cdef readonly double busy_secs
     cdef bint in_burst
     cdef public bint closing
@@ -154,7 +154,7 @@ cdef inline tuple checked_values(TaskCore core, object values, OutStream stream)
 
 
 cdef inline Py_ssize_t pick_target(TaskCore core, Outlet outlet, tuple values) except -1:
-    """Return the target of values, for an outlet that picks one."""
+    """Return the target of values, for an outlet that chooses one target."""
     if outlet.choice == SHUFFLE:
         outlet.turn += 1
         if outlet.turn >= outlet.tasks:
@@ -164,7 +164,7 @@ cdef inline Py_ssize_t pick_target(TaskCore core, Outlet outlet, tuple values) e
 
 
 cdef inline int deliver(TaskCore core, Outlet outlet, Py_ssize_t target, Tuple tup) except -1:
-    """Post tup to one target. A full mailbox stops the task, unless the edge closes a cycle or tup is a control tuple."""
+    """Post tup to one target. A full mailbox stops this task, unless the edge closes a cycle or tup is a control tuple."""
     core.transferred += 1
     if core.rare_paths & (COUNTS_SENT | TRACES):
         core.note_sent(outlet, target, tup)

@@ -7,10 +7,10 @@ from _native.tuples import Source
 
 @final
 class Outlet:
-    """One subscription of one stream, as one emitting task sees it.
+    """One subscription of one stream at one emitting task.
 
-    `targets` are (task id, Mailbox) in order of task ids. `start` is the first shuffled target. `positions` and `names` are those of
-    the grouped fields. `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
+    `targets` are (task id, Mailbox) in order of task ids. `start` is the first shuffled target. `positions` and `names` belong to the
+    grouped fields. `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Outlet:
 
 @final
 class OutStream:
-    """One stream that a task emits: its Source and the outlets of all its subscribers."""
+    """One stream that a task emits, with its Source and the outlets of all subscribers."""
 
     def __init__(self, origin: Source, outlets: list[Outlet], *, direct: bool = False) -> None: ...
     @property
@@ -92,10 +92,10 @@ class TaskCore:
         """Set the streams of the task, by name."""
 
     def take_slow_call(self) -> float:
-        """Return and forget the longest call over slow_call_secs, in seconds; 0 if there was none."""
+        """Return and forget the longest call over slow_call_secs, in seconds. 0 if there was none."""
 
     def count_sent(self, on: bool) -> dict[int, int]:
-        """Start to count the tuples sent per target task (a mark), or stop. Return the counts since the last mark."""
+        """Set a mark and start to count the sent tuples per target task, or stop. Return the counts since the last mark."""
 
     def set_trace(self, trace: Callable[[str, Sequence[int], int], object] | None) -> None:
         """Call trace(event, roots, task) for every delivery and settle of a tracked tuple. None stops the calls."""

@@ -1,7 +1,7 @@
 """Parts that spouts and bolts share: outlets of streams, calls of user methods, and TaskCore.
 
-An emit finds its OutStream, and each Outlet of the stream (one per subscription) chooses targets. These objects hold all decisions
-that can be made when the topology is wired. Per tuple only the choice is left.
+An emit finds its OutStream, and each Outlet of the stream (one per subscription) chooses targets. These objects store all decisions that
+can be made when the topology is wired. Only the choice of targets remains for each tuple.
 """
 from types import MethodType
 
@@ -20,17 +20,17 @@ from _native.tuples cimport IS_CONTROL, Source, Tuple
 cdef enum:
     MOST_CALLS_PER_LAP = 32
 
-cdef double TURN_SECS = 0.005      # BP-4: a turn ends after this long
+cdef double TURN_SECS = 0.005      # BP-4: a turn ends after this time
 cdef double SHORT_LAP = 0.000_1    # below it, the stride between two readings of the clock doubles
 cdef double LONG_LAP = 0.000_5     # above it, the stride shrinks
 
 
 @cython.final
 cdef class Outlet:
-    """One subscription of one stream, as one emitting task sees it.
+    """One subscription of one stream at one emitting task.
 
-    `targets` are (task id, Mailbox) in order of task ids. `start` is the first shuffled target. `positions` and `names` are those of
-    the grouped fields. `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
+    `targets` are (task id, Mailbox) in order of task ids. `start` is the first shuffled target. `positions` and `names` belong to the
+    grouped fields. `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
     """
 
     def __cinit__(self, Choice choice, list targets, *, Py_ssize_t start=0, positions=(), names=(), uint32_t key_groups=128,
@@ -69,7 +69,7 @@ cdef class Outlet:
         free(self.positions)
 
     cdef Py_ssize_t pick_one(self, tuple values) except -1:
-        """Return the target of values, for choices that pick one."""
+        """Return the target of values, for groupings that choose one target."""
         if self.choice == SHUFFLE:
             self.turn += 1
             if self.turn >= self.tasks:
@@ -94,7 +94,7 @@ cdef class Outlet:
         return first
 
     cdef Py_ssize_t pick_least_loaded(self) noexcept:
-        """Return the target with the fewest waiting tuples; among equals the next in turn."""
+        """Return the target with the fewest waiting tuples. Among equal targets return the next in turn."""
         cdef Py_ssize_t best, i, at, load, least
         cdef Mailbox box
         self.turn = (self.turn + 1) % self.tasks
@@ -111,7 +111,7 @@ cdef class Outlet:
         return best
 
     cdef list pick_several(self, tuple values):
-        """Return the targets of values, for choices that may pick several. TypeError or KeyError if a chooser returned another task."""
+        """Return the targets of values, for groupings that may choose several. TypeError or KeyError if a chooser returned another task."""
         if self.choice == TO_ALL:
             return list(range(self.tasks))
         if self.choice == CUSTOM:
@@ -127,7 +127,7 @@ cdef class Outlet:
 
 @cython.final
 cdef class OutStream:
-    """One stream that a task emits: its Source and the outlets of all its subscribers."""
+    """One stream that a task emits, with its Source and the outlets of all subscribers."""
 
     def __init__(self, Source origin, list outlets, *, bint direct=False):
         cdef Outlet outlet
@@ -264,7 +264,7 @@ cdef class TaskCore:
             self.trace("sent", tup.roots, outlet.ids[target])
         return 0
 
-    # Time. A turn is one run_burst. A lap is the calls between two readings of the clock.
+    # Time. A turn is one run_burst. A lap consists of the calls between two readings of the clock.
 
     cdef int begin_turn(self) except -1:
         self.turn_start = self.lap_start = self.now()
@@ -291,7 +291,7 @@ cdef class TaskCore:
     cdef int note_slow(self, double took, Py_ssize_t calls) except -1:
         """Note a call that took too long.
 
-        In a lap of several calls, one may have been slow, or all of them a little. The next lap decides, because its stride is 1.
+        In a lap of several calls, one call may have been slow, or all calls slightly slow. The next lap decides, because its stride is 1.
         """
         cdef double slow = took if calls == 1 else 0.0
         if self.suspect != 0.0 and took < self.suspect_mean / 2:
@@ -307,19 +307,19 @@ cdef class TaskCore:
         return 0
 
     def take_slow_call(self):
-        """Return and forget the longest call over slow_call_secs, in seconds; 0 if there was none."""
+        """Return and forget the longest call over slow_call_secs, in seconds. 0 if there was none."""
         slowest, self.slowest_call = self.slowest_call, 0.0
         return slowest
 
     def count_sent(self, bint on):
-        """Start to count the tuples sent per target task (a mark), or stop. Return the counts since the last mark."""
+        """Set a mark and start to count the sent tuples per target task, or stop. Return the counts since the last mark."""
         counted = self.counts_by_task(self.counting) if self.rare_paths & COUNTS_SENT else {}
         self.counting = SentCounts(self.targets) if on else None
         self.rare_paths = self.rare_paths | COUNTS_SENT if on else self.rare_paths & ~<uint32_t>COUNTS_SENT
         return counted
 
     cdef dict counts_by_task(self, SentCounts counts):
-        """Return task id -> tuples over all streams, for targets that got any."""
+        """Return task id -> number of tuples over all streams. Omits targets that got none."""
         cdef OutStream stream
         cdef Outlet outlet
         cdef Py_ssize_t i

@@ -1,11 +1,11 @@
-"""Time that tasks and user code take: a histogram of latencies, and a timer for the steps of coroutines."""
+"""Time that tasks and user code take. Has a histogram of latencies, and a timer for the steps of coroutines."""
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 cdef enum:
     BUCKETS = 640
 
-cdef class LatencyHistogram:            # of seconds: 16 buckets to each doubling, from a microsecond to hours
+cdef class LatencyHistogram:            # of seconds; each doubling has 16 buckets, from a microsecond to hours
     cdef uint64_t buckets[BUCKETS]
     cdef readonly uint64_t count
     cdef readonly double total, largest
@@ -38,7 +38,7 @@ cdef inline int bucket_of(double secs) noexcept:
 
 
 cdef inline void record_latency(LatencyHistogram histogram, double secs) noexcept:
-    if not secs > 0:                  # a clock that went back
+    if not secs > 0:                  # the clock went back
         secs = 0
     histogram.buckets[bucket_of(secs)] += 1
     histogram.count += 1
@@ -50,7 +50,7 @@ cdef inline void record_latency(LatencyHistogram histogram, double secs) noexcep
 cdef class StepTimer:
     cdef object now, note            # () -> seconds; (seconds) -> None
     cdef double limit_secs
-    cdef readonly double resumed_at  # when a suspended coroutine last went on
+    cdef readonly double resumed_at  # when a suspended coroutine last continued
 
     cdef int end_step(self, double began) except -1
 

@@ -5,7 +5,7 @@ T = TypeVar("T")
 
 @final
 class LatencyHistogram:
-    """Counts of seconds in buckets: exact below 32 microseconds, within 1/16 above, up to about 19 hours."""
+    """Counts of seconds in buckets. They are exact below 32 microseconds, within 1/16 above, and reach about 19 hours."""
 
     def __init__(self) -> None: ...
     @property
@@ -16,7 +16,7 @@ class LatencyHistogram:
     def largest(self) -> float: ...
     def add(self, secs: float) -> None: ...
     def percentile(self, percent: float) -> float | None:
-        """Return the seconds below which `percent` (0 to 100) of the values lie, up to the bound of their bucket. None if empty."""
+        """Return the percentile `percent` (0 to 100) in seconds, rounded up to the bound of its bucket. None if empty."""
 
     def mean(self) -> float | None:
         """Return the mean in seconds, None if the histogram is empty."""
@@ -40,11 +40,11 @@ class StepTimer:
 
 @final
 class TimedSteps(Generic[T]):
-    """Awaitable of a StepTimer around one coroutine. To be awaited once."""
+    """Awaitable of a StepTimer around one coroutine. May be awaited once."""
 
     def __await__(self) -> Generator[Any, Any, T]: ...
     def send(self, value: object) -> Any:
-        """Resume with a value. The coroutine's result comes as StopIteration."""
+        """Resume with a value. Raises StopIteration with the coroutine's result."""
 
     def throw(self, *error: Any) -> Any:
         """Resume with an exception, like a coroutine's own throw()."""

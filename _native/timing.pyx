@@ -1,8 +1,8 @@
 """Time that tasks and user code take.
 
-`LatencyHistogram` takes 5 KB and allocates nothing per value. `StepTimer` finds components that block the loop inside `async def`. A
-step goes from one suspension of a coroutine to the next, and holds the loop. It costs two readings of the clock. A generator in
-Python that does the same would double the cost of the coroutine.
+`LatencyHistogram` takes 5 KB and allocates nothing per value. `StepTimer` finds components that block the loop inside `async def`. A step
+is the time from one suspension of a coroutine to the next, in which it blocks the loop. A step costs two readings of the clock. The same
+timer as a Python generator would double the cost of the coroutine.
 """
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
@@ -12,7 +12,7 @@ cimport cython
 
 @cython.final
 cdef class LatencyHistogram:
-    """Counts of seconds in buckets: exact below 32 microseconds, within 1/16 above, up to about 19 hours.
+    """Counts of seconds in buckets. They are exact below 32 microseconds, within 1/16 above, and reach about 19 hours.
 
     `record_latency` adds a value from Cython, `add` from Python.
     """
@@ -21,7 +21,7 @@ cdef class LatencyHistogram:
         record_latency(self, secs)
 
     def percentile(self, double percent):
-        """Return the seconds below which `percent` (0 to 100) of the values lie, up to the bound of their bucket. None if empty."""
+        """Return the percentile `percent` (0 to 100) in seconds, rounded up to the bound of its bucket. None if empty."""
         cdef double wanted = self.count * percent / 100.0
         cdef unsigned long long seen = 0
         cdef int i
@@ -84,7 +84,7 @@ cdef class StepTimer:
 
 @cython.final
 cdef class TimedSteps:
-    """Awaitable of a StepTimer around one coroutine. To be awaited once."""
+    """Awaitable of a StepTimer around one coroutine. May be awaited once."""
 
     def __await__(self):
         return self
@@ -96,7 +96,7 @@ cdef class TimedSteps:
         return self.run_step(None)
 
     def send(self, value):
-        """Resume with a value. The coroutine's result comes as StopIteration."""
+        """Resume with a value. Raises StopIteration with the coroutine's result."""
         return self.run_step(value)
 
     cdef object run_step(self, object value):

@@ -1,18 +1,18 @@
-"""Tuples on their way to one task, their place in trees, and the list of taken tuples."""
+"""Tuples that are sent to one task, their trees, and the list of taken tuples."""
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 cdef enum TupleState:
     WAITING = 0            # sent, not yet taken by its task
-    TAKEN = 1              # on its task's list: the task owes an ack or a fail
+    TAKEN = 1              # on its task's list, because the task must ack or fail it
     SETTLED = 2
     FAILED_WITH_TASK = 3   # failed by the death of the instance, fail_taken or a rollback: later settles are ignored
 
 cdef enum TupleFlag:
     MANY_ROOTS = 1         # `root` points to a Roots block
     IS_TICK = 2
-    IS_CONTROL = 4         # a barrier or a batch report: for the executor, never for execute
-    REPORTS_SETTLE = 8     # its spout task is told when this task has settled it (flow control)
+    IS_CONTROL = 4         # a barrier or a batch report, which the executor handles instead of execute
+    REPORTS_SETTLE = 8     # this task reports the settle to the spout task (flow control)
     SAMPLED = 16           # its process latency is measured
 
 cdef struct RootEdge:
@@ -23,7 +23,8 @@ cdef struct Roots:
     Py_ssize_t count
     RootEdge items[1]      # `count` of them
 
-# Unsettled tuples of one bolt task, a doubly linked list through the tuples. Part of a BoltCore, so that taking a tuple follows no pointer.
+# Unsettled tuples of one bolt task, as a doubly linked list through the tuples. Embedded in a BoltCore, so that a take needs no pointer
+# lookup.
 cdef struct TakenTuples:
     PyObject* newest
     Py_ssize_t count

@@ -19,7 +19,7 @@ class Source:
 
 @final
 class Tuple:
-    """One message for one task. The engine makes tuples, users never do.
+    """One message for one task. Only the engine creates tuples.
 
     Values are read as `tup[0]` or `tup["word"]`. A tuple is equal only to itself.
     """
@@ -52,13 +52,13 @@ class Tuple:
     def is_control(self) -> bool: ...
     @property
     def is_settled(self) -> bool:
-        """True once the tuple was acked or failed, by its bolt or by the engine."""
+        """True if the bolt or the engine has acked or failed the tuple."""
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """Root ids of the trees that the tuple belongs to, for traces and tests."""
+        """Root ids of the tuple's trees, for traces and tests."""
 
 NO_ROOTS: tuple[()]
 
 def make_tuple(values: tuple[Any, ...], origin: Source) -> Tuple:
-    """Return a tuple of no tree: a tick, or a tuple for a test."""
+    """Return a tuple that belongs to no tree, for ticks and tests."""

@@ -1,4 +1,4 @@
-"""Tuples on their way to one task, their place in trees, and the list of taken tuples.
+"""Tuples that are sent to one task, their trees, and the list of taken tuples.
 
 A tuple belongs to no tree (root 0), to one tree (root and edge are fields of the tuple), or through several anchors to several trees
 (a Roots block). Its ack sends `edge ^ ack_value` for each root (ACK-2, ACK-3).
@@ -25,7 +25,7 @@ NO_ROOTS = ()
 
 cdef PyObject* spare[MOST_SPARE]     # memory of deallocated tuples, whose values and origin are released
 cdef Py_ssize_t spare_count = 0
-cdef bint making = False             # True while the engine makes a tuple: only the engine may
+cdef bint making = False             # True while the engine creates a tuple, because nobody else may create one
 
 
 cdef Tuple new_tuple(tuple values, Source origin):
@@ -47,7 +47,7 @@ cdef Tuple new_tuple(tuple values, Source origin):
 
 
 def make_tuple(tuple values, Source origin):
-    """Return a tuple of no tree: a tick, or a tuple for a test."""
+    """Return a tuple that belongs to no tree, for ticks and tests."""
     return new_tuple(values, origin)
 
 
@@ -76,7 +76,7 @@ cdef Roots* new_roots(Py_ssize_t count) except NULL:
 
 
 cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
-    """Put tup into the tree of root by edge. If it is in that tree already, the edges are XORed (ACK-2)."""
+    """Put tup into the tree of root by edge. If it is already in that tree, the edges are XORed (ACK-2)."""
     cdef Roots* roots
     cdef Py_ssize_t i
     if tup.root == 0:
@@ -107,12 +107,12 @@ cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
     return 0
 
 
-# no_gc: the garbage collector must not walk a million waiting tuples. Only a cycle from `values` straight back to the tuple is
+# no_gc, because the garbage collector must not traverse a million waiting tuples. Only a cycle from `values` straight back to the tuple is
 # never collected. Any other cycle runs through an object that the collector tracks.
 @cython.final
 @cython.no_gc
 cdef class Tuple:
-    """One message for one task. The engine makes tuples, users never do.
+    """One message for one task. Only the engine creates tuples.
 
     Values are read as `tup[0]` or `tup["word"]`, by `len(tup)` and by iteration. A tuple is equal only to itself.
     """
@@ -177,12 +177,12 @@ cdef class Tuple:
 
     @property
     def is_settled(self):
-        """True once the tuple was acked or failed, by its bolt or by the engine."""
+        """True if the bolt or the engine has acked or failed the tuple."""
         return self.state >= SETTLED
 
     @property
     def roots(self):
-        """Root ids of the trees that the tuple belongs to, for traces and tests."""
+        """Root ids of the tuple's trees, for traces and tests."""
         cdef Roots* many
         cdef Py_ssize_t i
         if self.root == 0:
@@ -203,7 +203,7 @@ cdef destructor dealloc_whole = (<PyTypeObject*>Tuple).tp_dealloc
 
 
 cdef void dealloc_tuple(PyObject* raw) noexcept:
-    """Deallocate a tuple, and keep its memory for the next one. Only a settled tuple of at most one tree takes this short way."""
+    """Deallocate a tuple, and keep its memory for the next one. Only for a settled tuple of at most one tree."""
     global spare_count
     cdef PyObject* values
     cdef PyObject* origin

@@ -1,7 +1,7 @@
 """Benchmarks of the engine, alone and beside its peers.
 
-- `registry` names every work and every peer. A new one is one entry there.
-- `rounds` runs a work alone or in turn with a peer, `sweeps` looks for the best setting. `process` and `run` are one measured run.
-- `results` holds medians and ratios. `targets` judges them, `tables` prints them, `chart` draws the picture of the README.
-- `micro`, `macro`, `state`, `kafka`, `transactions`, `spark` and `flow` hold the engine's side of the works, `peers` the other side.
+- `registry` lists every work and every peer. A new work or peer is one entry there.
+- `rounds` runs a work alone or in turn with a peer. `sweeps` finds the best setting. `process` and `run` execute one measured run.
+- `results` has medians and ratios. `targets` compares them with bounds, `tables` prints them, and `chart` draws the picture of the README.
+- `micro`, `macro`, `state`, `kafka`, `transactions`, `spark` and `flow` implement the works on the engine, `peers` on other software.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench`."""
+"""Run the benchmarks by `python -m bench`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Build peers in the user's cache folder, outside the checkout: Cython extensions, jars by Maven, classes by javac."""
+"""Build peers in the user's cache folder, outside the checkout (Cython extensions, jars by Maven, classes by javac)."""
 
 import hashlib
 import os

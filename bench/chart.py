@@ -1,4 +1,4 @@
-"""Chart of measured speed for the README: the engine beside its peers, as SVG.
+"""Chart of measured speed for the README, as SVG. It shows the engine beside its peers.
 
 `python -m bench report` stores its figures in docs/images/speed.json, and draws docs/images/speed.svg from that file.
 `python -m bench.chart` draws the chart again from the stored figures, without measuring.
@@ -62,7 +62,7 @@ class Bar:
 
     @property
     def speed(self) -> float:
-        """Return the peer's speed as a multiple of the engine's: above 1 the peer is faster.
+        """Return the peer's speed as a multiple of the engine's. Above 1 the peer is faster.
 
         >>> Bar("word-count", "word", "storm", own_ns=500, peer_ns=1000).speed
         0.5
@@ -72,14 +72,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class SpeedFigures:
-    """All figures of the chart. `measured` says when and on which machine, in one line."""
+    """All figures of the chart. `measured` names the date and the machine in one line."""
 
     measured: str
     bars: tuple[Bar, ...]
 
     @classmethod
     def of_results(cls, results: Results, measured: str) -> "SpeedFigures":
-        """Take the chart's pairings from the results of a report; a pairing that was not measured has no bar."""
+        """Take the chart's pairings from the results of a report. A pairing that was not measured has no bar."""
         found = [pairing for bar in BARS if (pairing := results.pairing(*bar)) is not None]
         return cls(measured, tuple(Bar(one.work, one.unit, one.peer, one.own_ns.median, one.peer_ns.median) for one in found))
 
@@ -100,9 +100,9 @@ class SpeedFigures:
 
 
 def update_chart(results: Results, machine: Mapping[str, str], date: str, folder: Path = FOLDER) -> str:
-    """Store the figures of a report and draw the chart; return a line that says what was done.
+    """Store the figures of a report and draw the chart. Return a line that describes the result.
 
-    Both files stay as they are if a bar was not measured: a chart without Storm would say something else.
+    If a bar was not measured, both files stay unchanged, because an incomplete chart would be misleading.
     """
     measured = f"{date}, {machine['cores']} cores ({machine['cpu']}), {machine['python']}"
     figures = SpeedFigures.of_results(results, measured)
@@ -113,17 +113,17 @@ def update_chart(results: Results, machine: Mapping[str, str], date: str, folder
 
 
 def draw_stored(folder: Path = FOLDER) -> str:
-    """Draw the chart from the stored figures; return a line that says so."""
+    """Draw the chart from the stored figures. Return a line that says so."""
     chart = folder / CHART
     chart.write_text(speed_svg(SpeedFigures.read(folder / FIGURES)), encoding="utf-8")
     return f"{chart} is written"
 
 
 def speed_svg(figures: SpeedFigures) -> str:
-    """Return the chart as an SVG document: a group of bars for each work, with the engine's speed as 1.
+    """Return the chart as an SVG document. Each work has a group of bars, with the engine's speed as 1.
 
-    A bar's length is the ratio within one pairing. Absolute speeds of different pairings would compare a machine
-    with itself at another minute.
+    A bar's length is the ratio within one pairing. Absolute speeds of different pairings are not comparable, because the machine's speed
+    changes within minutes.
     """
     pixels_of_one = BARS_WIDTH / max(1.0, *(bar.speed for bar in figures.bars))
     groups: list[str] = []
@@ -150,7 +150,7 @@ def speed_svg(figures: SpeedFigures) -> str:
 
 
 def _group(title: str, bars: list[Bar], top: float, pixels_of_one: float) -> list[str]:
-    """Return the drawing of one work: its title, the engine's bar, a bar for each peer."""
+    """Return the drawing of one work, with a title, the engine's bar, and a bar for each peer."""
     own = sorted(bar.own_ns for bar in bars)
     span = f"{own[0]:,.0f}" if own[0] == own[-1] else f"{own[0]:,.0f} to {own[-1]:,.0f}"
     rows = [("Stormcell", 1.0, f"{span} ns per {bars[0].unit}", "own")]

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: a command for each group of works, `report`, and `install-peers`."""
+"""The command line of the benchmarks. Each group of works has a command, and there are `report` and `install-peers`."""
 
 import argparse
 import datetime
@@ -65,7 +65,7 @@ def measure_group(group: str, names: Sequence[str], rounds: Rounds) -> Results:
 
 
 def choose(works: Sequence[Work], names: Sequence[str]) -> Iterator[tuple[Work, Sequence[Peer]]]:
-    """Choose works and their peers by names of works, of peers, or of both. Without names choose all.
+    """Choose works and their peers by names of works or peers. Without names choose all.
 
     A named peer limits the named works that have this peer. If no named work has it, all other works with this peer are chosen.
     """

@@ -1,4 +1,4 @@
-"""Virtual environments of peers that are Python packages: they are large, and they pin packages that the engine uses too."""
+"""Virtual environments of peers that are Python packages. These are large, and pin packages that the engine also uses."""
 
 import shutil
 import subprocess
@@ -75,14 +75,14 @@ def interpreter(package: str) -> str:
 
 
 def missing_package(package: str) -> str | None:
-    """Return why a package named `environment/package` cannot be used here, or None."""
+    """Return the reason why a package named `environment/package` cannot be used here, or None."""
     environment, _, name = package.partition("/")
     return None if _interpreter(environment, name) else f"{name} is not installed (python -m bench install-peers {environment})"
 
 
 @cache
 def _interpreter(environment: str, package: str) -> str | None:
-    """Return an interpreter that has the package: this one, or the environment's, or None."""
+    """Return an interpreter that has the package (this one or the environment's), or None."""
     found = ENVIRONMENTS[environment]
     module = found.modules[package]
     if find_spec(module) is not None:

@@ -1,4 +1,4 @@
-"""Parts that works and peers share: the event loop, rates, percentiles. Imports the standard library only."""
+"""Parts that works and peers share (event loop, rates, percentiles). Imports the standard library only."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ def started_at() -> float:
 
 
 def rate_figures(units: float, secs: float, **more: float) -> dict[str, float]:
-    """Return the figures of a run that handled so many units in so many seconds.
+    """Return the figures of a run that handled `units` units in `secs` seconds.
 
     >>> rate_figures(1000, 0.5)
     {'units': 1000, 'ns': 500000.0, 'per_second': 2000}
@@ -35,7 +35,7 @@ def rate_figures(units: float, secs: float, **more: float) -> dict[str, float]:
 
 
 async def count_for(secs: float, done: Callable[[], int]) -> tuple[int, float]:
-    """Return how many units are done in so many seconds from now, and the exact seconds."""
+    """Return the number of units that are done in the next `secs` seconds, and the exact seconds."""
     before, start = done(), time.perf_counter()
     await asyncio.sleep(secs)
     return done() - before, time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Programs, packages and servers that a work or a peer needs, by name, and why one cannot be had here."""
+"""Programs, packages and servers that a work or a peer needs, by name. Tells why one is not available."""
 
 import os
 import shutil
@@ -12,13 +12,13 @@ from bench.servers import BROKER
 
 
 def missing_need(names: Iterable[str]) -> str | None:
-    """Return why one of these cannot be had here, or None. A name with a slash is `environment/package`."""
+    """Return the reason why a need is not available here, or None. A name with a slash is `environment/package`."""
     reasons = (environments.missing_package(name) if "/" in name else NEEDS[name]() for name in names if name)
     return next((reason for reason in reasons if reason), None)
 
 
 def _server(module: str) -> str | None:
-    """Return why a server of the tests cannot be started here, or None. Its module imports the server's client."""
+    """Return the reason why a server of the tests cannot start here, or None. Its module imports the server's client."""
     reason: str | None = import_module(f"tests.servers.{module}").why_not()
     return reason
 

@@ -1,4 +1,4 @@
-"""Start one measured run in a process of its own, so that memory and allocator are fresh."""
+"""Start one measured run in its own process, so that memory and allocator are fresh."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def call_in_process(
 
 
 def _kill_group(process: "subprocess.Popen[str]") -> None:
-    """Kill the process and all that it started."""
+    """Kill the process and its child processes."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

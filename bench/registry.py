@@ -1,7 +1,7 @@
 """Registry of all works and all peers. A new work or peer is one entry here.
 
-A work names its own run, its figures, its peers, and the servers that it needs. A run names the function that is called in a process of its
-own, so this module imports neither the engine nor a peer. `python -m bench` prints the registry.
+A work names its own run, its figures, its peers, and the servers that it needs. A run names a function, which is called in its own process.
+So this module imports neither the engine nor a peer. `python -m bench` prints the registry.
 """
 
 from collections.abc import Mapping
@@ -132,7 +132,7 @@ MACRO: Final = (
 
 
 def _compare(name: str, summary: str, floor_tuples: int, unit: str = "tuple") -> Work:
-    """Return one work beside all peers. A peer's numbers are tuples of the spout, and lines of the word count."""
+    """Return one work beside all peers. Peers count tuples of the spout, or lines of the word count."""
 
     def sized(function: str, tuples: int, lines: int, package: str = "", **arguments: Any) -> Run:
         units = lines if name == "word-count" else tuples
@@ -268,13 +268,13 @@ STATE: Final = (
 
 
 def _reads(function: str, records: int = 1_000_000, package: str = "", **arguments: Any) -> Run:
-    """Return a run that reads the full topic of so many records."""
+    """Return a run that reads the full topic of `records` records."""
     prepare, secs = "bench.kafka.topics:fill_with_records", 600
     return _run(function, {"records": records // 20}, package=package, prepare=prepare, timeout_secs=secs, records=records, **arguments)
 
 
 def _appends(function: str, **arguments: Any) -> Run:
-    """Return a run that fills a topic of its own."""
+    """Return a run that fills its own topic."""
     return _run(function, {"records": 15_000}, records=300_000, **arguments)
 
 
@@ -495,11 +495,11 @@ UNLIKE: Final = (
 WINDOWS: Final = {"hash": (100, 12, 1000), "shuffle": (12, 1, 24, 48, 96, 384), "load-aware": (24, 12, 48, 96, 384)}
 """Windows to try for each grouping. A small run tries the first one."""
 PACED_PER_SECOND: Final = 1200
-"""Records of a source that is slower than the tasks: 0.55 of their capacity."""
+"""Records per second of a source that is slower than the tasks (0.55 of their capacity)."""
 
 
 def _unlike(name: str, summary: str, *, virtual: bool, rate: int = 0) -> Work:
-    """Return flow control beside groupings, each with its windows, or without windows if the source has a rate."""
+    """Return flow control compared with groupings. Each grouping has its windows, or no windows if the source has a rate."""
 
     def run(way: str, pending: int = 0) -> Run:
         arguments: dict[str, Any] = {"way": way, "pending": pending, "rate": rate, "virtual": virtual}

@@ -1,4 +1,4 @@
-"""Results of an invocation: medians and ranges of repeated runs, ratios of alternating pairs."""
+"""Results of an invocation, with medians and ranges of repeated runs and ratios of alternating pairs."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ from bench.work import Figure, Peer, Work
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, least and greatest of some runs."""
+    """Median, minimum and maximum of some runs."""
 
     median: float
     low: float
@@ -21,7 +21,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A over B in alternating pairs of runs."""
+    """A divided by B, in alternating pairs of runs."""
 
     of_medians: float
     pairwise: Spread
@@ -38,7 +38,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Nanoseconds per unit of the engine and of one peer, in the same work and in turn."""
+    """Nanoseconds per unit of the engine and of one peer, in alternating runs of the same work."""
 
     work: str
     unit: str
@@ -47,11 +47,11 @@ class Pairing:
     own_ns: Spread
     peer_ns: Spread
     time: Ratio
-    """Own time over the peer's: below 1 the engine is faster."""
+    """Own time divided by the peer's. Below 1 the engine is faster."""
 
     @property
     def speed(self) -> float:
-        """Return own rate over the peer's, of medians: above 1 the engine is faster."""
+        """Return own median rate divided by the peer's. Above 1 the engine is faster."""
         return 1 / self.time.of_medians
 
 
@@ -63,7 +63,7 @@ class Missing:
     name: str
     reason: str
     absent_peer: bool = False
-    """True if a peer is not installed. This is no failure of the invocation."""
+    """True if a peer is not installed. This does not fail the invocation."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
-    """Return A over B. The i-th runs of both are neighbours in time.
+    """Return A divided by B. The i-th runs of both are neighbours in time.
 
     >>> ratio([2.0, 4.0], [1.0, 2.0]).of_medians
     2.0
@@ -110,7 +110,7 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
 
 
 def measured(group: str, name: str, figures: Sequence[Figure], readings: Sequence[Reading]) -> Measured:
-    """Summarise runs. A figure that some run did not take is left out."""
+    """Summarise runs. A figure that is missing in some run is left out."""
     taken = [figure for figure in figures if all(figure.key in reading for reading in readings)]
     return Measured(group, name, tuple((figure, spread([reading[figure.key] for reading in readings])) for figure in taken))
 

@@ -1,7 +1,7 @@
-"""Measure one work: alone, or in turn with each peer.
+"""Measure one work alone, or in turn with each peer.
 
-In turn means engine, peer, engine, peer, … because a shared machine can change its speed within minutes. The ratio of medians is the
-result, and the ratios of neighbouring runs show how far to trust it.
+In turn means engine, peer, engine, peer, … because a shared machine can change its speed within minutes. The result is the ratio of
+medians. The ratios of neighbouring runs show its uncertainty.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Rounds:
-    """How often runs are repeated, and what was prepared or said already."""
+    """Number of repetitions. Also stores the preparations and messages that are already done."""
 
     count: int
     say: Say
@@ -27,7 +27,7 @@ class Rounds:
     _said: set[str] = field(default_factory=set)
 
     def in_turn(self, runs: Mapping[str, Run], count: int | None = None) -> dict[str, list[Reading]]:
-        """Run all once, then all again, `count` times. Return the readings of each name."""
+        """Run all once, then all again, `count` times in total. Return the readings of each name."""
         for run in runs.values():
             self._prepare(run)
         readings: dict[str, list[Reading]] = {name: [] for name in runs}
@@ -60,7 +60,7 @@ def measure_alone(work: Work, rounds: Rounds) -> Results:
 
 
 def measure_beside(work: Work, peers: Sequence[Peer], rounds: Rounds) -> Results:
-    """Run a work in turn with each peer. If the work has figures, show those of all runs of the engine, and of each peer."""
+    """Run a work in turn with each peer. If the work has figures, show the figures of all runs of the engine and of each peer."""
     results, own = Results(), list[Reading]()
     for peer in peers:
         reason = missing_need((*peer.needs, peer.run.package))

@@ -1,4 +1,4 @@
-"""`python -m bench.run MODULE:FUNCTION [NAME=VALUE ...]`: call a function and print its figures as one line of JSON.
+"""`python -m bench.run MODULE:FUNCTION [NAME=VALUE ...]` calls a function and prints its figures as one line of JSON.
 
 A value is JSON, or a text if it is not valid JSON. Coroutines run on uvloop if it is installed, like the engine by default.
 Each measured run is such a process. Peers run in other environments, so this module imports the standard library only.
@@ -15,7 +15,7 @@ from bench.measuring import new_event_loop
 
 
 def main(function: str, *words: str) -> None:
-    """Call the function; print its figures unless it returns none."""
+    """Call the function. Print its figures unless it returns None."""
     module, _, name = function.partition(":")
     result = getattr(importlib.import_module(module), name)(**dict(map(_argument, words)))
     if inspect.iscoroutine(result):

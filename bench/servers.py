@@ -1,4 +1,4 @@
-"""Stores, databases and the Kafka broker that a run measures on. Each is empty at its start, and gone at its end.
+"""Stores, databases and the Kafka broker of a run. Each is empty at the start of the run, and deleted at its end.
 
 The servers come from the tests. Redis, PostgreSQL and ZooKeeper write to the disk before they acknowledge.
 """
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 BROKER: Final = "KAFKA_BOOTSTRAP"
-"""Environment variable with the address of the broker, for measured runs too."""
+"""Environment variable with the address of the broker. Measured runs read it too."""
 
 
 @contextmanager
 def broker() -> Iterator[None]:
-    """Have a broker at the address in `BROKER`: the one that is named there, or a new one."""
+    """Provide a broker at the address in `BROKER`. Starts a new broker if the variable is not set."""
     if os.environ.get(BROKER):
         yield
         return

@@ -1,4 +1,4 @@
-"""Look for the best setting of each way, and compare the work's own run with it."""
+"""Find the best setting of each alternative, and compare the work's own run with it."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -10,7 +10,7 @@ from bench.work import Figure, Sweep, Work
 
 
 def measure_sweep(work: Work, sweep: Sweep, rounds: Rounds) -> Results:
-    """Run all points in turn, pick the best of each way, and return ratios to them. Raises `RunFailed`."""
+    """Run all points in turn, choose the best point of each alternative, and return the ratios. Raises `RunFailed`."""
     rounds.say(f"{work.group} {work.name}: {work.summary}")
     count = 1 if work.once else None
     points = {way: dict(list(runs.items())[: 1 if rounds.quick else None]) for way, runs in sweep.ways.items()}
@@ -33,7 +33,7 @@ def _name(way: str, point: str) -> str:
 
 
 def _best(names: Sequence[str], readings: Mapping[str, Sequence[Reading]], rate_loss: float) -> str:
-    """Return the point with the least p99 among those whose rate is close enough to the greatest."""
+    """Return the point with the lowest p99 among the points whose rate is close to the maximum."""
 
     def middle(name: str, key: str) -> float:
         return median(reading[key] for reading in readings[name])
@@ -43,7 +43,7 @@ def _best(names: Sequence[str], readings: Mapping[str, Sequence[Reading]], rate_
 
 
 def _ratios(work: Work, compared: Sequence[Figure], best: Mapping[str, str], readings: Mapping[str, Sequence[Reading]]) -> Measured:
-    """Return ratios of the own run to the best point of each way, round by round."""
+    """Return ratios of the own run to the best point of each alternative, round by round."""
     own = readings[work.own_name]
     rows = []
     for way, name in best.items():

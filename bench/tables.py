@@ -1,4 +1,4 @@
-"""Results as tables: for a terminal, and as the Markdown of `report`."""
+"""Formats results as tables, for a terminal and as the Markdown of `report`."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def show_results(results: Results) -> None:
 
 
 def markdown(results: Results, machine: Mapping[str, str], settings: Mapping[str, str], date: str, *, whole: bool = True) -> str:
-    """Return the report: machine, targets with verdicts, all figures. Of a part, show only targets that were measured."""
+    """Return the report with machine, targets with verdicts, and all figures. A partial report shows only measured targets."""
     judged = [_verdict_row(verdict) for verdict in verdicts(results) if whole or verdict.value is not None]
     parts = [f"Measured on {date}. " + "; ".join(f"{name} {value}" for name, value in (*machine.items(), *settings.items())) + ".", ""]
     parts += markdown_table(["work", "to reach", "bound", "measured", "verdict", "detail"], judged)

@@ -1,4 +1,4 @@
-"""Targets: bounds on measured ratios, figures and rates, and their verdicts."""
+"""Targets, which are bounds on measured ratios, figures and rates, and their verdicts."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ Kind = Literal["time-ratio", "speed-ratio", "figure", "rate"]
 
 @dataclass(frozen=True)
 class Target:
-    """One bound: on a ratio to a peer, or on a figure or a rate of the engine alone."""
+    """One bound on a ratio to a peer, or on a figure or a rate of the engine."""
 
     work: str
     what: str
@@ -22,7 +22,7 @@ class Target:
 
     @property
     def at_least(self) -> bool:
-        """Return whether more is better."""
+        """Return True if more is better."""
         return self.kind in ("speed-ratio", "rate")
 
     @property

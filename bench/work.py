@@ -1,4 +1,4 @@
-"""Data classes of the registry: figures, runs, peers, works."""
+"""Data classes of the registry (figures, runs, peers, works)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Run:
-    """One measured run: a call of a function in a process of its own."""
+    """One measured run, which calls a function in its own process."""
 
     function: str
     """The function as `module:name`. It returns its figures by key."""
@@ -31,13 +31,13 @@ class Run:
     timeout_secs: float = 180.0
 
     def sized(self, *, quick: bool) -> Mapping[str, Argument]:
-        """Return the arguments of a whole or of a small run."""
+        """Return the arguments of a full or of a small run."""
         return {**self.arguments, **(self.quick if quick else {})}
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Other software, or another way, that does the same work."""
+    """Other software, or an alternative method, that does the same work."""
 
     name: str
     note: str
@@ -48,21 +48,21 @@ class Peer:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Settings to try. The best point of each way is compared with the work's own run."""
+    """Settings to try. The best point of each alternative is compared with the work's own run."""
 
     ways: Mapping[str, Mapping[str, Run]]
-    """Runs of each way, by the point's name."""
+    """Runs of each alternative, by the point's name."""
     compared: tuple[Figure, ...]
-    """Figures whose ratios are of interest. If there is none, all points are only shown."""
+    """Figures whose ratios are computed. If empty, the points are only shown."""
     rate_loss: float = 0.0
-    """The best point has the least p99 of all whose rate is at most this share below the greatest rate."""
+    """The best point has the lowest p99 of all points whose rate is at most this share below the maximum."""
     again: bool = False
-    """Whether own run and best point run once more in turn: the greatest of many rates is partly luck."""
+    """Whether own run and best point run again in turn, because the maximum of many rates is partly luck."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One thing to measure: alone, beside peers in turn, or as a sweep."""
+    """One measurement, which runs alone, in turn with peers, or as a sweep."""
 
     group: str
     name: str
@@ -76,7 +76,7 @@ class Work:
     """Names in `bench.needs`."""
     own_name: str = "stormcell"
     without: Run | None = None
-    """The same work without the part of interest: the difference, per round, is compared as `…-share`."""
+    """The same work without the part of interest. The difference per round is compared as `…-share`."""
     sweep: Sweep | None = None
     once: bool = False
     """Whether one round is enough, because every run gives the same figures."""

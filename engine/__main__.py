@@ -1,4 +1,4 @@
-"""`python -m engine`: the same as the command `stormcell`."""
+"""Run the command `stormcell` by `python -m engine`."""
 
 from engine.cli.main import main
 

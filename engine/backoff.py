@@ -1,4 +1,4 @@
-"""Exponential backoff: the pauses between the retries of one operation. Decides only; the caller waits."""
+"""Exponential backoff. Computes the pauses between retries of one operation, and the caller waits."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from itertools import count
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Pauses that grow with each failure in a row, up to a bound. One value serves any number of operations, because it has no state.
+    """Pauses that grow with each consecutive failure, up to a bound. Has no state, so any number of operations can share it.
 
     >>> backoff = Backoff(0.1, 1.0)
     >>> [backoff.pause_secs(failures) for failures in (0, 1, 2, 3, 4, 5, 10_000)]
@@ -21,14 +21,14 @@ class Backoff:
     growth: float = 2.0
     """Factor from one pause to the next, at least 1."""
     jitter: float = 0.0
-    """Largest random cut of a pause, from 0 to 1 of it, so that many clients do not retry together."""
+    """Largest share (0 to 1) that is randomly cut from a pause, so that many clients do not retry together."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.first_secs <= self.longest_secs and self.growth >= 1 and 0 <= self.jitter <= 1):
             raise ValueError(f"{self} needs 0 <= first_secs <= longest_secs, growth >= 1, and 0 <= jitter <= 1")
 
     def pause_secs(self, failures: int, draw: Callable[[], float] | None = None) -> float:
-        """Return the pause after so many failures in a row, 0 for none.
+        """Return the pause after this number of consecutive failures. 0 without a failure.
 
         draw: returns a random number from 0 to 1, for example `context.random.random`. Without it there is no jitter.
         """

@@ -1,7 +1,7 @@
-"""Cancellation of asyncio tasks that run user code: who cancelled, and a limited wait for the end.
+"""Cancels asyncio tasks that run user code, with a limited wait. Also tells who cancelled a task.
 
-User code may raise CancelledError by itself, or cancel its own asyncio task. Such an error belongs to the component. A real cancellation
-must pass through.
+User code may raise CancelledError by itself, or cancel its own asyncio task. Such an error is an error of the component. A real
+cancellation must propagate.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 CLOSE_TIMEOUT_SECS: Final = 30.0
-"""Time that `close`, `cleanup` and cancelled work of a component have until they end."""
+"""Time limit for `close`, `cleanup` and cancelled work of a component."""
 
 _SECOND_CANCEL_SECS: Final = 1.0
 
@@ -18,26 +18,26 @@ _SECOND_CANCEL_SECS: Final = 1.0
 def was_cancelled(error: BaseException) -> bool:
     """Tell whether `error` is the cancellation of the running asyncio task.
 
-    False for a CancelledError that user code raised by itself: an error like any other.
+    False for a CancelledError that user code raised by itself, which is handled like any other error.
     """
     return isinstance(error, asyncio.CancelledError) and cancel_requests() > 0
 
 
 def cancel_requests() -> int:
-    """Return how many times the running asyncio task was cancelled. Requests that were taken back do not count."""
+    """Return the number of cancel requests of the running asyncio task. Withdrawn requests do not count."""
     aio_task = asyncio.current_task()
     return 0 if aio_task is None else aio_task.cancelling()
 
 
 def take_back_cancel_requests() -> None:
-    """Take back all cancel requests of the running asyncio task."""
+    """Withdraw all cancel requests of the running asyncio task."""
     aio_task = asyncio.current_task()
     while aio_task is not None and aio_task.cancelling():
         aio_task.uncancel()
 
 
 async def absorb_last_cancel_request() -> None:
-    """Take back the last cancel request of the running asyncio task, before asyncio has delivered it as an error."""
+    """Withdraw the last cancel request of the running asyncio task, before asyncio delivers it as an error."""
     with suppress(asyncio.CancelledError):
         await asyncio.sleep(0)
     aio_task = asyncio.current_task()
@@ -46,17 +46,17 @@ async def absorb_last_cancel_request() -> None:
 
 
 def aio_task_error(aio_task: "asyncio.Task[Any]") -> BaseException | None:
-    """Return the error of an asyncio task that has ended, None if it has none or was cancelled.
+    """Return the error of an asyncio task that has ended. None without an error or after a cancellation.
 
-    As a callback of the task it stops asyncio from logging an error that the caller handles elsewhere.
+    Used as a callback of the task, it prevents that asyncio logs an error that the caller handles elsewhere.
     """
     return None if aio_task.cancelled() else aio_task.exception()
 
 
 async def cancel_and_wait(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseException], int]:
-    """Cancel asyncio tasks and wait for their end. Return their errors, and how many still run after CLOSE_TIMEOUT_SECS.
+    """Cancel asyncio tasks and wait for their end. Return their errors, and the number of tasks that still run after CLOSE_TIMEOUT_SECS.
 
-    A task may swallow a cancellation by accident (`except BaseException`), so a second one follows after a second.
+    A task may swallow a cancellation by accident (`except BaseException`), so the function cancels again after one second.
     """
     running = set(aio_tasks)
     errors: list[BaseException] = []

@@ -1,6 +1,6 @@
-"""Clock of a run: the only module of the engine that reads time.
+"""Clock of a run. No other module of the engine reads time.
 
-A run on a real loop uses the clock of the machine. A run on a loop with virtual time uses that time, so that a test controls it.
+A run on a real loop uses the clock of the machine. A run on a loop with virtual time uses the virtual time, which a test controls.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 
 class VirtualTimeLoop(Protocol):
-    """Attributes by which a loop with virtual time is recognised and read."""
+    """Attributes of a loop with virtual time."""
 
     virtual_time: bool
 
@@ -33,7 +33,7 @@ class Clock:
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> "Clock":
-        """Return the clock of a loop: its virtual time if it has one, else the clock of the machine.
+        """Return the clock of a loop. This is its virtual time if it has one, else the clock of the machine.
 
         `time()` of a real loop is not used, because uvloop caches it per iteration, in whole milliseconds.
         """

@@ -1,7 +1,7 @@
 """All error classes of the engine, and `Failure`, the reason why a tuple tree failed.
 
-The message of an error says what happened and where, and its `hint` says what to do. `exit_status` is the exit status of a command that
-the error ends (RUN-4).
+The message of an error says what happened and where. Its `hint` says what to do. A command that fails with the error exits with
+`exit_status` (RUN-4).
 """
 
 import copyreg
@@ -38,7 +38,7 @@ class Failure:
             raise UsageError(f"{self.reason!r} is not a reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
 
     def because(self, error: str) -> "Failure":
-        """Return this failure with an error text, cut to 2,000 characters; UsageError unless `error` is a string."""
+        """Return this failure with an error text, cut to 2,000 characters. Raises UsageError unless `error` is a string."""
         if not isinstance(error, str):
             raise UsageError(
                 f"error must be a string, not {error!r}", hint="Write error=str(...). An exception would keep its frames alive."
@@ -74,7 +74,7 @@ _SENTENCES: Final[dict[FailureReason, str]] = {
 
 
 def with_hint(message: str, hint: str | None) -> str:
-    """Join a message and a hint to one text, with one full stop between them.
+    """Join a message and a hint with one full stop between them.
 
     >>> with_hint("no field 'lien'. Did you mean 'line'?", "Fix it.")
     "no field 'lien'. Did you mean 'line'? Fix it."
@@ -111,7 +111,7 @@ class _FaultList(EngineError):
 
 
 def _listed(headline: str, faults: tuple[str, ...]) -> str:
-    """Return one line for one fault, else a headline with their number and one indented entry for each."""
+    """Return one line for a single fault, else a headline with their number and an indented line for each."""
     if len(faults) == 1:
         return f"{headline}: {faults[0]}"
     entries = ("\n  - " + fault.replace("\n", "\n    ") for fault in faults)
@@ -144,7 +144,7 @@ class TopologyFileError(EngineError):
 
 
 class ComponentError(EngineError):
-    """A component failed for good and ended the run. `error` is its exception, and is chained."""
+    """A component failed for good and ended the run. `error` is its exception, which is also chained."""
 
     def __init__(
         self, component_id: str, task_id: int | None, error: BaseException | None, *, message: str | None = None, hint: str | None = None
@@ -157,7 +157,7 @@ class ComponentError(EngineError):
 
     @property
     def place(self) -> str:
-        """The component and its task, at the beginning of the message: `'count' (task 7)`."""
+        """The component and its task, such as `'count' (task 7)`. The message begins with it."""
         return f"{self.component_id!r}" if self.task_id is None else f"{self.component_id!r} (task {self.task_id})"
 
     @property
@@ -188,7 +188,7 @@ class StateError(EngineError):
 
 
 class StateDamaged(StateError, FatalError):
-    """Stored data differs from the data that was written. A new instance cannot repair it, so the run ends."""
+    """Stored data differs from the data that was written. A new instance cannot repair the data, so the run ends."""
 
 
 class StateProviderError(StateError):

@@ -1,4 +1,4 @@
-"""The features of the engine: the one place that lists them. `docs/decisions/0008-features.md` tells how to add one."""
+"""The only list of the engine's features. `docs/decisions/0008-features.md` tells how to add a feature."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""Calls in a thread that make progress beside a busy event loop.
+"""Runs calls in a thread that also progress while the event loop is busy.
 
-A thread requests the GIL only after 5 ms in which nobody released it. A busy loop releases it at each turn, but for microseconds. This is
-too short for the thread to wake up, and so frequent that the thread never requests it. So a call of a few milliseconds could take a
-second. `in_thread` therefore makes a busy loop wait for the thread now and then, until the call is done. An idle loop does not wait.
+A thread requests the GIL only if nobody has released it for 5 ms. A busy loop releases it in each turn, but only for microseconds. This is
+too short for the thread to wake up, and too frequent for the thread to request the GIL. So a call of a few milliseconds could take a
+second. `in_thread` therefore makes a busy loop wait for the thread from time to time, until the call is done. An idle loop does not wait.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
-    """Call work in a thread of the pool and return its result, or raise its error. Cancelling prevents a call that has not begun."""
+    """Call work in a thread of the pool. Return its result, or raise its error. A cancellation prevents only a call that has not begun."""
     loop = asyncio.get_running_loop()
     now = Clock.of(loop).now
     finished = threading.Event()

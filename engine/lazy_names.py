@@ -13,7 +13,7 @@ def lazy_names(
     Call it in the `else` of `if TYPE_CHECKING:`, which imports the same names. Type checkers then know these names, and no others.
 
     names: the lazy names by the full name of their module, separated by spaces. A submodule of the package must not have such a name,
-    because its import would replace the lazy name. submodules: modules that are attributes of the package without an import of their own.
+    because its import would replace the lazy name. submodules: modules that become attributes of the package without a separate import.
     """
     module_of = {name: module for module, listed in names.items() for name in listed.split()}
 
@@ -23,7 +23,7 @@ def lazy_names(
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(module_of[name]), name)
-        setattr(sys.modules[package], name, value)  # the next use does not come here
+        setattr(sys.modules[package], name, value)  # the next use finds the name and does not call this function
         return value
 
     def list_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Logging: standard loggers under `engine`, whose records name the component and the task.
+"""Standard loggers below `engine`. Their records name the component and the task.
 
 The engine only logs. Only the command line calls `configure`, because an embedded run must not change the logging of its host (RUN-5).
 """
@@ -81,13 +81,13 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
         raise AttributeError("the stream of this handler is always sys.stderr")
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Report a record that cannot be logged. Never raise, because the caller that logs did nothing wrong."""
+        """Report a record that cannot be logged. Never raise, because the logging caller made no mistake."""
         with contextlib.suppress(Exception):
             super().handleError(record)
 
 
 def _is_reported_elsewhere(record: logging.LogRecord) -> bool:
-    """Tell whether a client library logs an error that it also raises. A component then reports it, with a hint.
+    """Tell whether a client library logs an error that it also raises. A component then reports the error with a hint.
 
     A record with a traceback is an error that the library did not expect, so it may be reported nowhere else.
     """
@@ -95,10 +95,10 @@ def _is_reported_elsewhere(record: logging.LogRecord) -> bool:
 
 
 def configure(level: str, *, json_lines: bool = False, stream: Callable[[], TextIO] = lambda: sys.stderr) -> None:
-    """Send all logging of this process, also of user code, to standard error. A second call replaces the first.
+    """Send all logging of this process, including user code, to standard error. A second call replaces the first.
 
-    `stream` returns the current stream. `level` is a level name of `logging` in upper or lower case. Above INFO, errors of client
-    libraries that a component reports as well are left out. Only the command line calls it.
+    `stream` returns the current stream. `level` is a level name of `logging` in upper or lower case. Above INFO, the log omits errors of
+    client libraries that a component also reports. Only the command line calls it.
     """
     handler = _StderrHandler(stream)
     handler.setFormatter(JsonFormatter() if json_lines else PlainFormatter())
@@ -113,6 +113,6 @@ def configure(level: str, *, json_lines: bool = False, stream: Callable[[], Text
 
 def _where(record: logging.LogRecord) -> str:
     component, task = getattr(record, "component", None), getattr(record, "task", None)
-    if component is None or record.getMessage().startswith(f"{component!r}"):  # the message names it already
+    if component is None or record.getMessage().startswith(f"{component!r}"):  # the message already names it
         return ":"
     return f" [{component!r}]:" if task is None else f" [{component!r} task {task}]:"

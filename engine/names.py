@@ -49,7 +49,7 @@ def is_writable(name: str) -> bool:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name nearest to `name`, or None if none is near."""
-    import difflib  # only an error needs it, and `import engine` stays light
+    import difflib  # imported here, because only an error needs it
 
     by_folded = {candidate.casefold(): candidate for candidate in known}
     found = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Texts of errors of user code, and the lines of user code that raised them."""
+"""Formats errors of user code, with the lines that raised them."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ ENGINE: Final = "the engine"
 STANDARD_LIBRARY: Final = "the standard library"
 MOST_PLACES: Final = 3
 MOST_MEMBERS: Final = 3
-"""Most errors of a group that a text names."""
+"""Largest number of errors of a group that a text names."""
 PROGRAMS_END_HINT: Final = "Raise a subclass of Exception, or FatalError to end the run. A BaseException would end the program."
 
 Frames: TypeAlias = Sequence[traceback.FrameSummary]
@@ -50,7 +50,7 @@ def _members_text(group: BaseExceptionGroup[BaseException]) -> str:
 
 
 def members_of(error: BaseException) -> tuple[list[BaseException], int]:
-    """Return the first members of a group and the number of the others, nested groups included; none for another error."""
+    """Return the first members of a group, including nested groups, and the number of the others. Empty for an error that is no group."""
     left = list(reversed(error.exceptions)) if isinstance(error, BaseExceptionGroup) else []
     found: list[BaseException] = []
     count = 0
@@ -66,7 +66,7 @@ def members_of(error: BaseException) -> tuple[list[BaseException], int]:
 
 
 def raised_text(error: BaseException) -> str:
-    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`, with the innermost line of user code first, else of a library."""
+    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`. The innermost line is first. Without user code it names libraries."""
     said = with_hint(error.message, error.hint).rstrip(".") if isinstance(error, EngineError) else own_text(error)
     text = f"{type(error).__name__}: {said}".rstrip(": ")
     places = user_places(error)
@@ -74,7 +74,7 @@ def raised_text(error: BaseException) -> str:
 
 
 async def without_exits(work: Awaitable[_T]) -> _T:
-    """Await work of a component. A BaseException becomes a FatalError, which ends the run and not the program."""
+    """Await work of a component. Turn a BaseException into a FatalError, which ends the run but not the program."""
     try:
         return await work
     except (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
@@ -89,7 +89,7 @@ def is_of_user_code(error: BaseException) -> bool:
 
 
 def user_places(error: BaseException) -> list[str]:
-    """Return the last lines of user code in a traceback, else of libraries, innermost first. May be empty."""
+    """Return the last lines of user code in a traceback, innermost first. Without user code return lines of libraries. May be empty."""
     frames = list(traceback.extract_tb(error.__traceback__))
     owners = [_library_of(frame.filename.replace("\\", "/")) for frame in frames]
     users = [frame for frame, owner in zip(frames, owners, strict=True) if owner is None]

@@ -1,7 +1,7 @@
-"""Randomness of a run: the only module of the engine that draws random numbers.
+"""Randomness of a run. No other module of the engine draws random numbers.
 
-A run has one seed, and the seed replays the run. Each user of randomness has a name and a stream of its own, so the draws of one user
-do not change those of another.
+A run has one seed, and the seed reproduces the run. Each user of randomness has a name and its own stream. So the draws of one user do not
+change the draws of another.
 """
 
 import os
@@ -9,11 +9,11 @@ import random
 from typing import Final
 
 _SEED_BITS: Final = 63
-"""Bits of a drawn seed: it fits a signed 64-bit integer, so a TOML file can hold it."""
+"""Bits of a drawn seed. It fits a signed 64-bit integer, so a TOML file can store it."""
 
 
 class RunRandom:
-    """Random streams of one run: independent and deterministic, one per path of names.
+    """Independent and deterministic random streams of one run, one for each path of names.
 
     >>> RunRandom(1).uint64("edge", 7) == RunRandom(1).uint64("edge", 7)
     True
@@ -22,15 +22,15 @@ class RunRandom:
     __slots__ = ("seed",)
 
     def __init__(self, seed: int | None = None) -> None:
-        """Use the seed, or draw one from the operating system. The attribute `seed` has it."""
+        """Use the given seed, or draw one from the operating system. The attribute `seed` stores it."""
         self.seed: Final = int.from_bytes(os.urandom(8), "big") >> (64 - _SEED_BITS) if seed is None else seed
 
     def stream(self, *names: str | int) -> random.Random:
-        """Return a new generator for this path of names, at its first draw."""
+        """Return a new generator for this path of names. Each call begins at the first draw."""
         # ascii() distinguishes ("a", "b") from ("ab",) and 1 from "1". Unlike repr(), its result is the same in all versions of Python.
-        # So is the generator that a string seeds, because Python hashes it by SHA-512.
+        # A generator with a string seed is also the same, because Python hashes the string by SHA-512.
         return random.Random(ascii((self.seed, *names)))
 
     def uint64(self, *names: str | int) -> int:
-        """Return the 64-bit number of this path of names, to seed a generator in C. It may be 0."""
+        """Return the 64-bit number of this path of names. It seeds a generator in C, and may be 0."""
         return self.stream(*names).getrandbits(64)

@@ -1,3 +1,3 @@
-"""The version of the distribution: the one place, which the build reads as well."""
+"""The version of the distribution. The build also reads it from here."""
 
 __version__ = "0.1.0"

@@ -1,12 +1,12 @@
-"""`Waiters`: coroutines that wait for the next change of an object."""
+"""`Waiters` are coroutines that wait for the next change of an object."""
 
 import asyncio
 
 
 class Waiters:
-    """Coroutines that wait for the next change, on one event loop. Each of them then checks its own condition.
+    """Coroutines on one event loop that wait for the next change. After a change each coroutine checks its own condition.
 
-    As `asyncio.Condition`; differs: there is no lock, because everything runs on the loop's thread, and `wake_all` may be called anywhere.
+    Like `asyncio.Condition`, but without a lock, because all code runs on the loop's thread. `wake_all` may be called anywhere.
     """
 
     __slots__ = ("_futures",)

@@ -1,4 +1,4 @@
-"""Bridge from the engine's committed batches to Spark (docs/decisions/0005). Names are imported on first use: executors have no engine."""
+"""Bridge from the engine's committed batches to Spark (docs/decisions/0005). Imports names on first use, as executors have no engine."""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final

@@ -1,4 +1,4 @@
-"""`python -m spark_bridge`: runs the command line."""
+"""Run the command line by `python -m spark_bridge`."""
 
 from spark_bridge.cli.main import main
 

@@ -1,1 +1,1 @@
-"""Flow control beside groupings and fixed windows, bad records, the controller alone, and `max_spout_pending="auto"`."""
+"""Flow control compared with groupings and fixed windows. Also bad records, the controller alone, and `max_spout_pending="auto"`."""

@@ -1,8 +1,8 @@
 """Rate of the good records while some records are bad.
 
-12 tasks raise for 1, 10 or 30 of 100 records, spread over the source. Each of these is tried twice, and given up. `waiting`: a record
-takes 3 ms. `at_once`: a record takes no time, so the figures are the cost of bad records for the engine. `…_of_ideal` is the rate over
-the rate without bad records, less the second tries. `…_per_second` counts all records that are done.
+12 tasks raise for 1, 10 or 30 of 100 records, spread over the source. Each bad record is tried twice, and then given up. `waiting`: a
+record takes 3 ms. `at_once`: a record takes no time, so the figures are the cost of bad records for the engine. `…_of_ideal` is the rate
+over the rate without bad records, less the second tries. `…_per_second` counts all records that are done.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ WARM_SECS = 0.5
 
 
 class Endless(FlowProducer):
-    """Numbers without end."""
+    """Emits numbers forever."""
 
     def records(self, after: Any) -> Iterator[tuple[int, int]]:
         return ((number, number) for number in count(1))
@@ -31,7 +31,7 @@ class Endless(FlowProducer):
 
 
 class Work(FlowControlBolt):
-    """Raises for so many records of a hundred."""
+    """Raises for a given number of records per hundred."""
 
     def __init__(self, percent: int, secs: float) -> None:
         self.limit = percent * 2**32 // 100
@@ -45,7 +45,7 @@ class Work(FlowControlBolt):
 
 
 async def measure(measured_secs: float) -> dict[str, float]:
-    """Return the figures of all percentages, each measured for so many seconds."""
+    """Return the figures of all percentages, each measured for `measured_secs`."""
     logging.disable(logging.CRITICAL)  # reports of bad records are limited anyway
     figures: dict[str, float] = {}
     for name, work_secs in (("waiting", WAITING_SECS), ("at_once", 0.0)):

@@ -1,7 +1,7 @@
-"""Cost of the controller of a flow alone, with 12 tasks: `python -m bench flow controller-cost`.
+"""Cost of the flow controller alone, with 12 tasks (`python -m bench flow controller-cost`).
 
-`decide_ns`: choose a pack's task, note its emit and its ack, in C (`TaskWindow`, `TaskChooser`), per tuple. `all_of_N_ns`: with the
-packing, the done prefix and the bookkeeping, per record, in tuples of N records.
+`decide_ns` is the cost per tuple to choose a pack's task and note its emit and ack, in C (`TaskWindow`, `TaskChooser`). `all_of_N_ns` is
+the cost per record in tuples of N records. It includes the packing, the done prefix and the bookkeeping.
 """
 
 import time
@@ -22,7 +22,7 @@ def measure(packs: int) -> dict[str, float]:
 
 
 def _decide(packs: int) -> float:
-    """Return the nanoseconds of a pack for its task, its emit and its ack."""
+    """Return the nanoseconds per pack to choose its task and to note its emit and ack."""
     windows = [TaskWindow(task, initial_size=2, max_size=64, threshold_secs=0, pack_secs=0.005) for task in range(TASKS)]
     chooser = TaskChooser(windows)
     sent = [window.open_delivery(None, 1, 0.0) for window in windows]
@@ -51,7 +51,7 @@ def _bare_loop(packs: int) -> float:
 
 
 def _whole(packs: int, records: int) -> float:
-    """Return the nanoseconds of a record with everything."""
+    """Return the nanoseconds per record, with all work of the controller."""
     controller = FlowController(FlowSettings(pack_records=records, pack_age_ms=0), range(TASKS))
     sent, now, number = [], 0.0, 0
     began = time.perf_counter_ns()

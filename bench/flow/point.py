@@ -1,6 +1,6 @@
-"""Rate and emit to ack of one topology with these settings.
+"""Measures the rate and the time from emit to ack of one topology with given settings.
 
-The spout always has more. The time of every 64th tree from emit to ack is taken, in the measured time alone.
+The spout always has more tuples. The time from emit to ack is taken for every 64th tree, after the warm-up.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ POOL_TASKS, POOL_SECS = 12, 0.005
 
 
 class SampledSpout(ConstSpout):
-    """Emits the same values for ever. Takes the time of some trees."""
+    """Emits the same values forever. Measures the time of some trees."""
 
     def __init__(self, values: tuple[object, ...]) -> None:
         super().__init__(values)

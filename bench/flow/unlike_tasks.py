@@ -1,9 +1,9 @@
-"""One source and 12 unlike tasks: the share of their capacity that is used, and the latency of records.
+"""One source with 12 unlike tasks. Measures the used share of their capacity, and the latency of records.
 
-Each record takes a time drawn from a heavy tail (Pareto, shape 2.1), the same for every way. Task 3 takes ten times as long. Task 7
-begins nothing in the last 5 s of every 30. Measured from second 10 to second 40, which has one stall, by the clock of the loop, real or
-virtual. With a `rate` the source has so many records a second, evenly, and a record is made when it is due. Without one the source always
-has more. The capacity of a task is its time without its stall, over the time that its own records took.
+Each record takes a time drawn from a heavy tail (Pareto, shape 2.1), the same in every run. Task 3 takes ten times as long. Task 7 begins
+no record in the last 5 s of every 30 s. Measured from second 10 to second 40, which has one stall, by the clock of the loop, real or
+virtual. With a `rate` the source makes this number of records per second, each when it is due. Without a `rate` the source always has more
+records. The capacity of a task is its time without its stall, divided by the time that its own records took.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ async def work(notes: Notes, task: int, number: int, made: float) -> None:
 
 
 def due_times(rate: float) -> Iterator[float | None]:
-    """Return when each next record was made. None: no record is due yet."""
+    """Yield the time at which each next record was made. None: no record is due yet."""
     now = asyncio.get_running_loop().time
     if not rate:
         while True:
@@ -100,7 +100,7 @@ def due_times(rate: float) -> Iterator[float | None]:
 
 
 async def wake_often(context: Any) -> None:
-    """Wake a spout every millisecond, like a source that hears of each record. Else the pauses of an idle spout would be measured."""
+    """Wake a spout every millisecond, like a notified source. Otherwise the pauses of an idle spout would be measured."""
     while True:
         await asyncio.sleep(0.001)
         context.wake()
@@ -141,7 +141,7 @@ class FlowWork(FlowControlBolt):
 
 
 class PlainRecords(Spout):
-    """The same numbers, one tuple for each."""
+    """Emits the same numbers, one tuple for each."""
 
     output_fields = ("number", "made")
 
@@ -170,7 +170,7 @@ class PlainWork(BasicBolt):
 
 
 def measure(way: str, pending: int, rate: float, virtual: bool) -> dict[str, float]:
-    """Run one way. `pending` bounds the open trees of a grouping, 0 for no bound. `rate` 0: the source always has more."""
+    """Run one configuration. `pending` bounds the open trees of a grouping, 0 for no bound. `rate` 0: the source always has more."""
     run = partial(_play, way, pending, rate)
     if virtual:
         return run_virtual(run, real_limit_secs=600.0)

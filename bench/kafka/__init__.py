@@ -1,1 +1,1 @@
-"""Kafka: a source and a sink beside other clients and engines on one broker; latency and memory of the source."""
+"""Kafka source and sink compared with other clients and engines on one broker. Also latency and memory of the source."""

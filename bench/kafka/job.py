@@ -1,4 +1,4 @@
-"""One run on a topic: its job, the count of its records, and its figures. Runs in the peers' environments too."""
+"""One run on a topic, with its job, the count of its records, and its figures. Also runs in the peers' environments."""
 
 import asyncio
 import os
@@ -10,14 +10,14 @@ from bench.measuring import rate_figures, started_at
 from bench.servers import BROKER
 
 COMMIT_SECS = 2.0
-"""How often each reader commits."""
+"""Commit period of each reader."""
 LIBRDKAFKA = {"fetch.queue.backoff.ms": 5, "queued.min.messages": 100_000, "queued.max.messages.kbytes": 65_536}
 """Settings for all peers on librdkafka. Without the first one, a full queue stops fetching for a second."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One topic, to read whole with a new group, or to fill."""
+    """One topic, to read completely with a new group, or to fill."""
 
     address: str
     topic: str
@@ -28,7 +28,7 @@ class Job:
 
 
 def reading_job(records: int, topic: str = "", started: float | None = None) -> Job:
-    """Return the job to read a full topic: the topic of so many plain records unless another one is named."""
+    """Return the job to read a full topic. Default: the topic with this number of plain records."""
     return Job(broker_address(), topic or full_topic(records), _unique_name(), records, started or started_at())
 
 
@@ -47,7 +47,7 @@ def broker_address() -> str:
 
 
 def full_topic(records: int) -> str:
-    """Return the name of the topic with so many plain records, from which all readers of so many read."""
+    """Return the name of the topic with this number of plain records. All readers of this number of records share it."""
     return f"stormcell-bench-{records}"
 
 
@@ -56,9 +56,10 @@ def _unique_name() -> str:
 
 
 class Tally:
-    """Counts records. Notes the times of the first, of the start of the clock, and of the last.
+    """Counts records. Notes the times of the first record, of the start of the clock, and of the last record.
 
-    The clock starts after the first tenth: a client has fetched its first records before it returns one, so they would be free.
+    The clock starts after the first tenth. A client has fetched its first records before it returns one, so these records would cost
+    nothing.
     """
 
     def __init__(self, records: int) -> None:
@@ -67,12 +68,12 @@ class Tally:
         self._next = 1
 
     def start_clock(self) -> None:
-        """Start the clock now. A writer does not wait for records."""
+        """Start the clock now, because a writer does not wait for records."""
         self.first_at = self.from_at = time.monotonic()
         self._next = self.expected
 
     def count_records(self, records: int = 1) -> bool:
-        """Count some. Return whether these were the last."""
+        """Count some records. Return True if they include the last one."""
         self.seen += records
         return self.seen >= self._next and self._note_time(time.monotonic())
 
@@ -95,7 +96,7 @@ class Tally:
 
 
 def finish(job: Job, tally: Tally, *, committed: bool = True) -> dict[str, float]:
-    """Return the figures. Refuse a run that missed or repeated a record, or whose group has not committed all."""
+    """Return the figures. Refuse a run that missed or repeated a record, or whose group has not committed all records."""
     if tally.seen != job.records:
         raise SystemExit(f"{tally.seen:,} records came out of {job.records:,}")
     if committed and (done := asyncio.run(committed_records(job))) != job.records:
@@ -104,7 +105,7 @@ def finish(job: Job, tally: Tally, *, committed: bool = True) -> dict[str, float
 
 
 async def committed_records(job: Job) -> int:
-    """Return how many records of a topic that begins at offset 0 the group has committed."""
+    """Return the number of records that the group has committed. The topic begins at offset 0."""
     from aiokafka.admin import AIOKafkaAdminClient
 
     admin = AIOKafkaAdminClient(bootstrap_servers=job.address)

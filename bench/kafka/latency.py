@@ -1,7 +1,7 @@
-"""Append to ack at a fixed rate, of the engine or of a bare aiokafka loop.
+"""Time from append to ack at a fixed rate, for the engine or for a bare aiokafka loop.
 
-Another process appends the records. The time of a record begins when it is handed to that producer, before it is sent. The time ends when
-the spout is told of the ack, and for aiokafka when `getmany` has returned the record.
+Another process appends the records. The time of a record begins when the producer gets it, before it is sent. For the engine it ends with
+the spout's ack. For aiokafka it ends when `getmany` has returned the record.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ class Latencies:
         self.progress = asyncio.Event()
 
     def note_record(self, value: bytes) -> None:
-        """Take the time of one record. The first records only make the topic ready, and have no time."""
+        """Take the time of one record. The first records only create the topic, and are not timed."""
         self.taken.append((time.monotonic_ns() - sent_at(value)) / 1e9)
         self.progress.set()
 
     async def wait_for(self, records: int) -> None:
-        """Wait until so many were taken."""
+        """Wait until this number of times were taken."""
         while len(self.taken) < records:
             self.progress.clear()
             await self.progress.wait()
@@ -107,7 +107,7 @@ async def measure(reader: str, rate: float, measured_secs: float) -> dict[str, f
 
 
 async def _first_of(read: Awaitable[None], reading: "asyncio.Future[None]") -> None:
-    """Wait for records. Raise the reader's error, or `TimeoutError` if they do not come."""
+    """Wait for records. Raise the reader's error, or `TimeoutError` if no records arrive."""
     waiting = asyncio.ensure_future(read)
     await asyncio.wait({waiting, reading}, timeout=LATE_SECS, return_when=asyncio.FIRST_COMPLETED)
     if reading.done():

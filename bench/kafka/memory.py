@@ -1,13 +1,13 @@
 """Memory while one poison record holds back the commit of its partition.
 
-A bolt never acks one record near the beginning of partition 0. Each case is a process of its own:
+A bolt never acks one record near the beginning of partition 0. Each case runs in its own process:
 
 - `clean`: nothing is held back.
-- `bounded`: `max_uncommitted_offsets` is 100,000. Other partitions must flow to their ends, and this one must stop at the bound.
-- `whole`: the bound is beyond the partition, so all of its records are held back.
+- `bounded`: `max_uncommitted_offsets` is 100,000. Other partitions must be read to their ends, and partition 0 must stop at the bound.
+- `whole`: the bound is larger than the partition, so all of its records are held back.
 
-The most memory is `ru_maxrss`, which includes interpreter, client and buffers. At the end the poison is acked. Then every record must have
-been seen once and committed.
+The peak memory is `ru_maxrss`, which includes interpreter, client and buffers. At the end the poison record is acked. Then every record
+must have been seen once and committed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ CASES = ("clean", "bounded", "whole")
 
 
 class Poisoned(Bolt):
-    """Counts the records of each partition. Acks all but one."""
+    """Counts the records of each partition. Acks all records but one."""
 
     def __init__(self, *, poison: bool) -> None:
         self.poison = poison
@@ -43,13 +43,13 @@ class Poisoned(Bolt):
             self.collector.ack(tup)
 
     def release(self) -> None:
-        """Ack the poison too."""
+        """Ack the poison record too."""
         if self.held is not None:
             self.collector.ack(self.held)
 
 
 def measure(records: int) -> dict[str, float]:
-    """Run each case in a process of its own."""
+    """Run each case in its own process."""
     reading: dict[str, float] = {}
     for case in CASES:
         figures = call_in_process("bench.kafka.memory:measure_case", {"case": case, "records": records})
@@ -63,7 +63,7 @@ def measure(records: int) -> dict[str, float]:
 
 
 async def measure_case(case: str, records: int) -> dict[str, float]:
-    """Return the most memory while the poison was held, and the number of records behind the poison."""
+    """Return the peak memory while the poison record was held, and the number of records after it."""
     job = reading_job(records)
     limit = BOUNDED if case == "bounded" else records
     config = KafkaSpoutConfig(brokers=job.address, topics=job.topic, group=job.group, max_uncommitted_offsets=limit)

@@ -1,7 +1,7 @@
-"""Producer of records of 100 bytes at a steady rate, in a process of its own.
+"""Producer of records of 100 bytes at a steady rate, in its own process.
 
-Open loop: every record has a due time. A timer of 1 ms wakes the producer, which sends all that is due. A record begins with the time at
-which the client got it, in nanoseconds. The clock is the monotonic one, which all processes of a machine share.
+It is an open loop, so every record has a due time. A timer of 1 ms wakes the producer, which sends all due records. The first bytes of a
+record are the time at which the client got it, in nanoseconds. The clock is the monotonic one, which all processes of a machine share.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def sent_at(value: bytes) -> int:
 
 
 async def produce(topic: str, rate: float, secs: float) -> dict[str, float]:
-    """Send records for so many seconds. Return their number and the rate."""
+    """Send records for `secs` seconds. Return their number and the rate."""
     async with AIOKafkaProducer(bootstrap_servers=broker_address()) as producer:
         await producer.partitions_for(topic)
         records, sent, start = round(rate * secs), 0, time.monotonic()

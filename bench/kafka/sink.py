@@ -1,4 +1,4 @@
-"""Const spout -> KafkaSink: every record tracked, from the first emit to the last ack."""
+"""Const spout -> KafkaSink. Every record is tracked, from the first emit to the last ack."""
 
 import engine
 from bench.kafka.job import Tally, filling_job
@@ -9,7 +9,7 @@ from engine.kafka import KafkaSink, KafkaSinkConfig
 
 
 class Records(FiniteSpout):
-    """Emits so many records. The clock starts with the first."""
+    """Emits a number of records. The clock starts with the first one."""
 
     def __init__(self, tally: Tally) -> None:
         super().__init__((VALUE,), tally.expected)
@@ -25,7 +25,7 @@ class Records(FiniteSpout):
 
 
 async def measure(records: int) -> dict[str, float]:
-    """Append so many records, and wait until the broker has them."""
+    """Append `records` records, and wait until the broker has acknowledged them."""
     job, tally = filling_job(records), Tally(records)
     builder = TopologyBuilder("kafka-sink")
     builder.set_spout("records", lambda: Records(tally))

@@ -1,4 +1,4 @@
-"""KafkaSpout -> null bolt: every record tracked to its ack, commits every 2 s."""
+"""KafkaSpout -> null bolt. Every record is tracked to its ack, with a commit every 2 s."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from engine.kafka import KafkaSpout, KafkaSpoutConfig
 
 
 class Count(Bolt):
-    """Counts and acks. Sets an event when it has all."""
+    """Counts and acks tuples. Sets an event after the last one."""
 
     def __init__(self, tally: Tally, done: asyncio.Event) -> None:
         self.tally, self.done = tally, done
@@ -22,7 +22,7 @@ class Count(Bolt):
 
 
 def spout_config(job: Job) -> KafkaSpoutConfig:
-    """Return the default settings, except the value alone and the commit period, which all contenders share."""
+    """Return the default settings, except that it emits only the value, and that all contenders share the commit period."""
     return KafkaSpoutConfig(
         brokers=job.address,
         topics=job.topic,
@@ -34,7 +34,7 @@ def spout_config(job: Job) -> KafkaSpoutConfig:
 
 
 def measure(records: int) -> dict[str, float]:
-    """Read a topic of so many records."""
+    """Read a topic of `records` records."""
     job, tally = reading_job(records), Tally(records)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_read(job, tally))

@@ -1,4 +1,4 @@
-"""Topics on the broker, each of 4 partitions: full ones that readers share, and new ones that a run fills."""
+"""Topics on the broker, each with 4 partitions. Readers share full topics, and each writing run fills a new topic."""
 
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -17,17 +17,17 @@ WORDS_PER_LINE, DISTINCT_WORDS = 10, 10_000
 
 
 def lines_topic(lines: int) -> str:
-    """Return the name of the topic with so many lines, whose words are counted."""
+    """Return the name of the topic with this number of lines."""
     return f"stormcell-bench-lines-{lines}"
 
 
 async def fill_with_records(records: int) -> dict[str, float]:
-    """Fill the topic of so many plain records, unless it is full."""
+    """Fill the topic with this number of plain records, unless it is already full."""
     return await _fill_once(full_topic(records), records, _append_plain)
 
 
 async def fill_with_lines(records: int) -> dict[str, float]:
-    """Fill the topic of so many lines, unless it is full. A line has 10 words, drawn evenly from 10,000."""
+    """Fill the topic with this number of lines, unless it is already full. A line has 10 words, drawn evenly from 10,000."""
     return await _fill_once(lines_topic(records), records, _append_lines)
 
 
@@ -72,7 +72,7 @@ async def _fill_once(topic: str, records: int, append: Callable[[str, int], Coro
 
 
 async def _append_plain(topic: str, records: int) -> None:
-    """Append in whole batches of the usual 16 KiB, which is several times faster than record by record."""
+    """Append in whole batches of 16 KiB, the default. This is several times faster than record by record."""
     async with AIOKafkaProducer(bootstrap_servers=broker_address()) as producer:
         left = [len(range(number, records, PARTITIONS)) for number in range(PARTITIONS)]
         while any(left):

@@ -1,1 +1,1 @@
-"""Whole topologies through the engine's public face: rates, latency, memory, idle cost, start-up."""
+"""Whole topologies through the engine's public API. Measures rates, latency, memory, idle cost and start-up."""

@@ -7,7 +7,7 @@ from engine import Bolt, Fields, Spout, SpoutExhausted, Tuple
 
 
 class ConstSpout(Spout):
-    """Emits the same values for ever, each with a message id. Counts acks."""
+    """Emits the same values forever, each with a message id. Counts acks."""
 
     output_fields = Fields("value")
 
@@ -23,7 +23,7 @@ class ConstSpout(Spout):
 
 
 class UntrackedSpout(ConstSpout):
-    """Emits the same values for ever, without a message id."""
+    """Emits the same values forever, without a message id."""
 
     def next_tuple(self) -> None:
         self.emitted += 1
@@ -31,7 +31,7 @@ class UntrackedSpout(ConstSpout):
 
 
 class FiniteSpout(ConstSpout):
-    """Emits the same values so many times, each with a message id."""
+    """Emits the same values a given number of times, each with a message id."""
 
     def __init__(self, values: tuple[object, ...], tuples: int) -> None:
         super().__init__(values)

@@ -1,4 +1,4 @@
-"""CPU of a topology of 8 tasks while nothing happens."""
+"""CPU use of an idle topology with 8 tasks."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ class SilentSpout(Spout):
 
 
 async def measure(warm_secs: float, measured_secs: float) -> dict[str, float]:
-    """Return the share of one core."""
+    """Return the used share of one core."""
     builder = TopologyBuilder("idle")
     builder.set_spout("spout", SilentSpout, parallelism=2)
     builder.set_bolt("id", Identity, parallelism=2).shuffle_grouping("spout")

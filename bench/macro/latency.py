@@ -1,8 +1,8 @@
-"""Emit to ack of spout -> id -> null at a fixed rate.
+"""Time from emit to ack of spout -> id -> null at a fixed rate.
 
-Open loop: every tuple has a due time, whatever the topology does. A late tuple is emitted at once, and none is left out. A timer of 1 ms
-wakes the spout, so about ten tuples are emitted together at 10,000 tuples/s. Time is taken from the call of `emit` to the call of `ack`,
-and from the due time, which adds the wait for the timer.
+It is an open loop, so every tuple has a due time, whatever the topology does. A late tuple is emitted at once, and no tuple is left out. A
+timer of 1 ms wakes the spout, so about ten tuples are emitted together at 10,000 tuples/s. Time is taken from the call of `emit` to the
+call of `ack`, and from the due time, which adds the wait for the timer.
 """
 
 import asyncio

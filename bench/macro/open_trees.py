@@ -1,4 +1,4 @@
-"""Memory of open trees: a bolt acks no tuple until all are open.
+"""Memory of open trees. A bolt acks no tuple until all trees are open.
 
 The growth of the process per tree includes the delivery, its place in the bolt's list, the message id (an int), and the engine's own
 objects. The ledger's own bytes are measured on a ledger alone.
@@ -17,7 +17,7 @@ from engine.kernel import AckLedger, EdgeIds
 
 
 class Hoarder(Bolt):
-    """Keeps every tuple without an ack. Sets an event when it has all."""
+    """Keeps every tuple without an ack. Sets an event after the last one."""
 
     def __init__(self, tuples: int, full: asyncio.Event) -> None:
         self.held: list[Tuple] = []

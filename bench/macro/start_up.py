@@ -1,4 +1,4 @@
-"""Time from the start of a process to its first tuple, and to an imported engine."""
+"""Time from the start of a process to its first tuple, and to the end of `import engine`."""
 
 import os
 import subprocess
@@ -12,11 +12,11 @@ from bench.macro.one_tuple import STAMP
 TOPOLOGY = Path(__file__).with_name("one_tuple.py")
 TIMEOUT_SECS = 60
 AS_INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""Environment in which bytecode is cached. An installed package has its bytecode, because pip compiles it."""
+"""Environment in which bytecode is cached, like in an installed package, which pip compiles."""
 
 
 def measure() -> dict[str, float]:
-    """Measure twice and return the second reading: files and bytecode are in the caches then."""
+    """Measure twice and return the second reading. Files and bytecode are then in the caches."""
     for _ in range(2):
         reading = {
             "first_tuple_ms": _first_tuple_ms(),

@@ -1,7 +1,7 @@
-"""Rate of a topology that runs for ever, after a warm-up.
+"""Rate of a topology that runs forever, after a warm-up.
 
-The user's own components count, and the count is read at two moments. The spout never tests for an end, so its callback is that of the bare
-loop. `max_spout_pending` is that of the bare loop too: more open trees only cost cache.
+The components count, and the count is read at two times. The spout never tests for an end, so its callback equals that of the bare loop.
+`max_spout_pending` also equals that of the bare loop, because more open trees only cost cache.
 """
 
 import asyncio
@@ -78,4 +78,4 @@ WORKS = {
     "fan-out": _fan_out,
     "word-count": _word_count,
 }
-"""Each adds the components of its topology, and returns the function that counts units."""
+"""Each function adds the components of a topology, and returns the function that counts units."""

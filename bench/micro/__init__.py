@@ -1,1 +1,1 @@
-"""Parts of a tuple's way, one by one, through their Python faces. Each function returns the figures of one work."""
+"""Single steps of a tuple, called through their Python API. Each function returns the figures of one work."""

@@ -1,4 +1,4 @@
-"""Work of a task per tuple, through the compiled cores: emit, take up and ack, and the acker's part."""
+"""Work of a task per tuple in the compiled cores (emit, take and ack, and the acker's work)."""
 
 from collections.abc import Mapping
 from time import perf_counter
@@ -51,7 +51,7 @@ def spout_before(box: Mailbox) -> SpoutEmitter:
 
 
 def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltEmitter]:
-    """Return a bolt's core with so many tracked tuples waiting, and its emitter, wired to a mailbox."""
+    """Return a bolt's core with waiting tracked tuples, and its emitter, wired to a mailbox."""
     mailbox = Mailbox(waiting + 1)
     spout = spout_before(mailbox)
     for number in range(waiting):
@@ -62,7 +62,7 @@ def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltEmitter]:
 
 
 def emit(calls: int) -> dict[str, float]:
-    """Emit a thousand tuples to one mailbox. So few come from the free list and stay in the cache, as in a run."""
+    """Emit a thousand tuples to one mailbox. A small number uses the free list and stays in the cache, like in a run."""
     short = {"calls": min(calls, 1000), "series": max(calls // 1000, 1)}
 
     def spout() -> Mapping[str, Any]:
@@ -80,7 +80,7 @@ def emit(calls: int) -> dict[str, float]:
 
 
 def execute(calls: int) -> dict[str, float]:
-    """Take up, execute and ack waiting tuples. `execute` is the compiled ack itself, or a plain function around it."""
+    """Take, execute and ack waiting tuples. `execute` is the compiled ack itself, or a plain function around it."""
 
     waiting = min(calls, 1000)
     short = {"calls": 1, "per_call": waiting, "series": max(calls // waiting, 1)}

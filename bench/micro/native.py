@@ -41,7 +41,7 @@ def hashing(calls: int) -> dict[str, float]:
 
 
 def mailbox_hop(calls: int) -> dict[str, float]:
-    """Post a tuple and take it, through an empty mailbox and through one that holds a burst. Send a signal."""
+    """Post a tuple and take it, through an empty mailbox and through one that contains a burst. Send a signal."""
 
     def filled(waiting: int) -> Mapping[str, Any]:
         box, tup = Mailbox(), make_tuple(("hello",), Source("spout", "default", 1, ("value",)))
@@ -78,7 +78,7 @@ def rotating_map(calls: int) -> dict[str, float]:
 
 
 def ledger(calls: int) -> dict[str, float]:
-    """Open a tree and ack it to its end, with a thousand others open. Rotate, per open tree."""
+    """Open a tree and ack it completely, while a thousand others are open. Rotate, per open tree."""
 
     def filled() -> Mapping[str, Any]:
         table, ids = AckLedger(), EdgeIds(1)
@@ -102,7 +102,8 @@ GROUPINGS: Mapping[str, tuple[Choice, tuple[int, ...]]] = {
     "load_aware": (Choice.LEAST_LOADED, ()),
     "custom": (Choice.CUSTOM, ()),
 }
-"""The choice of each grouping, and the positions of its fields. Direct chooses nothing. None and local-or-shuffle are shuffle."""
+"""Choice of each grouping, and the positions of its fields. Direct makes no choice. None and local-or-shuffle are shuffle.
+"""
 
 
 def groupings(calls: int) -> dict[str, float]:

@@ -8,9 +8,9 @@ SERIES = 5
 
 
 def nanoseconds(statement: str, setup: Callable[[], Mapping[str, Any]], *, calls: int, per_call: int = 1, series: int = SERIES) -> float:
-    """Return the least time per call of several series, in nanoseconds, the loop around it included.
+    """Return the minimum time per call of several series in nanoseconds, including the loop.
 
-    Each series begins with a fresh `setup()`, whose names the statement uses. The least counts, because every disturbance makes a series
+    Each series begins with a new `setup()`, and the statement uses its names. The minimum counts, because every disturbance makes a series
     longer. Runs in other processes show the spread. `per_call` is the number of operations in one statement.
     """
     namespace: dict[str, Any] = {"setup": setup}

@@ -1,4 +1,4 @@
-"""Bare aiokafka: a `getmany` loop that reads, and a producer that appends. The engine uses the same client."""
+"""Bare aiokafka, with a `getmany` loop that reads, and a producer that appends. The engine uses the same client."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from bench.kafka.topics import PARTITIONS, VALUE, appended_figures, new_topic
 from bench.measuring import new_event_loop
 
 TURN = 140
-"""Records of one partition before the next partition's turn: about a batch."""
+"""Records of one partition before the next partition's turn, about one batch."""
 
 
 def read(records: int) -> dict[str, float]:
@@ -52,10 +52,10 @@ async def read_until(job: Job, take: Callable[[list[Any]], bool]) -> None:
 
 
 async def append(records: int, partition_turns: bool) -> dict[str, float]:
-    """Append records: `send` without waiting for each, then `flush`. Idempotent, acks=all, like the engine's sink.
+    """Append records by `send` without a wait for each, then `flush`. Idempotent, acks=all, like the engine's sink.
 
-    The client draws a partition for each record, or is told one for about a batch of records, then the next. Lingering 1, 5 or 20 ms,
-    or batches of 64 or 256 KiB, do not make it faster than the defaults.
+    The client draws a partition for each record, or the caller names the same partition for about one batch of records. Lingering 1, 5 or
+    20 ms, or batches of 64 or 256 KiB, do not make it faster than the defaults.
     """
     job, tally = filling_job(records), Tally(records)
     async with new_topic(job), AIOKafkaProducer(bootstrap_servers=job.address, enable_idempotence=True, acks="all") as producer:

@@ -1,4 +1,4 @@
-"""The works as plain asyncio actors, as one writes them by hand without an engine.
+"""The works as plain asyncio actors, written by hand without an engine.
 
 Each task has a bounded `asyncio.Queue` and a coroutine. Tracked works have a dict from root id to (XOR of edge ids, message id). There
 are no timeouts, no metrics and no error handling.
@@ -29,7 +29,7 @@ Mailbox = asyncio.Queue[Message]
 
 
 class Ledger:
-    """Open trees: root id to the XOR of its edge ids. A tree is done at 0."""
+    """Open trees, as a dict from root id to the XOR of the edge ids. A tree is done at 0."""
 
     def __init__(self) -> None:
         self.draw = random.Random().getrandbits
@@ -54,7 +54,7 @@ class Ledger:
 
 
 async def spout(values: tuple[str, ...], tuples: int, targets: list[Mailbox], ledger: Ledger) -> None:
-    """Emit tracked tuples to the targets in turn, at most MAX_PENDING open."""
+    """Emit tracked tuples to the targets in turn, with at most MAX_PENDING open trees."""
     for number in range(tuples):
         while len(ledger.open) >= MAX_PENDING:
             ledger.progress.clear()
@@ -117,7 +117,7 @@ async def untracked_null(mailbox: Mailbox) -> None:
 
 
 async def run(work: str, tuples: int) -> dict[str, float]:
-    """Handle so many tuples, from the first emit until all are done."""
+    """Handle `tuples` tuples, from the first emit until all are done."""
     ledger, first = Ledger(), [Mailbox(QUEUE_TUPLES)]
     match work:
         case "const-null":

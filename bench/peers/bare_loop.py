@@ -1,4 +1,4 @@
-"""The bare loop: the cost of a tuple if nothing but its tree is tracked. Built from a copy, outside of its folder.
+"""The bare loop shows the cost of a tuple if only its tree is tracked. It is built from a copy, outside of its folder.
 
 Acked works run `shared/floor` unchanged. It has no un-acked mode, so that work runs `unacked_loop.pyx`, written in its style.
 """
@@ -19,7 +19,7 @@ BURST = 256
 
 
 def run(work: str, tuples: int) -> dict[str, float]:
-    """Run a work on the bare loop; build it first if needed. For acked works its own program replaces this process."""
+    """Run a work on the bare loop. Build it first if needed. For acked works its own program replaces this process."""
     if work == "un-acked":
         sys.path.insert(0, str(build_cython("unacked-loop", [LOOP], ["-m", "Cython.Build.Cythonize", "--inplace", LOOP.name])))
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -29,11 +29,11 @@ def run(work: str, tuples: int) -> dict[str, float]:
 
 
 async def _run_unacked(tuples: int) -> float:
-    """Return the seconds of so many tuples from the spout through the bolt."""
+    """Return the seconds that `tuples` tuples take from the spout through the bolt."""
     from unacked_loop import BoltSide, Ring, SpoutSide  # type: ignore[import-not-found]
 
     class Spout:
-        """Emits the same value for ever."""
+        """Emits the same value forever."""
 
         def __init__(self) -> None:
             self.collector, self.values, self.emitted = SpoutSide([ring]), ("hello",), 0

@@ -1,11 +1,11 @@
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,unused-ignore"
-"""The works on Bytewax, one worker, nothing tracked; and its own Kafka source with its recovery store.
+"""The works on Bytewax with one worker and no tracking. Also its own Kafka source with its recovery store.
 
 The null bolt is a filter that keeps no item, called per item. The source returns whole lists without a call per item. Word count has three
 forms, because Bytewax offers several, and they differ by a factor of three or more:
 
-- `running`: `stateful_map`, its usual way to keep a value per key. Each word goes to its key, and the new count goes on.
-- `logic`: `stateful` with an own logic class, the layer below. Each word goes to its key, and nothing goes on.
+- `running`: `stateful_map`, its usual way to keep a value per key. Each word is sent to its key, and the new count is emitted.
+- `logic`: `stateful` with an own logic class, the layer below. Each word is sent to its key, and nothing is emitted.
 - `final`: `count_final`, which adds up the words of each batch in a dict first. A key sees one number per batch, not words.
 """
 
@@ -47,7 +47,7 @@ class ConstPartition(StatelessSourcePartition[str]):
 
 
 class ConstSource(DynamicSource[str]):
-    """Builds the one partition."""
+    """Builds the single partition."""
 
     def __init__(self, item: str, items: int, batch: int) -> None:
         self.arguments = (item, items, batch)
@@ -67,7 +67,7 @@ class LastCounts(StatelessSinkPartition[Any]):
 
 
 class CountsSink(DynamicSink[Any]):
-    """Builds the one partition. A flow must end in an output, even if no item arrives."""
+    """Builds the single partition. A flow must end in an output, even if no item arrives."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -105,13 +105,13 @@ class KeyCount(op.StatefulLogic[int, int, int]):
 
 
 def running_count(state: int | None, value: int) -> tuple[int, int]:
-    """Return the new state, and the count that goes on."""
+    """Return the new state, and the count to emit."""
     count = (state or 0) + value
     return count, count
 
 
 def run_work(work: str, tuples: int, batch: int, count_by: str) -> dict[str, float]:
-    """Run a work, in batches of so many items."""
+    """Run a work in batches of `batch` items."""
     null, sink, dataflow = NullBolt(), CountsSink(), Dataflow("peer")
     stream = op.input("spout", dataflow, ConstSource(SENTENCE if work == "word-count" else "hello", tuples, batch))
     if work == "word-count":
@@ -142,7 +142,7 @@ def _counted(words: Any, count_by: str) -> Any:
 def read(records: int) -> dict[str, float]:
     """Read a topic. Bytewax commits its offsets to its own SQLite files instead of Kafka, every 2 s here.
 
-    A filter counts and keeps nothing, as in the other works. Batches have 1,000 items, the default.
+    A filter counts and keeps no item, like in the other works. Batches have 1,000 items, the default.
     """
     from bytewax.connectors.kafka import KafkaSource
 

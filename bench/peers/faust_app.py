@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,untyped-decorator,unused-ignore"
-"""Faust (faust-streaming): one worker, one agent, raw values, commits every 2 s."""
+"""Faust (faust-streaming) with one worker, one agent, raw values, and a commit every 2 s."""
 
 import asyncio
 from collections.abc import AsyncIterable
@@ -12,7 +12,7 @@ from bench.measuring import new_event_loop
 
 
 def read(records: int) -> dict[str, float]:
-    """Read a topic. Faust takes the current loop when its parts are made."""
+    """Read a topic. Faust uses the current loop when its parts are created."""
     job, tally = reading_job(records), Tally(records)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,unused-ignore"
-"""`consume` of confluent-kafka, the fastest client, as a line of reference. It fetches in threads in C, so it uses a second core."""
+"""`consume` of confluent-kafka, the fastest client, as a reference. It fetches in C threads, so it uses a second core."""
 
 import time
 

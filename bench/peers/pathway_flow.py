@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,untyped-decorator,unused-ignore"
-"""The works on Pathway in streaming mode, one worker, nothing tracked.
+"""The works on Pathway in streaming mode, with one worker and no tracking.
 
 A Python connector feeds rows, and a subscriber is the null bolt. Word count is a group-by with a running count. Pathway emits its changes
 per minibatch, not per word.

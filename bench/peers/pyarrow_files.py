@@ -1,4 +1,4 @@
-"""The handed-over rows by pyarrow alone: one file for each batch. Nothing is forced to the disk."""
+"""Writes the handed-over rows by pyarrow alone, one file for each batch. Does not force files to the disk."""
 
 import tempfile
 import time
@@ -12,7 +12,7 @@ from spark_bridge.writer.partition_output import dictionary_columns
 
 
 def write(rows: int) -> dict[str, float]:
-    """Write so many rows, after a few to warm up."""
+    """Write `rows` rows, after a few rows to warm up."""
     found = make_rows(rows)
     with tempfile.TemporaryDirectory() as folder:
         _write_batches(found[:WARM_ROWS], Path(folder))

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,unused-ignore"
-"""Quix Streams: an application that reads a topic, and one that counts words exactly once. A checkpoint every 2 s."""
+"""Quix Streams, with an application that reads a topic, and one that counts words exactly once. A checkpoint runs every 2 s."""
 
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,12 +29,12 @@ def read(records: int) -> dict[str, float]:
 
 
 def count_words(records: int, grouped: bool) -> dict[str, float]:
-    """Count the words of so many lines from topic to topic, exactly once.
+    """Count the words of `records` lines from topic to topic, exactly once.
 
-    Grouped, words go through a topic of Quix's own, so that a word has one count. The count is kept in its state, whose changes go into
-    another topic, and each new count goes into a third. Not grouped, each partition has its own counts, and each line appends the counts of
-    its words: no word count of the topic, but the fastest way that Quix has. The clock runs from the first tenth of the words to the last,
-    without the last checkpoint.
+    If grouped, Quix sends words through its own topic, so that a word has one count. It keeps the count in its state, writes the changes to
+    another topic, and writes each new count to a third. If not grouped, each partition has its own counts, and each line appends the counts
+    of its words. This is no word count of the topic, but the fastest way that Quix has. The clock runs from the first tenth of the words to
+    the last word, without the last checkpoint.
     """
     job, tally = reading_job(records, lines_topic(records)), Tally(records * WORDS_PER_LINE)
 

@@ -1,4 +1,4 @@
-"""Lines of examples/log_etl parsed in Spark SQL by the rules of its engine part, for a pipeline without the engine."""
+"""Parses lines of examples/log_etl in Spark SQL by the rules of its engine part, for a pipeline without the engine."""
 
 import sys
 from pathlib import Path
@@ -16,8 +16,8 @@ from access_log import COUNTRIES, ELSEWHERE, LINE, SCHEMA, SECTIONS  # noqa: E40
 def parse_lines(text: DataFrame) -> DataFrame:
     """Return the columns of the hand-over from lines in a column `value`.
 
-    One match tells whether it is a line. Its parts are split, each once. Extracting ten groups would match ten times, and take twice as
-    long in all.
+    One match tells whether the text is a valid line. Then each part is split once. To extract ten groups would match ten times, and take
+    twice as long.
     """
     quoted = f.split("value", '"')
     client, asked, outcome = (f.split(quoted[number], " ") for number in (0, 1, 2))

@@ -9,9 +9,10 @@ from bench.kafka.job import COMMIT_SECS, reading_job
 
 SOURCES = Path(__file__).with_name("storm")
 WORK_PENDING = 5000
-"""`max_spout_pending` of acked works. It served Storm best of none, 1,000, 5,000 and 20,000, in const-null and in the word count."""
+"""`max_spout_pending` of acked works. Best for Storm among none, 1,000, 5,000 and 20,000, in const-null and word count.
+"""
 KAFKA_PENDING, MAX_POLL_RECORDS = 20_000, 500
-"""These served the Kafka spout best, of none, 5,000 and 20,000 pending, and of 500 and 5,000 records."""
+"""These were the best for the Kafka spout, among none, 5,000 and 20,000 pending, and among 500 and 5,000 records."""
 
 
 def run_work(work: str, warm_secs: int, measured_secs: int) -> None:
@@ -22,7 +23,7 @@ def run_work(work: str, warm_secs: int, measured_secs: int) -> None:
 
 
 def read(records: int) -> None:
-    """Read a topic with Storm's own Kafka spout. The first half warms the JVM up."""
+    """Read a topic with Storm's own Kafka spout. The first half of the records warms the JVM up."""
     class_path = build_java(SOURCES / "pom.xml", SOURCES / "KafkaPeer.java")
     job = reading_job(records, started=time.monotonic())  # the JVM starts now, after the build
     settings = (records // 2, KAFKA_PENDING, MAX_POLL_RECORDS, round(COMMIT_SECS * 1000))

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: extra_compile_args = -O3
-"""The bare loop without its ledger: user callbacks and one mailbox hop, but no ids, no trees, no verdicts.
+"""The bare loop without its ledger. It has user callbacks and one mailbox hop, but no ids, trees or verdicts.
 
 The bare loop of `shared/floor` always tracks. This one is written in its style, for the un-acked work: an emit draws no ids and opens no
 tree, and an ack settles nothing. It builds a tuple, pushes it through a ring, and calls the user for each. The Python callbacks are the
@@ -22,7 +22,7 @@ cdef class UntrackedTuple:
 
 @cython.final
 cdef class Ring:
-    """Waiting tuples, at most one burst, because spout and bolt take turns. Holds a reference to each."""
+    """Waiting tuples. At most one burst waits, because spout and bolt take turns. The ring has a reference to each tuple."""
     cdef PyObject** slots
     cdef Py_ssize_t mask, head, tail
     cdef object execute

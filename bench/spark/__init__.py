@@ -1,1 +1,1 @@
-"""Costs of the hand-over to Spark: rows beside pyarrow alone, calls of Spark's process, latency, a whole pipeline."""
+"""Costs of the hand-over to Spark (rows compared with pyarrow alone, calls of Spark's process, latency, a whole pipeline)."""

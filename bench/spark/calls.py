@@ -1,7 +1,6 @@
-"""Costs of Spark's process for the engine's: an empty call, rows through it and back, and a late loop.
+"""Costs of Spark's process for the engine's process (an empty call, rows to Spark and back, and a late loop).
 
-A timer of 1 ms is set again and again, from the start of Spark's process through calls and batches to its end. Its delay shows how late the
-loop is.
+A timer of 1 ms is set repeatedly, from the start of Spark's process to its end. Its delay shows how late the loop is.
 """
 
 import asyncio
@@ -40,12 +39,12 @@ def nothing(spark: Any, call: Any) -> None:
 
 
 def widened(rows: Any) -> Any:
-    """Return as many rows as came."""
+    """Return one row for each input row."""
     return rows.selectExpr("number", "number * 2 as twice", "upper(word) as word")
 
 
 async def measure(calls: int, rows: int) -> dict[str, float]:
-    """Return the figures of so many calls, and of so many rows."""
+    """Return the figures of `calls` calls, and of the rows."""
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
         return await _measure(calls, rows)
@@ -87,7 +86,7 @@ async def _watch_loop(lateness: "array[float]") -> None:
 
 
 def _topology(rows: int) -> Topology:
-    """Return a topology that sends so many rows through Spark and back."""
+    """Return a topology that sends rows through Spark and back."""
     numbers = [(number, f"word {number % 1000}") for number in range(rows)]
     spout = MemoryTransactionalSpout(numbers, ("number", "word"), BATCH_ROWS)
     builder = TransactionalTopologyBuilder("bench", "rows", spout)

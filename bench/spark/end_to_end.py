@@ -1,8 +1,8 @@
-"""Access logs to the tables of examples/log_etl, by the example, and by Spark alone.
+"""Converts access logs to the tables of examples/log_etl, by the example and by Spark alone.
 
-The example runs the engine and, beside it, Spark. Spark alone runs the same queries over the same lines as text, which Spark SQL parses.
-Both count from nothing to the last table, so with the start of Spark. `engine_cpu_secs` and `spark_cpu_secs` are of all cores. The lines
-are made once, and kept in the folder of temporary files.
+The example runs the engine and Spark. Spark alone runs the same queries over the same lines as text, which Spark SQL parses. Both times
+include the start of Spark, and end with the last table. `engine_cpu_secs` and `spark_cpu_secs` are sums over all cores. The lines are
+created once, and kept in the folder of temporary files.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ EXAMPLE: Final = PROJECT / "examples" / "log_etl"
 TEXT_LINES: Final = 50_000
 """Lines of each file of text."""
 TEXTS_AT_ONCE: Final = 3
-"""Files of a micro-batch: as many lines as 16 transactions, the engine's greatest lead."""
+"""Files of a micro-batch. They have as many lines as 16 transactions, the greatest lead of the engine."""
 SETTINGS: Final = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
 MASTER: Final = "local[2]"
 MEMORY: Final = "2g"
@@ -34,7 +34,7 @@ SAMPLE_SECS: Final = 0.2
 
 
 def run_example(lines: int) -> dict[str, float]:
-    """Run the example over so many lines."""
+    """Run the example over `lines` lines."""
     return _measure(_by_engine, lines)
 
 
@@ -96,7 +96,7 @@ def _measure(work: Callable[[Path], None], lines: int) -> dict[str, float]:
 
 
 def _make_lines(lines: int) -> Path:
-    """Return a folder with so many lines, as `logs` and as `text`. Make it if it does not exist."""
+    """Return a folder with `lines` lines, as `logs` and as `text`. Create it if it does not exist."""
     folder = Path(tempfile.gettempdir()) / f"stormcell-bench-logs-{lines}"
     if not (folder / "made").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -108,7 +108,7 @@ def _make_lines(lines: int) -> Path:
 
 
 def _write_texts(folder: Path, lines: Any) -> None:
-    """Write the lines in the order of their arrival. Spark takes whole files by their time, so each file has its own."""
+    """Write the lines in the order of their arrival. Spark reads whole files by their time, so each file has its own time."""
     folder.mkdir()
     for number, piece in enumerate(iter(lambda: list(islice(lines, TEXT_LINES)), [])):
         path = folder / f"{number:06}.log"
@@ -117,7 +117,7 @@ def _write_texts(folder: Path, lines: Any) -> None:
 
 
 class CpuOfChildren:
-    """Seconds of CPU of all processes below this one, sampled. No process waits for most of them, so the kernel adds nothing up."""
+    """Sampled CPU seconds of all descendants of this process. No process waits for most of them, so the kernel does not sum them."""
 
     def __init__(self) -> None:
         self._secs: dict[int, float] = {}
@@ -134,7 +134,7 @@ class CpuOfChildren:
 
     @property
     def secs(self) -> float:
-        """Return the sum until now."""
+        """Return the sum so far."""
         return sum(self._secs.values())
 
     def _sample(self) -> None:
@@ -148,7 +148,7 @@ class CpuOfChildren:
 
 
 def _processes() -> tuple[dict[int, int], dict[int, float]]:
-    """Return the parent of each process, and its seconds of CPU."""
+    """Return the parent and the CPU seconds of each process."""
     parents, secs = {}, {}
     tick = os.sysconf("SC_CLK_TCK")
     for path in Path("/proc").glob("[0-9]*/stat"):

@@ -1,4 +1,4 @@
-"""Rows handed over in batches, durable and visible; or only as far as a bolt that drops them.
+"""Hands rows over in batches, durable and visible, or sends them only to a bolt that drops them.
 
 A bolt emits the rows, so that no source's own bookkeeping is measured. The clock runs from the start of a run to its end, in the second run
 of the process.
@@ -57,7 +57,7 @@ class DropRows(BurstBolt):
 
 
 async def measure(rows: int, drop: bool) -> dict[str, float]:
-    """Return the figures of the second of two runs. The first one has few rows."""
+    """Return the figures of the second of two runs. The first run has few rows."""
     found = make_rows(rows)
     run = _drop if drop else _hand_over
     with tempfile.TemporaryDirectory() as folder:

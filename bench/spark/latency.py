@@ -1,6 +1,6 @@
-"""From the emit of a batch's last row to its rows counted in a running query.
+"""Time from the emit of a batch's last row until its rows are counted in a running query.
 
-A batch of 10,000 rows each second goes through engine, manifest, Spark's trigger, a task that reads the file, and a count. Both processes
+Each second a batch of 10,000 rows passes engine, manifest, Spark's trigger, a task that reads the file, and a count. Both processes
 use the machine's monotonic clock.
 """
 
@@ -29,7 +29,7 @@ SPARK = SparkConfig(master="local[2]", conf={"spark.sql.shuffle.partitions": 2})
 
 
 class Paced(TransactionalSpout[int]):
-    """Emits a batch each second, so many times. Each row holds the time of its emit."""
+    """Emits a batch each second, a given number of times. Each row contains the time of its emit."""
 
     output_fields = Fields("number", "page", "host", "price", "emitted_ns")
 
@@ -44,7 +44,7 @@ class Paced(TransactionalSpout[int]):
 
 
 class PacedCoordinator(SpoutCoordinator[int]):
-    """Begins the first batch once the query runs, then one each second."""
+    """Begins the first batch when the query runs, then one batch each second."""
 
     def __init__(self, batches: int, begun: asyncio.Event) -> None:
         self.batches, self.begun = batches, begun
@@ -70,7 +70,7 @@ class PacedEmitter(SpoutEmitter[int]):
 
 
 async def measure(batches: int) -> dict[str, float]:
-    """Return the figures of so many batches, without the first ten."""
+    """Return the figures of `batches` batches, without the first ten."""
     with tempfile.TemporaryDirectory() as folder:
         noted = await _run(batches, Path(folder))
     if [(txid, rows) for txid, rows, _ in noted] != [(txid, BATCH_ROWS) for txid in range(1, batches + 1)]:
@@ -109,7 +109,7 @@ def _topology(batches: int, begun: asyncio.Event, folder: Path) -> Topology:
 
 
 def _counting(seen: str) -> Callable[[Any, int], None]:
-    """Return the per-batch function, for Spark's process: it counts the rows, and notes the time after that in a file."""
+    """Return the per-batch function for Spark's process. It counts the rows, and then writes the time to a file."""
 
     @per_batch(name=QUERY)
     def counted(rows: Any, txid: int) -> None:

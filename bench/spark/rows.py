@@ -1,4 +1,4 @@
-"""Rows that are handed over: five columns, as of an access log, the same for the engine and for pyarrow."""
+"""Rows to hand over, with five columns like an access log. They are the same for the engine and for pyarrow."""
 
 import datetime
 import gc
@@ -14,12 +14,12 @@ DDL: Final = "id long not null, host string, value double, at timestamp, path st
 SCHEMA: Final = schema_of(DDL)
 BATCH_ROWS: Final = 50_000
 WARM_ROWS: Final = 1_000
-"""Rows that are written before the clock starts: pyarrow loads pandas with its first column."""
+"""Rows that are written before the clock starts, because pyarrow loads pandas with its first column."""
 Row: TypeAlias = tuple[int, str, float, datetime.datetime, str]
 
 
 def make_rows(count: int) -> list[Row]:
-    """Return so many rows. The garbage collector never walks them."""
+    """Return `count` rows. The garbage collector never traverses them."""
     start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     made = [
         (number, f"host-{number % 1000}", number * 0.5, start + datetime.timedelta(seconds=number % 86_400), f"/path/{number % 5000}/x")
@@ -31,6 +31,6 @@ def make_rows(count: int) -> list[Row]:
 
 
 def table_of(batch: list[Row]) -> pa.Table:
-    """Return a table of rows, made column by column: the fastest way from tuples to Arrow."""
+    """Return a table of rows, made column by column. This is the fastest way from tuples to Arrow."""
     columns = [pa.array(list(map(itemgetter(place), batch)), field.type) for place, field in enumerate(SCHEMA)]
     return pa.Table.from_arrays(columns, schema=SCHEMA)

@@ -1,1 +1,1 @@
-"""Costs of state: word counts on stores, latency during checkpoints, commits, recovery, memory, values of transactions."""
+"""Costs of state (word counts on stores, latency during checkpoints, commits, recovery, memory, values of transactions)."""

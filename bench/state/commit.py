@@ -1,7 +1,7 @@
-"""A checkpoint of 100,000 changed keys, in turn with the bare store's own best way.
+"""A checkpoint of 100,000 changed keys, in turn with the fastest direct write to the store.
 
-Keys have 16 bytes, values 100. The engine's time is from PREPARE to the end of COMMIT. The best way of SQLite is one pickled blob in one
-transaction, that of Redis a MULTI of 100 HSETs of 1,000 fields. Every write is on the disk when they return.
+Keys have 16 bytes, values 100. The engine's time is from PREPARE to the end of COMMIT. For SQLite the fastest write is one pickled blob in
+one transaction. For Redis it is a MULTI of 100 HSETs with 1,000 fields each. Every write is on the disk when it returns.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Memory of a SQLite state that is larger than its cache.
 
-One process puts all keys, another one counts some again at random, a third reads all of them by `items()`. Each reports keys per second,
-and the most resident memory that it ever had (`ru_maxrss`), with the interpreter.
+One process puts all keys, a second one updates some keys at random, and a third one reads all keys by `items()`. Each reports keys per
+second, and its peak resident memory (`ru_maxrss`) with the interpreter.
 """
 
 import random
@@ -47,7 +47,7 @@ class Count(StatefulBasicBolt):
 
 
 def measure(keys: int) -> dict[str, float]:
-    """Run each step in a process of its own."""
+    """Run each step in its own process."""
     reading: dict[str, float] = {}
     with TemporaryDirectory(prefix="stormcell-bench-") as folder:
         for step in ("put", "change", "read"):
@@ -58,7 +58,7 @@ def measure(keys: int) -> dict[str, float]:
 
 
 async def measure_step(step: str, keys: int, folder: str) -> dict[str, float]:
-    """Run one step. Return its rate and its most memory."""
+    """Run one step. Return its rate and its peak memory."""
     draws, bolt = random.Random(1), Count()
     units, numbers = {
         "put": (keys, iter(range(keys))),

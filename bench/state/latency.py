@@ -1,9 +1,9 @@
-"""Emit to ack while checkpoints of 100,000 changed keys are written.
+"""Time from emit to ack while checkpoints of 100,000 changed keys are written.
 
 One run has two parts that share only the loop. A spout feeds a stateful bolt with keys at a fixed rate, 100,000 different ones in each
-interval. Their acks wait for a checkpoint, so they are not measured. Beside them goes spout -> id -> null at 1,000 tuples/s, acked at
-once. Its emit to ack, and due to ack, are measured from the begin of a checkpoint to its end. The *added* time is the difference to the
-same load on a bolt that keeps its keys in a dict, which is measured first.
+interval. The acks of these keys wait for a checkpoint, so they are not measured. The other part is spout -> id -> null at 1,000 tuples/s,
+acked at once. Its times from emit to ack and from due to ack are measured during each checkpoint. The *added* time is the difference to the
+same load on a bolt that keeps its keys in a dict. This load is measured first.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ LOOK_SECS = 0.005
 
 
 class KeySpout(Spout):
-    """Emits KEYS keys in each interval, evenly, then the same again."""
+    """Emits the same KEYS keys evenly in each interval."""
 
     output_fields = Fields("key")
 
@@ -43,7 +43,7 @@ class KeySpout(Spout):
 
 
 class WatchedSpout(PacedSpout):
-    """Notes when each tuple was acked."""
+    """Notes the time of each ack."""
 
     def __init__(self, rate: float) -> None:
         super().__init__(rate)
@@ -63,7 +63,7 @@ async def measure(store: str, measured_secs: float) -> dict[str, float]:
 
 
 async def _run(store: str, url: str, secs: float) -> dict[str, float]:
-    """Return percentiles of tuples that were acked during a checkpoint; without a store, of all."""
+    """Return percentiles of tuples that were acked during a checkpoint. Without a store, of all tuples."""
     watched = WatchedSpout(RATE)
     builder = TopologyBuilder("latency")
     builder.set_spout("keys", KeySpout)
@@ -98,7 +98,7 @@ async def _run(store: str, url: str, secs: float) -> dict[str, float]:
 
 
 async def _checkpoint_spans(run: engine.Run, until: float) -> list[tuple[float, float]]:
-    """Return begin and end of each checkpoint until a time."""
+    """Return begin and end of each checkpoint before a time."""
     spans, since = [], 0.0
     while (now := time.perf_counter()) < until or since:
         checkpoint = run.snapshot().checkpoint

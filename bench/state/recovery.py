@@ -1,10 +1,10 @@
-"""From the start of a run to its first tuple, on a SQLite state whose process was killed.
+"""Time from the start of a run to its first tuple, on a SQLite state whose process was killed.
 
-- `folded`: all keys are in rows, and the last checkpoint's 100,000 are in a delta, as after a long run.
-- `unfolded`: all keys came in one checkpoint, and the kill came before the fold, which is the worst case.
+- `folded`: all keys are in rows, and the 100,000 keys of the last checkpoint are in a delta, like after a long run.
+- `unfolded`: one checkpoint wrote all keys, and the process was killed before the fold. This is the worst case.
 - `read`: every key is read once by `items()`, after the first tuple.
 
-Each start is a process of its own. Its clock begins after the imports, before the run is made.
+Each start runs in its own process. Its clock begins after the imports, before the run is created.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ CHANGED_LAST = 100_000
 
 
 class Keys(Spout):
-    """Emits one tuple for all keys. Its ack comes after a checkpoint. With `dies`, the ack kills the process."""
+    """Emits one tuple for all keys. The tuple is acked after a checkpoint. With `dies`, the ack kills the process."""
 
     output_fields = engine.Fields("keys")
 
@@ -40,7 +40,7 @@ class Keys(Spout):
 
 
 class Keep(StatefulBasicBolt):
-    """Puts so many keys. Notes the time of the tuple."""
+    """Puts a number of keys. Notes the time of the tuple."""
 
     def __init__(self) -> None:
         self.first_at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ class Keep(StatefulBasicBolt):
 
 
 def measure(keys: int) -> dict[str, float]:
-    """Measure both cases, each step in a process of its own."""
+    """Measure both cases, each step in its own process."""
     reading: dict[str, float] = {}
     for case, steps in {"folded": ((keys, False), (CHANGED_LAST, True)), "unfolded": ((keys, True),)}.items():
         with TemporaryDirectory(prefix="stormcell-bench-") as folder:
@@ -73,7 +73,7 @@ def _fill_in_process(keys: int, folder: str, *, dies: bool) -> None:
 
 
 async def fill(keys: int, folder: str, dies: bool) -> dict[str, float]:
-    """Commit so many keys in one checkpoint. Then die, or end in order, which folds them."""
+    """Commit `keys` keys in one checkpoint. Then die, or end normally, which folds them."""
     filling, _ = _new_run(keys, folder, dies=dies)
     async with filling:
         await filling.completed()
@@ -81,7 +81,7 @@ async def fill(keys: int, folder: str, dies: bool) -> dict[str, float]:
 
 
 async def start(keys: int, folder: str) -> dict[str, float]:
-    """Start on the stored state. Return the seconds to the first tuple, and to read all."""
+    """Start on the stored state. Return the seconds to the first tuple, and to read all keys."""
     began = time.perf_counter()
     starting, keep = _new_run(1, folder, dies=False)
     async with starting:

@@ -1,6 +1,7 @@
-"""Keys of a map of values that are updated in a second, by the number of keys in a batch.
+"""Number of updated keys per second in a map of values, by the number of keys in a batch.
 
-One task has one map of 100,000 words, each with a count. A batch updates words at random. The database acknowledges when all is on disk.
+One task has one map of 100,000 words, each with a count. A batch updates words at random. The database acknowledges when the data is on
+disk.
 """
 
 import itertools

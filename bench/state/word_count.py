@@ -1,7 +1,7 @@
 """Words per second of the word count over a text, with counts in a dict or in a state.
 
 With a store the state is checkpointed every second. Both bolts count at the same place of the same callback. A run is measured over whole
-checkpoint intervals, so that each run has as many checkpoints.
+checkpoint intervals, so that all runs have the same number of checkpoints.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ async def measure(store: str, warm_secs: float, measured_secs: float) -> dict[st
     builder.set_spout("lines", lambda: LineSpout(itertools.cycle(lines)))
     add_word_count(builder, "lines", counter)
     with store_url("memory" if store == NONE else store) as url:
-        # Acks wait for the checkpoint, so a state has a second of trees open. Without one, few open trees are fastest.
+        # Acks wait for the checkpoint, so with a state the trees of a second are open. Without a state, few open trees are fastest.
         config = Config(max_spout_pending=MAX_SPOUT_PENDING) if store == NONE else Config(state_provider=url)
         async with engine.run(builder.build(), config) as run:
             await asyncio.sleep(warm_secs)

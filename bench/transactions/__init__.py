@@ -1,1 +1,1 @@
-"""Costs and gains of transactions: batches beside single tuples, small batches, pipelining, word counts of a topic."""
+"""Costs and gains of transactions (batches compared with single tuples, small batches, pipelining, word counts of a topic)."""

@@ -1,4 +1,4 @@
-"""The global count in batches of so many tuples.
+"""The global count in batches of tuples.
 
 The clock runs from the commit that completes the first tenth to the end of the run.
 """
@@ -34,7 +34,7 @@ class PartialCount(BatchBolt):
 
 
 class WaitingCount(PartialCount):
-    """Waits at the end of its batch, as for a service."""
+    """Waits at the end of its batch, like for a service."""
 
     async def finish_batch(self) -> None:  # type: ignore[override]
         await asyncio.sleep(WAIT_SECS)
@@ -55,7 +55,7 @@ class GlobalCount(Committer):
 
 
 async def measure(store: str, tuples: int, take: int, pending: int, waits: bool) -> dict[str, float]:
-    """Count in batches of `take` tuples, `pending` batches at once, with the coordinator's state in `store`."""
+    """Count in batches of `take` tuples, with `pending` batches at once and the coordinator's state in `store`."""
     tally = Tally(tuples)
     spout = MemoryTransactionalSpout([WORD] * tuples, "word", take)
     builder = TransactionalTopologyBuilder("global-count", "words", spout, max_spout_pending=pending)

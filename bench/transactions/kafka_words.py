@@ -1,7 +1,7 @@
 """Words of a topic counted exactly once in PostgreSQL or Redis.
 
 Each word is a tuple. A batch is up to 5,000 lines of each partition, 2 batches at once. The clock runs from the commit that completes the
-first tenth to the end of the run. All is stored then, and the counts must be those of all words.
+first tenth to the end of the run. All counts are then stored, and must include all words.
 """
 
 import time
@@ -54,7 +54,7 @@ class WordCounts(ReducingCommitter[str, int, int]):
 
 
 async def measure(records: int, store: str) -> dict[str, float]:
-    """Count the words of so many lines. The coordinator's state is beside the counts in Redis, or in SQLite."""
+    """Count the words of `records` lines. The coordinator's state is in Redis with the counts, or in SQLite."""
     job, tally = reading_job(records, lines_topic(records)), Tally(records * WORDS_PER_LINE)
     with TemporaryDirectory(prefix="stormcell-bench-") as folder, store_url(store) as url:
         values: ValueMap = VALUES[store](url, f"words_{job.group[-12:]}")

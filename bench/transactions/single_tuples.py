@@ -1,4 +1,4 @@
-"""The global count without transactions: every tuple has a message id and is acked. A batch's number of tuples is open."""
+"""The global count without transactions. Every tuple has a message id and is acked. The number of open tuples equals that of a batch."""
 
 import time
 
@@ -41,7 +41,7 @@ class InBursts(OneByOne):
 
 
 class PartialCount(Bolt):
-    """Emits its count as often as a task's part of a batch would end, anchored to the last tuple alone."""
+    """Emits its count as often as a task's part of a batch would end, anchored only to the last tuple."""
 
     output_fields = Fields("count")
     PART = OPEN_TUPLES // PARTIAL_COUNTS

@@ -1,4 +1,4 @@
-"""Flow control over time, read from the output of `run --json`: one history for each spout task and its bolt tasks."""
+"""Reads flow control over time from the output of `run --json`. Each spout task and its bolt tasks have one history."""
 
 import json
 import math
@@ -43,14 +43,14 @@ class FlowSample(NamedTuple):
     task_id: int
     done_records: float
     settled_records: float
-    """Sent records that no bolt task holds. Beside done records, these are records after a gap and those that wait for a resend."""
+    """Number of sent records that no bolt task has. Includes done records, records after a gap, and records that wait for a resend."""
     since_checkpoint: float
     tasks: Sequence[TaskSample]
 
 
 @dataclass(slots=True)
 class TaskHistory:
-    """One bolt task: a value for each sample of its spout. Each value is valid until the next sample."""
+    """One bolt task, with a value for each sample of its spout. Each value is valid until the next sample."""
 
     last: TaskSample
     states: "array[int]" = field(default_factory=lambda: array("b"))
@@ -68,9 +68,9 @@ class FlowHistory:
     task_id: int
     secs: "array[float]" = field(default_factory=lambda: array("d"))
     done_records: "array[float]" = field(default_factory=lambda: array("d"))
-    """Since the first sample. A restarted spout counts from 0 again; this sum does not."""
+    """Number of done records since the first sample. The sum continues when a restarted spout counts from 0 again."""
     settled_records: "array[float]" = field(default_factory=lambda: array("d"))
-    """Like `done_records`. They grow steadily, but done records wait for the slowest record and then jump."""
+    """Like `done_records`, but grows steadily. Done records wait for the slowest record and then jump."""
     since_checkpoint: "array[float]" = field(default_factory=lambda: array("d"))
     tasks: dict[int, TaskHistory] = field(default_factory=dict)
     _before: FlowSample | None = None
@@ -107,7 +107,7 @@ class FlowHistory:
         return shares(self.secs, task.states, 0, len(self.secs) - 1)
 
     def mean(self, values: Sequence[float], first: int = 0, last: int | None = None) -> float:
-        """Return the mean over time of values that are valid until the next sample, between two samples."""
+        """Return the mean over time between two samples. Each value is valid until the next sample."""
         until = len(self.secs) - 1 if last is None else last
         span = self.secs[until] - self.secs[first]
         weighted = (values[number] * (self.secs[number + 1] - self.secs[number]) for number in range(first, until))
@@ -125,9 +125,9 @@ def shares(secs: Sequence[float], states: Sequence[int], first: int, last: int) 
 
 
 def intervals(secs: Sequence[float], most: int, *, pieces: int) -> list[tuple[int, int]]:
-    """Return the (first, last) samples of each piece of a drawing.
+    """Return the (first, last) samples of each segment of a drawing.
 
-    Pieces are neighbours, or `pieces` of equal time if there are more than `most` neighbours.
+    Each segment joins two neighbouring samples. With more than `most` neighbours there are `pieces` segments of equal time.
 
     >>> intervals([0.0, 1.0, 2.0, 3.0, 4.0], 3, pieces=2)
     [(0, 2), (2, 4)]
@@ -214,7 +214,7 @@ class _LogReader:
         for event in self._events(file):
             snapshot = event.get("snapshot") if event["event"] == "end" else event
             if event["event"] == "start":
-                self._secs = math.inf  # the next snapshot is earlier: it belongs to another run
+                self._secs = math.inf  # the next snapshot is earlier, so it belongs to another run
             if event["event"] not in ("snapshot", "end") or snapshot is None:
                 continue
             try:

@@ -1,8 +1,7 @@
-"""Draws histories of flow control as an SVG: one block for each spout task, with lanes over a time axis.
+"""Draws histories of flow control as an SVG. Each spout task has a block with lanes over a time axis.
 
-The upper two lanes belong to the spout. Each bolt task has a lane: the window as a line, the packs in flight as an area, the
-state as the background. Sizes are in pixels. States differ in colour and in hatching, so the picture is also readable without
-colours.
+The upper two lanes belong to the spout. Each bolt task has a lane, with the window as a line, the packs in flight as an area, and the state
+as the background. Sizes are in pixels. States differ in colour and in hatching, so the picture is also readable without colours.
 """
 
 import math
@@ -31,7 +30,7 @@ AXIS: Final = 22
 SPOUT_LANE: Final = 46
 GAP: Final = 5
 LANE_HEIGHTS: Final = ((16, 40), (48, 28), (100, 20))
-"""(largest number of bolt tasks, height of a lane). Beyond, lanes have the height `LOWEST_LANE`."""
+"""(largest number of bolt tasks, height of a lane). With more tasks, lanes have the height `LOWEST_LANE`."""
 LOWEST_LANE: Final = 14
 MOST_RATES: Final = 200
 """Largest number of time pieces in the lane of records per second."""
@@ -89,7 +88,7 @@ class _Lane:
 
 
 class _Block:
-    """Block of one spout task: the places of its lanes and their drawings."""
+    """Block of one spout task, with the positions and the drawings of its lanes."""
 
     def __init__(self, history: FlowHistory, name: str, top: float) -> None:
         self._history = history

@@ -1,4 +1,4 @@
-"""`flow-report`: draws the flow control of a run and writes a table of it."""
+"""`flow-report` draws the flow control of a run as a picture, and writes a table."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +60,7 @@ def command(path: Path, output: Path | None, spout: str | None) -> int:
 
 
 def report_text(history: FlowHistory, histories: Sequence[FlowHistory]) -> str:
-    """Return the metrics of one spout task: a headline, and a row for each bolt task."""
+    """Return the metrics of one spout task as text, with a headline and a row for each bolt task."""
     done, span = round(history.done_records[-1]), history.span_secs
     since_checkpoint = round(max(history.since_checkpoint))
     headline = (

@@ -1,4 +1,4 @@
-"""`kafka`: shows consumer groups and dead letters, resets groups, replays dead letters. Also the options that reach a cluster."""
+"""`kafka` shows consumer groups and dead letters, resets groups, and replays dead letters. Also defines the connection options."""
 
 import asyncio
 import logging
@@ -75,7 +75,7 @@ def run_on_cluster(brokers: str, security: Path | None, work: Callable[["AdminCl
 
 @contextmanager
 def _silent_client() -> Iterator[None]:
-    """Silence the log of aiokafka: the command reports the errors itself, once."""
+    """Silence the log of aiokafka, because the command itself reports each error once."""
     logger = logging.getLogger("aiokafka")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""Work of `kafka dead-letters` and `kafka replay`."""
+"""Implements `kafka dead-letters` and `kafka replay`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -83,7 +83,7 @@ def dead_letter_fields(stored: StoredDeadLetter) -> dict[str, Any]:
 
 
 def bytes_text(value: bytes | None, width: int | None = None) -> str:
-    """Return bytes for a terminal: as escaped text if they are UTF-8, in at most `width` characters.
+    """Return bytes for a terminal, in at most `width` characters. UTF-8 is shown as escaped text.
 
     >>> print(bytes_text(b"to be"), bytes_text(b"or\\x1b[2J"), bytes_text(bytes([255])), bytes_text(None))
     to be 'or\\x1b[2J' b'\\xff' –
@@ -94,7 +94,7 @@ def bytes_text(value: bytes | None, width: int | None = None) -> str:
     try:
         text = name_text(head.decode())
     except UnicodeDecodeError as error:
-        is_cut = head != value and error.start >= len(head) - 3  # cut inside the last character
+        is_cut = head != value and error.start >= len(head) - 3  # the cut may split the last character
         text = name_text(head[: error.start].decode()) if is_cut else repr(head)
     return text if width is None else clipped(text, width)
 

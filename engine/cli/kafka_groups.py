@@ -1,4 +1,4 @@
-"""Work of `kafka lag`, `kafka offsets` and `kafka reset`: the commits of consumer groups."""
+"""Implements `kafka lag`, `kafka offsets` and `kafka reset`."""
 
 import asyncio
 import sys
@@ -34,13 +34,13 @@ _MEMBER_CHARACTERS: Final = 8
 
 
 async def show_lag(link: AdminClient, group: str, topics: Collection[str], watch_secs: float | None, *, as_json: bool) -> None:
-    """Write the lag of a group; with `watch_secs` repeat for ever."""
+    """Write the lag of a group. With `watch_secs` repeat forever."""
     _write_lag(await describe_group(link, group, topics), as_json=as_json, clears=False)
     while watch_secs is not None:
         await asyncio.sleep(watch_secs)
         try:
             found = await describe_group(link, group, topics)
-        except FatalError as error:  # a broker may restart, and the user wants to see it come back
+        except FatalError as error:  # a broker may restart, and the watch must continue after that
             print_to_stderr(f"{error.message}. Next attempt in {watch_secs:g} s.")
         else:
             _write_lag(found, as_json=as_json, clears=sys.stdout.isatty())

@@ -1,4 +1,4 @@
-"""Live table on a terminal: metrics that are redrawn in place, errors below them, logs above."""
+"""Live table on a terminal. It redraws metrics in place, with errors below and logs above."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -47,7 +47,7 @@ class LiveTable(LiveDisplay):
 def render(before: Snapshot | None, now: Snapshot, width: int, height: int | None = None) -> "Group":
     """Return headline, components, spouts, checkpoint or transactions, latest errors, flow control, and labelled user metrics.
 
-    width, height: columns and lines of the terminal. A picture that is too high loses its end. height None: it may scroll.
+    width, height: columns and lines of the terminal. Lines beyond the height are cut. height None: the terminal may scroll.
     """
     from rich.console import Group
     from rich.text import Text
@@ -56,7 +56,7 @@ def render(before: Snapshot | None, now: Snapshot, width: int, height: int | Non
     if errors:
         errors.insert(0, Text("latest errors", style="bold red"))
     headline = Text(snapshot_text.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
-    blank = Text("")  # also the last line: the ^C that a terminal prints would wrap a full line, and the redraw would miss a line
+    blank = Text("")  # the last line too, because the ^C of a terminal would wrap a full line, and the redraw would miss a line
     state = [line for text in snapshot_text.state_texts(before, now) for line in (blank, Text(text, no_wrap=True, overflow="ellipsis"))]
     above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
     own = _own_tables(now, width, None if height is None else height - above)
@@ -119,7 +119,7 @@ def _titled(shown: TextTable, width: int, styles: Mapping[str, str], *, compact:
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int, *, least: int, gap: int) -> int:
-    """Return the number of columns that fit side by side, but at least `least`."""
+    """Return the number of columns that fit side by side, at least `least`."""
     from rich.cells import cell_len
 
     widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) + gap for column in zip(*rows, strict=True)]

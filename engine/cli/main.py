@@ -64,7 +64,7 @@ def stormcell() -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench_command(arguments: tuple[str, ...]) -> int:
-    """Run the benchmarks with these arguments. They are part of a checkout, not of the installed package."""
+    """Run the benchmarks with these arguments. The benchmarks are part of a checkout, not of the installed package."""
     if not (_CHECKOUT / "bench" / "cli.py").is_file():
         raise click.UsageError(
             f"the installed package has no benchmarks: there is no folder bench beside {_CHECKOUT / 'engine'}. "
@@ -82,5 +82,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status. Without `arguments` it takes those of the process."""
+    """Run the command line and return its exit status. Default of `arguments`: the arguments of the process."""
     return commands.run_program(stormcell, arguments)

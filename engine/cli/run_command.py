@@ -1,4 +1,4 @@
-"""`run`: runs a topology in this terminal until it is complete, or a signal drains it."""
+"""`run` runs a topology in this terminal until it is complete, or until a signal drains it."""
 
 from contextlib import suppress
 from pathlib import Path

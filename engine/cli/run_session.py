@@ -1,4 +1,4 @@
-"""Runs a topology in a terminal session: its view, the errors of its components, the summary."""
+"""Runs a topology in a terminal session. Shows its view, the errors of its components, and the summary."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ def run_in_terminal(
 ) -> Outcome:
     """Run a topology until it is complete, failed or interrupted, and return its outcome.
 
-    For the `main()` of a program, which ends with `sys.exit(outcome.exit_status)`. The default config is that of the
+    Call it in the `main()` of a program, and end the program with `sys.exit(outcome.exit_status)`. The default config is that of the
     topology. After `for_secs` the run drains. Errors are printed, not raised. Handles SIGINT and SIGTERM meanwhile
     (RUN-3). Raises UsageError inside an event loop.
     """
@@ -61,7 +61,7 @@ def make_view(name: ViewName, interval_secs: float) -> View:
 
 
 def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
-    """Return a new loop of the kind `event_loop`; raise ConfigError if it is not installed."""
+    """Return a new loop of the kind `event_loop`. Raise ConfigError if it is not installed."""
     if config.event_loop == "asyncio":
         return asyncio.new_event_loop()
     try:
@@ -89,7 +89,7 @@ async def _started(
 
 
 def _show_reports(error: ComponentError, reports: Iterable[ErrorReport]) -> None:
-    """Write the reports of the component that ended the run, since the log did not show them."""
+    """Write the reports of the component that ended the run, because the log did not show them."""
     for report in reports:
         if report.component_id == error.component_id:
             print_to_stderr(report.describe())

@@ -1,9 +1,9 @@
-"""Views of a run: plain lines on standard error, JSON lines on standard output, or nothing.
+"""Views of a run. They write plain lines to standard error, JSON lines to standard output, or nothing.
 
 live_table.py has the view of a terminal.
 
-`--json` writes one JSON object per line to standard output. Each has `event`: `start` (topology), `snapshot` (all metrics),
-`error` (one error of a component), `note` (text), and last, once, `end` (exit_status, state, summary, error, snapshot).
+`--json` writes one JSON object per line to standard output. Its field `event` is `start` (topology), `snapshot` (all metrics), `error` (one
+error of a component), `note` (text), or finally `end` (exit_status, state, summary, error, snapshot).
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class SilentView(console_views.SilentView):
 
 
 class PlainLines(PlainView):
-    """View without a terminal: one plain line at a time on standard error, and all metrics once at the end."""
+    """View without a terminal. Writes one plain line at a time to standard error, and all metrics at the end."""
 
     ctrl_c_text = "Ctrl-C drains."
 
@@ -73,7 +73,7 @@ class PlainLines(PlainView):
         self.note(plain_line(before, now))
 
     def report(self, report: ErrorReport) -> None:
-        """Do nothing, since the log goes to standard error too."""
+        """Do nothing, because standard error also contains the log."""
 
     def end(self, outcome: Outcome) -> None:
         """Write the metrics of the whole run, then the summary."""
@@ -91,7 +91,7 @@ class PlainLines(PlainView):
 
 
 def plain_line(before: Snapshot | None, now: Snapshot) -> str:
-    """Return the state of a run in one line. Rates are those since `before`, counts those since the start."""
+    """Return the state of a run in one line. Rates are since `before`, counts since the start."""
     parts = [
         f"{now.topology_name} {now.state} {now.uptime_secs:.1f} s",
         f"emitted {_count_and_rate(snapshot_text.emitted_by_spouts, before, now)}",
@@ -119,7 +119,7 @@ def _count_and_rate(count: snapshot_text.Count, before: Snapshot | None, now: Sn
 
 
 def _lags(now: Snapshot) -> list[str]:
-    """Return the lag of each component: the sum of all values of gauges with the last word `lag`."""
+    """Return the lag of each component, which is the sum of all gauges whose name ends with the word `lag`."""
     lags: dict[tuple[str, str], list[Any]] = {}
     for metric in now.user_metrics:
         if metric.kind == "gauge" and metric.name.rpartition("_")[2] == "lag":
@@ -136,7 +136,7 @@ class JsonLines(JsonView[Snapshot]):
     name_field = "topology"
 
     def snapshot_fields(self, now: Snapshot) -> dict[str, Any]:
-        """Return the fields of a snapshot without errors: each error had its own event."""
+        """Return the fields of a snapshot without errors, because each error had its own event."""
         fields = now.to_dict()
         del fields["errors"]
         return fields

@@ -3,7 +3,7 @@
 A later source overrides an earlier one:
 
 1. the defaults of `Config`,
-2. `config` in the topology file: a `Config`, whose changed values count, or a mapping,
+2. `config` in the topology file: a mapping, or a `Config` of which only the changed values count,
 3. the table `[engine]` of the file of `--config`,
 4. environment variables `ENGINE_<NAME>`,
 5. `-c name=value`.
@@ -100,7 +100,7 @@ def read_settings(
 ) -> Settings:
     """Merge the settings of all sources. Raise one `ConfigError` with the faults of all of them.
 
-    `flags` are the values of `-c`, each `name=value`. `file_config` is the variable `config` of the topology file.
+    `flags` are the values of `-c`, in the form `name=value`. `file_config` is the variable `config` of the topology file.
     """
     collected = _Collected()
     if file_config is not None:

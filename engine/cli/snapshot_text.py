@@ -1,6 +1,6 @@
-"""A snapshot of a run as text: table rows, single lines, and sums over the components. The live table and the plain lines use it.
+"""Formats a snapshot of a run as table rows, single lines, and sums over the components. The live table and the plain lines use it.
 
-The tables: components, spouts, each spout task with flow control (FC-7), and user metrics with labels.
+There are tables of components, spouts, spout tasks with flow control (FC-7), and user metrics with labels.
 """
 
 import math
@@ -47,9 +47,9 @@ STATE_STYLES: Final[Mapping[str, str]] = {"SLOW": "yellow", "BUSY": "red"}
 
 LEAST_ROWS: Final = 3
 MOST_ROWS: Final = 12
-"""Further rows are summed up in the last one. A low terminal shows fewer."""
+"""Largest number of rows of a table. The last row sums up all further rows. A low terminal shows fewer rows."""
 FRAME_LINES: Final = 5
-"""Lines of a table beside its rows: a blank line, the title, two lines of headers, the rule."""
+"""Number of lines of a table besides its rows (a blank line, the title, two lines of headers, the rule)."""
 MOST_LABEL_CHARACTERS: Final = 40
 
 Count: TypeAlias = Callable[[Snapshot], int]
@@ -68,7 +68,7 @@ class TextTable(NamedTuple):
 
 
 def component_rows(before: Snapshot | None, now: Snapshot, *, compact: bool = False) -> list[tuple[str, ...]]:
-    """Return one row of `COMPONENT_COLUMNS` for each component. The capacity is that since `before`.
+    """Return one row of `COMPONENT_COLUMNS` for each component. The capacity is measured since `before`.
 
     compact: write large counts short.
     """
@@ -181,7 +181,7 @@ def transactions_text(before: Snapshot | None, now: Snapshot) -> str | None:
 
 
 def failures_text(now: Snapshot) -> str | None:
-    """Return the failed inputs of each component (of a spout: trees) by reason. None if nothing failed."""
+    """Return the failed inputs of each component by reason (for a spout, its failed trees). None if nothing failed."""
     parts = [
         f"{component_id} {', '.join(f'{reason} {count_text(number)}' for reason, number in component.failures.items())}"
         for component_id, component in now.components.items()
@@ -197,11 +197,11 @@ class _Column(NamedTuple):
     header: str
     metric_name: str
     combine: Callable[[Sequence[Any]], float | None]
-    """Makes one number of the values of several tasks."""
+    """Combines the values of several tasks to one number."""
 
 
 _Values: TypeAlias = Mapping[str, Sequence[Any]]
-"""By the name of the metric, the values of the tasks under the same labels."""
+"""Values of the tasks under the same labels, by metric name."""
 
 
 def label_tables(now: Snapshot, *, compact: bool = False, lines: int | None = None) -> list[TextTable]:
@@ -241,7 +241,7 @@ def _label_table(component_id: str, metrics: list[UserMetric], most_rows: int, *
 
 
 def _columns(metrics: Iterable[UserMetric]) -> list[_Column]:
-    """Return one column for each counter and gauge, two for a histogram: its mean and its maximum."""
+    """Return one column for each counter and gauge, and two columns (mean, maximum) for each histogram."""
     found = list(metrics)
     columns = []
     for metric, header in zip(found, _short_headers([metric.name for metric in found]), strict=True):
@@ -266,7 +266,7 @@ def _cells(columns: Sequence[_Column], values: _Values, *, compact: bool) -> lis
 
 
 def known_sum(values: Iterable[float]) -> float | None:
-    """Return the sum of the values without NaN, None if there are none."""
+    """Return the sum of the values without NaN. None if there are no such values."""
     known = [number for number in map(_float, values) if not math.isnan(number)]
     return sum(known) if known else None
 
@@ -274,7 +274,7 @@ def known_sum(values: Iterable[float]) -> float | None:
 def _float(number: float) -> float:
     try:
         return float(number)
-    except OverflowError:  # a very large int of a counter
+    except OverflowError:  # a counter may have a very large int
         return math.inf
 
 
@@ -322,7 +322,7 @@ def least_flow_lines(now: Snapshot) -> int:
 
 
 def flow_headline(flow: FlowSnapshot, *, alone: bool = True) -> str:
-    """Return the position of a spout task and the reason why it does not send.
+    """Return the position of a spout task, and the reason if it does not send.
 
     alone: the spout has only this task, so its id is left out.
     """
@@ -336,7 +336,7 @@ def flow_headline(flow: FlowSnapshot, *, alone: bool = True) -> str:
 
 
 def flow_summaries(now: Snapshot) -> list[str]:
-    """Return a short text for each spout: states and windows of its bolt tasks, records that a crash would repeat."""
+    """Return a short text for each spout. It has the states and windows of its bolt tasks, and the records that a crash would repeat."""
     spouts: dict[str, list[FlowSnapshot]] = {}
     for flow in now.entry(FlowEntry).value:
         spouts.setdefault(flow.component_id, []).append(flow)

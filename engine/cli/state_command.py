@@ -1,4 +1,4 @@
-"""`state`: inspects, exports and deletes the stored state of stateful bolts."""
+"""`state` inspects, exports and deletes the stored state of stateful bolts."""
 
 from pathlib import Path
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Work of the `state` commands: list, show, export and delete the committed state of topologies in a store."""
+"""Implements the `state` commands, which list, show, export and delete the committed state of topologies in a store."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from engine.transactional.transactional_state import ENTRY, LEDGER, read_record
 
 WRONG: Final = 2
 MOST_EXPORTS: Final = 3
-"""Attempts to write a file on a store without snapshots: a running topology may change the state during the export."""
+"""Attempts to export from a store without snapshots, because a running topology may change the state during the export."""
 LIST_COLUMNS: Final = ("topology", "component", "phase", "codec", "keyed", "tasks", "key groups", "keys", "bytes", "deltas", "txid")
 LIST_TEXT_COLUMNS: Final = 5
 KEY_WIDTH: Final = 40
@@ -57,7 +57,7 @@ async def open_committed_state(inventory: StateInventory, topology_name: str, *,
 
 
 async def chosen_topology(inventory: StateInventory, name: str | None) -> str:
-    """Return the named topology, or the only stored one. Raise StateError, with the stored names, if there is none."""
+    """Return the named topology, or the only stored one. Raise StateError with the stored names if this is not possible."""
     stored = await inventory.topologies()
     if name is None and len(stored) == 1:
         return stored[0]
@@ -71,7 +71,7 @@ async def chosen_topology(inventory: StateInventory, name: str | None) -> str:
 
 
 def chosen_components(state: CommittedState, topology_name: str, names: Sequence[str]) -> list[str]:
-    """Return the named components, all if none is named. Raise StateError for an unknown name."""
+    """Return the named components, or all components if none is named. Raise StateError for an unknown name."""
     for name in names:
         if name not in state.components:
             raise StateError(f"topology {topology_name!r} has stored no component {name!r}", hint=did_you_mean(name, state.components))
@@ -217,7 +217,7 @@ def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, An
 async def export_state(
     inventory: StateInventory, topology: str | None, components: Sequence[str], output: Path | None, *, unpickles: bool
 ) -> None:
-    """Write one line for each committed key, to standard output or to a file that appears when it is complete."""
+    """Write one line for each committed key to standard output, or to a file that appears when it is complete."""
     name = await chosen_topology(inventory, topology)
     tries = 1 if output is None else MOST_EXPORTS
     with _output_file(output) as file:
@@ -249,7 +249,7 @@ async def _export_lines(state: CommittedState, topology_name: str, component_ids
             lines = []
             for row in rows:
                 key, value = decoded(row, state, component_id)
-                owner = {} if is_keyed else {"task": row.slot}  # each task has keys of its own
+                owner = {} if is_keyed else {"task": row.slot}  # each task has its own keys
                 line = {"topology": topology_name, "component": component_id, **owner, "key": json_form(key), "value": json_form(value)}
                 lines.append(json_line(line))
             if lines:
@@ -272,7 +272,7 @@ def _output_file(output: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     with output_file_errors(output), suppress(FileNotFoundError):
-        output.stat()  # raises for a circular link or a name that is too long
+        output.stat()  # raises for a circular link, or if the name is too long
     target = output.resolve()
     if target.exists() and not target.is_file():
         raise click.UsageError(f"{output} is not a regular file. Name another file with -o, or redirect standard output.")
@@ -318,7 +318,7 @@ async def _deletion_question(inventory: StateInventory, topology_name: str, comp
 
 
 async def _transactions_text(inventory: StateInventory, topology_name: str) -> str:
-    """Return the progress that a transactional topology loses: it would start again with txid 1."""
+    """Return the progress that a transactional topology loses, because it would start again with txid 1."""
     async with inventory.look(topology_name) as stored:
         entries = await stored.entries(LEDGER)
     if ENTRY not in entries:

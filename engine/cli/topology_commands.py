@@ -1,4 +1,4 @@
-"""`check` and `graph`: validate or draw the topology of a file without running it."""
+"""`check` and `graph` validate or draw the topology of a file without running it."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,15 +1,15 @@
 """Loads the topology that `path.py[:name]` names.
 
-Without a name, the first of these kinds that occurs in the file counts, and the file must contain exactly one of it:
+Without a name, the first of these kinds that occurs in the file is used. The file must contain exactly one object of this kind:
 
 1. a `Topology`, or a builder whose topology is not in the file,
 2. a function called `topology`, or `build_`, `create_`, `make_`, `get_` or `main_topology`,
 3. a function whose return annotation is a `Topology` or a builder.
 
-Only public names count. A function counts only if the file itself defines it and it needs no arguments, so no helper is
-called by accident. A name means a variable of the file, or else a topology of this name.
+Only public names count. A function counts only if the file itself defines it and it needs no arguments. So no helper is called by accident.
+NAME is a variable of the file, or else the name of a topology.
 
-Problems with the file raise `TopologyFileError`. A faulty topology or config raises its own error.
+Problems with the file raise `TopologyFileError`. An invalid topology or config raises its own error.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Candidate:
 class LoadedTopology:
     """Topology with its file and its settings.
 
-    `config` is that of the topology, else the variable `config` of the file if it is a `Config` or a mapping.
+    `config` is the config of the topology, else the variable `config` of the file if it is a `Config` or a mapping.
     """
 
     topology: Topology
@@ -84,7 +84,7 @@ def load_topology(spec: str) -> LoadedTopology:
 
 
 def _chosen(module: ModuleType, file: UserFile, name: str | None) -> Candidate:
-    """Return the candidate. Objects of the file may be of any type and may raise whenever they are examined."""
+    """Return the chosen candidate. Objects of the file may have any type, and any access to them may raise."""
     try:
         return choose(module, file.path, name)
     except (KeyboardInterrupt, TopologyFileError):
@@ -140,13 +140,13 @@ def _kind_of(value: object) -> str:
 
 
 def _config_of(module: ModuleType) -> Config | Mapping[str, object] | None:
-    """Return the variable `config` of the file, unless it is something else, such as a module."""
+    """Return the variable `config` of the file. None if it is something else, such as a module."""
     config = vars(module).get("config")
     return config if isinstance(config, Config | Mapping) else None
 
 
 def choose(module: ModuleType, path: Path, name: str | None) -> Candidate:
-    """Return the candidate of this name, or the only one; raise `TopologyFileError` if there is none or there are several."""
+    """Return the candidate of this name, or the only one. Raise `TopologyFileError` if there is none, or several."""
     if name is not None:
         return _by_name(module, path, name)
     for tier in _tiers(module):
@@ -161,7 +161,7 @@ def choose(module: ModuleType, path: Path, name: str | None) -> Candidate:
 
 def is_builder(value: object) -> TypeGuard[Builder]:
     """Tell whether a value has a method `build()`, as every topology builder does."""
-    return callable(getattr(type(value), "build", None))  # ask the type, since a mock has an attribute of any name
+    return callable(getattr(type(value), "build", None))  # ask the type, because a mock has an attribute of any name
 
 
 def _by_name(module: ModuleType, path: Path, name: str) -> Candidate:

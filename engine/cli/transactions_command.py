@@ -1,4 +1,4 @@
-"""`transactions`: shows the durable progress of transactional topologies."""
+"""`transactions` shows the durable progress of transactional topologies."""
 
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -71,7 +71,7 @@ class StoredTransactions(NamedTuple):
 
 
 async def show_transactions(inventory: StateInventory, topology: str | None, *, as_json: bool) -> None:
-    """Write a line for each topology; for a single one also its positions."""
+    """Write a line for each topology. For a single topology also write its positions."""
     found = await _read_all(inventory, topology)
     if as_json:
         for each in found:
@@ -83,7 +83,7 @@ async def show_transactions(inventory: StateInventory, topology: str | None, *, 
 
 
 async def _read_all(inventory: StateInventory, topology: str | None) -> list[StoredTransactions]:
-    """Return all topologies with transactions, or the named one; raise StateError if there are none."""
+    """Return all topologies with transactions, or the named one. Raise StateError if there are none."""
     stored = await inventory.topologies()
     if topology is not None and topology not in stored:
         hint = did_you_mean(topology, stored) if stored else _NOTHING_STORED_HINT
@@ -147,7 +147,7 @@ def _positions(found: StoredTransactions) -> str:
 
 
 def _fields(found: StoredTransactions) -> dict[str, Any]:
-    """Return all fields for JSON. Partitions are a list, since their names may be numbers."""
+    """Return all fields for JSON. Partitions are a list, because their names may be numbers."""
     record, written_at = found.record, found.stored.written_at
     in_doubt = None
     if record.next_output is not None:

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def _refuse_unknown_keys(config_class: type[_T]) -> type[_T]:
-    """Raise a ConfigError with the nearest setting for an unknown keyword, instead of a bare TypeError."""
+    """For an unknown keyword, raise a ConfigError that names the nearest setting, instead of a bare TypeError."""
     generated: Callable[..., None] = config_class.__init__
 
     @functools.wraps(generated)
@@ -163,7 +163,7 @@ def _setting_that_starts_with(text: str, names: Sequence[str]) -> str | None:
 
 
 def faults_of(values: Mapping[str, object]) -> list[str]:
-    """Return the fault texts of values of known settings, contradictions between values included."""
+    """Return the fault texts of values of known settings, including contradictions between values."""
     faults = []
     for name, value in values.items():
         try:
@@ -174,7 +174,7 @@ def faults_of(values: Mapping[str, object]) -> list[str]:
 
 
 def contradictions(values: Mapping[str, object]) -> list[tuple[tuple[str, ...], str]]:
-    """Return each contradiction between values: the settings involved, and its text."""
+    """Return each contradiction between values, as the involved settings and a text."""
     found: list[tuple[tuple[str, ...], str]] = []
     if values.get("timeout_from") == "emit" and values.get("enable_message_timeouts") is False:
         text = "timeout_from='emit' says how trees time out, but enable_message_timeouts=False switches them off. Remove one of the two."

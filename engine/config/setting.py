@@ -20,14 +20,14 @@ class SettingFault(ValueError):
 
 
 def setting(default: Any, *, help: str, minimum: float | None = None, above: float | None = None, maximum: float | None = None) -> Any:
-    """Declare a field of a settings class: at least `minimum`, or more than `above`, and at most `maximum`."""
+    """Declare a field of a settings class. Its value is at least `minimum`, greater than `above`, and at most `maximum`."""
     limits = {"help": help, "minimum": minimum, "above": above, "maximum": maximum}
     return dataclasses.field(default=default, metadata={_METADATA_KEY: limits})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, for checks and for `--show-config` and `--help`."""
+    """One setting. Used for checks, `--show-config` and `--help`."""
 
     name: str
     kind: type[bool] | type[int] | type[float] | type[str]
@@ -109,7 +109,7 @@ class Setting:
     def _is_number(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, (int, float) if self.kind is float else int):
             return False
-        return -sys.float_info.max <= value <= sys.float_info.max  # false for nan, and for numbers that no float can hold
+        return -sys.float_info.max <= value <= sys.float_info.max  # false for nan, and for numbers that are too large for a float
 
     def _in_range(self, value: Any) -> bool:
         at_least = self.minimum is None or value >= self.minimum

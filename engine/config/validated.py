@@ -1,4 +1,4 @@
-"""Settings classes whose constructor checks all values and reports all faults at once."""
+"""Makes settings classes check all values in the constructor and report all faults at once."""
 
 import dataclasses
 import functools

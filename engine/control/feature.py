@@ -14,12 +14,12 @@ from engine.topology import Topology, TopologyFeature
 from engine.topology.task_port import RunPort
 
 if TYPE_CHECKING:
-    from engine.state import StateProvider  # a run that stores nothing does not load the package
+    from engine.state import StateProvider  # a run that stores no state must not load the package
 
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """The parts of a run that exist before its tasks are planned."""
+    """Parts of a run that exist before its tasks are planned."""
 
     clock: Clock
     provider: "StateProvider | None"
@@ -40,7 +40,7 @@ class RunHandle:
 
 
 class SnapshotEntry(ABC):
-    """One entry of a run's snapshot: `snapshot.<name>`, a key of its JSON, and metric families."""
+    """One entry of a run's snapshot. It is `snapshot.<name>`, a key of the JSON, and metric families."""
 
     name: str
     value: Any
@@ -55,7 +55,7 @@ class SnapshotEntry(ABC):
 
 
 def json_number(value: Any) -> Any:
-    """Return a value for JSON: floats have six decimal places, and infinities and NaN are text."""
+    """Return a value for JSON. Floats have six decimal places. Infinities and NaN are text."""
     if not isinstance(value, float):
         return value
     return round(value, 6) if math.isfinite(value) else str(value)
@@ -65,7 +65,7 @@ class FeatureRun:
     """A feature in one run. Subclasses override the methods that they need."""
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
-        """Open the feature before the tasks are planned. Return the topology to run: the given one, or one with further components.
+        """Open the feature before the tasks are planned. Return the topology to run, which is the given one or has more components.
 
         If this raises, `close` is called.
         """
@@ -80,7 +80,7 @@ class FeatureRun:
         return False
 
     async def finish(self) -> None:
-        """Commit the remaining work. Called at a drain, and before the run is complete, when no tree is open."""
+        """Commit the remaining work. Called at a drain and before the run completes, while no tree is open."""
 
     async def close(self, *, clean: bool) -> None:
         """Release all resources. Called once, after all tasks are closed. clean: the run is complete or drained."""

@@ -1,15 +1,15 @@
-"""Small numbers that Python and C exchange, by name. A test compares them with the `.pxd` files."""
+"""Named integer codes that Python and C exchange. A test compares them with the `.pxd` files."""
 
 from enum import IntEnum
 
 
 class BoltOutcome(IntEnum):
-    """End of a bolt's burst."""
+    """Result of a bolt's burst."""
 
     EMPTY = 0
     """No input waits."""
     MORE = 1
-    """Inputs wait, but it is the turn of other actors."""
+    """Inputs wait, but other actors get their turn first."""
     STOPPED = 2
     """A full mailbox stops the task."""
     RETURNED = 3
@@ -19,12 +19,12 @@ class BoltOutcome(IntEnum):
 
 
 class SpoutOutcome(IntEnum):
-    """End of a spout's burst."""
+    """Result of a spout's burst."""
 
     QUIET = 0
-    """No poll before the next verdict: the spout is not polled, or has `max_spout_pending` open trees."""
+    """No poll before the next verdict, because the spout is inactive or has `max_spout_pending` open trees."""
     POLL_AGAIN = 1
-    """The turn is over. Poll again at the next one."""
+    """The turn is over. Poll again in the next turn."""
     HELD_UP = 2
     """A full mailbox stops the task."""
     AWAITABLE = 3
@@ -32,11 +32,11 @@ class SpoutOutcome(IntEnum):
     NOTHING_NEW = 4
     """The last poll emitted nothing."""
     GAVE_WAY = 5
-    """Bolts are behind, so it is their turn first."""
+    """Bolts are behind, so they get their turn first."""
 
 
 class Choice(IntEnum):
-    """Way in which an outlet chooses its targets, one for each grouping."""
+    """Method by which an outlet chooses its targets. Each grouping has one."""
 
     SHUFFLE = 0
     BY_FIELDS = 1

@@ -1,4 +1,4 @@
-"""Options and help of all commands but `run`: `check`, `look`, `consumers`, `package`, `prepare`. Each imports its work when it runs."""
+"""Options and help of all commands except `run`. Each command imports its implementation when it runs."""
 
 from pathlib import Path
 from typing import Final

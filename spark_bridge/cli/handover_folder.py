@@ -1,4 +1,4 @@
-"""Work of `look` and `consumers`: shows a hand-over folder, and adds, removes and repairs its consumers."""
+"""Implements `look` and `consumers`, which show a hand-over folder, and add, remove and repair its consumers."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from spark_bridge.pipeline.errors import PipelineRefused, folder_error
 from spark_bridge.pipeline.offsets import checkpoint_position
 
 MAX_MANIFESTS: Final = 1000
-"""Newest manifests that are read for the counts, at most."""
+"""Largest number of newest manifests that are read for the counts."""
 EXIT_DAMAGED: Final = 2
 CONSUMER_COLUMNS: Final = ("consumer", "planned", "committed", "lag")
 TRANSACTION_COLUMNS: Final = ("committed at", "txid", "rows", "files", "bytes", "rejects")
@@ -175,7 +175,7 @@ def add_consumers(handover: Handover, names: Sequence[str]) -> int:
 
 
 def remove_consumers(handover: Handover, names: Sequence[str], *, is_sure: bool) -> int:
-    """Remove consumers, after a question that names their unread transactions. Return the exit status."""
+    """Ask with the number of unread transactions, and remove consumers. Return the exit status."""
     _check_known(handover, names)
     lags = {fields["name"]: fields["lag"] for fields in consumer_fields(handover)}
     unread = [

@@ -1,4 +1,4 @@
-"""`python -m spark_bridge`: the program and its list of commands."""
+"""The program `python -m spark_bridge` and its list of commands."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _COMMANDS: Final = {
     **{name: f"spark_bridge.cli.commands:{name}_command" for name in ("check", "look", "consumers", "package", "prepare")},
 }
 _NEEDED: Final = ("pyarrow", "pyspark")
-"""Packages whose absence the bridge reports with the extra to install."""
+"""If one of these packages is missing, the bridge names the extra to install."""
 
 _HELP: Final = """\
 Run a pipeline on Spark over the committed batches of a topology.

@@ -34,10 +34,10 @@ def run_pipeline_in_terminal(
     until: Until = "stopped",
     **options: Unpack[TerminalOptions],
 ) -> PipelineOutcome:
-    """Run a pipeline until it is stopped, caught up or failed, and return the outcome, for `sys.exit(outcome.exit_status)`.
+    """Run a pipeline until it is stopped, caught up or failed. Return the outcome, for `sys.exit(outcome.exit_status)`.
 
-    For the `main()` of a program. Takes the arguments of `run_pipeline` and `TerminalOptions`. Prints errors instead of raising them.
-    The first SIGINT or SIGTERM stops after the current micro-batch, the second at once. Raises UsageError inside an event loop.
+    Call it in the `main()` of a program. Takes the arguments of `run_pipeline` and `TerminalOptions`. Prints errors instead of raising
+    them. The first SIGINT or SIGTERM stops after the current micro-batch, the second at once. Raises UsageError inside an event loop.
     """
     refuse_running_loop("run_pipeline_in_terminal", "await spark_bridge.run_pipeline(...)")
     view = options.get("view", "auto")

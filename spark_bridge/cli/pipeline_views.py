@@ -1,4 +1,4 @@
-"""Views of a pipeline: a live table, plain lines, JSON lines, or nothing."""
+"""Views of a pipeline. They show a live table, plain lines, JSON lines, or nothing."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -40,7 +40,7 @@ class PipelineView(Display[PipelineSnapshot], Protocol):
 
 
 class LivePipeline(LiveDisplay):
-    """View of a terminal: a live table."""
+    """View of a terminal, a live table."""
 
     def show(self, before: PipelineSnapshot | None, now: PipelineSnapshot) -> None:
         """Draw the table again."""
@@ -54,7 +54,7 @@ class LivePipeline(LiveDisplay):
 
 
 class PlainPipeline(PlainView):
-    """View without a terminal: a line every few seconds on standard error, and all counts once at the end."""
+    """View without a terminal. Writes a line to standard error every few seconds, and all counts at the end."""
 
     ctrl_c_text = "Ctrl-C stops after the current micro-batch."
 
@@ -93,7 +93,7 @@ def make_view(name: ViewName, interval_secs: float) -> PipelineView:
 
 
 def picture(before: PipelineSnapshot | None, now: PipelineSnapshot) -> "Group":
-    """Return the live display: headline, table of the queries, last errors."""
+    """Return the live display with headline, table of the queries and last errors."""
     from rich.console import Group
     from rich.text import Text
 
@@ -113,13 +113,13 @@ def query_rows(before: PipelineSnapshot | None, now: PipelineSnapshot) -> list[t
 
 
 def headline(now: PipelineSnapshot) -> str:
-    """Return one line: the pipeline, its state, its uptime and the newest txid."""
+    """Return one line with the pipeline, its state, its uptime and the newest txid."""
     deaths = f" · Spark was restarted {now.deaths} {'time' if now.deaths == 1 else 'times'}" if now.deaths else ""
     return f"{now.name} · {now.state} · {duration_text(now.uptime_secs)} · newest txid {count_text(now.newest_txid)}{deaths}"
 
 
 def plain_line(before: PipelineSnapshot | None, now: PipelineSnapshot) -> str:
-    """Return the state of a pipeline in one line. Rates are those since `before`, counts those since the start."""
+    """Return the state of a pipeline in one line. Rates are since `before`, counts since the start."""
     parts = [f"{now.name} {now.state} {now.uptime_secs:.1f} s", f"newest txid {count_text(now.newest_txid)}"]
     parts += [_in_short(query, row_rate(before, now, query.name)) for query in now.queries.values()]
     return " | ".join(parts)

@@ -1,4 +1,4 @@
-"""`run`: runs a pipeline in this terminal until it is stopped or has caught up."""
+"""`run` runs a pipeline in this terminal until it is stopped or has caught up."""
 
 from collections.abc import Mapping
 from pathlib import Path

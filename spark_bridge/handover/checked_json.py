@@ -20,20 +20,20 @@ def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
 
 
 def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict[str, Any]:
-    """Return the fields of a file of this kind. `where`: name of the file in errors; `repair`: hint for a damaged file.
+    """Return the fields of a file of this kind. `where`: name of the file in errors. `repair`: hint for a damaged file.
 
-    Raises TornFile if the file is cut or changed, ForeignFile if it is of another program or kind, and NewerFormat if a later version
-    wrote it.
+    Raises TornFile if the file is cut or changed, ForeignFile if another program or kind wrote it, and NewerFormat if a later version wrote
+    it.
     """
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise torn_file(where, "it is not a complete JSON text", repair) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        hint = f"If another program wrote it, give the hand-over a folder of its own. If it is damaged: {repair}"
+        hint = f"If another program wrote it, give the hand-over its own folder. If it is damaged: {repair}"
         raise ForeignFile(f"{where} is not a file of {FORMAT}", hint=hint)
     version = found.get("version")
-    # Checked before the checksum: a later version may compute the checksum in another way.
+    # Checked before the checksum, because a later version may compute the checksum in another way.
     if type(version) is int and version > VERSION:
         text = f"{where} is of version {version} of {FORMAT}, and this program reads up to version {VERSION}"
         hint = "Update stormcell here, on the drivers and on the executors, to the version that writes the folder. "
@@ -42,7 +42,7 @@ def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict
     if version != VERSION or checksum != _checksum(found):
         raise torn_file(where, "its checksum does not match its content", repair)
     if found.get("kind") != kind:
-        hint = f"Was another file moved or copied to that name? Put the right file there. {repair}"
+        hint = f"Another file was moved or copied to that name. Put the right file there. {repair}"
         raise ForeignFile(f"{where} is a {found.get('kind')}, not a {kind}", hint=hint)
     return {name: value for name, value in found.items() if name not in _ENVELOPE}
 

@@ -1,4 +1,4 @@
-"""Positions of consumers: the txids that each query has planned and committed (SP-3)."""
+"""Positions of consumers. A position has the txids that the query has planned and committed (SP-3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,38 +23,38 @@ NO_ATTEMPTS: Final[Mapping[int, int]] = MappingProxyType({})
 class Position:
     """Position of a consumer. `committed` is never above `planned`, and both only grow.
 
-    Exception: a new checkpoint that is told to begin at an earlier txid lowers both.
+    One exception: a new checkpoint with an earlier start txid lowers both.
 
     >>> Position().plan(3, {2: 7, 3: 8}).commit(2)
     Position(planned=3, committed=2, attempts={3: 8})
     """
 
     planned: int = 0
-    """Newest txid that the query has begun to read. Back-pressure counts from here."""
+    """Newest txid that the query has begun to read. Backpressure uses it."""
     committed: int = 0
-    """Newest txid that the query never reads again. Deletion counts from here."""
+    """Newest txid that the query will never read again. Deletion uses it."""
     attempts: Mapping[int, int] = field(default_factory=dict)
-    """Planned attempt of each txid above `committed`; empty unless manifests are named by attempt."""
+    """Planned attempt of each txid above `committed`. Empty unless manifests are named by attempt."""
     began: int | None = field(default=None, compare=False, repr=False)
-    """Txid before the first one of the newest plan, which Spark may ask for again. None: no plan yet."""
+    """Txid before the first one of the newest plan. Spark may request this plan again. None: no plan yet."""
 
     def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> "Position":
-        """Return the position with `planned` at `end`. Raises HandoverError if another attempt of a txid is planned already.
+        """Return the position with `planned` at `end`. Raises HandoverError if another attempt of a txid is already planned.
 
-        `begin`: the txid before the first one of this plan. Without it the plan follows `planned`, and a lower `end` changes nothing.
+        `begin`: the txid before the first one of this plan. Without `begin` the plan follows `planned`, and a lower `end` changes nothing.
         """
         for txid, attempt_id in attempts.items():
             planned = self.attempts.get(txid, attempt_id)
             if planned != attempt_id:
-                text = f"{attempt_text(txid, planned)} is planned already, and now {attempt_text(txid, attempt_id)} is requested"
-                raise HandoverError(text, hint="Read the manifest of the planned attempt. Does another query use this consumer?")
+                text = f"{attempt_text(txid, planned)} is already planned, but {attempt_text(txid, attempt_id)} is requested"
+                raise HandoverError(text, hint="Read the manifest of the planned attempt. Check whether another query uses this consumer.")
         if begin is None:
             began = self.planned if end > self.planned else self.began
             return self._with(max(self.planned, end), self.committed, {**self.attempts, **attempts}, began)
         return self._with(end, min(self.committed, begin), {**self.attempts, **attempts}, begin)
 
     def commit(self, end: int) -> "Position":
-        """Return the position with `committed` raised to `end`; `planned` is raised too if it is lower."""
+        """Return the position with `committed` raised to `end`. A lower `planned` is raised too."""
         return self._with(max(self.planned, end), max(self.committed, end), self.attempts, self.began)
 
     def _with(self, planned: int, committed: int, attempts: Mapping[int, int], began: int | None) -> "Position":
@@ -62,7 +62,7 @@ class Position:
 
 
 class Consumer:
-    """File of one consumer. The reader of its one query alone writes it, and replaces it as a whole."""
+    """File of one consumer. Only the reader of its query writes the file, and replaces it as a whole."""
 
     def __init__(self, storage: Storage, name: str) -> None:
         """Raise HandoverError if the name is not valid. Nothing is written before `add`, `plan` or `commit`."""
@@ -71,51 +71,51 @@ class Consumer:
         self._storage = storage
 
     def read(self) -> Position:
-        """Return its position; the position 0 if it has no file."""
+        """Return its position. Position 0 if it has no file."""
         return self.find() or Position()
 
     def find(self) -> Position | None:
-        """Return its position; None if it has no file."""
+        """Return its position. None if it has no file."""
         content = self._storage.read(self._file)
         return None if content is None else read_position(content, self._storage.url, self.name)
 
     def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> Position:
-        """Durably note that the query begins to read the txids after `begin` up to `end`; return the new position.
+        """Durably record that the query begins to read the txids after `begin` up to `end`. Return the new position.
 
-        `attempts`: by txid the attempt whose manifest the query read, if manifests are named by attempt. Raises HandoverError if another
-        attempt of a txid is planned already: read `handover.manifest(txid, position.attempts[txid])` then.
+        `attempts`: for each txid the attempt whose manifest the query read, if manifests are named by attempt. Raises HandoverError if
+        another attempt of a txid is already planned. Then read `handover.manifest(txid, position.attempts[txid])`.
         """
         position = self.read()
         return self._write(position, position.plan(end, attempts, begin=begin))
 
     def commit(self, end: int) -> Position:
-        """Durably note that the query never reads txids up to `end` again; return the new position."""
+        """Durably record that the query never reads txids up to `end` again. Return the new position."""
         position = self.read()
         return self._write(position, position.commit(end))
 
     def add(self) -> Position:
-        """Create its file, so that no batch is deleted before this consumer commits it; return its position."""
+        """Create its file, so that no batch is deleted before this consumer commits it. Return its position."""
         self._storage.make_folder(CONSUMERS)
         self._storage.create(self._file, encode_position(self.name, Position()))
         return self.read()
 
     def put(self, position: Position) -> None:
-        """Overwrite its position, even in a damaged file. Only commands that a person runs may call this."""
+        """Overwrite its position, even in a damaged file. Only for commands that a person runs."""
         self._storage.replace(self._file, encode_position(self.name, position))
 
     def remove(self) -> None:
-        """Remove its file: deletion and back-pressure ignore it from now on. Only commands that a person runs may call this."""
+        """Remove its file, so that deletion and backpressure ignore the consumer. Only for commands that a person runs."""
         self._storage.remove(self._file)
 
     def _write(self, old: Position, new: Position) -> Position:
-        # An unmoved position is written as well if it is 0: a query that has not read yet must have a file.
+        # Also write position 0, because a query that has not read yet must have a file.
         if new != old or new.began != old.began or new == Position():
             self._storage.replace(self._file, encode_position(self.name, new))
         return new
 
 
 def read_positions(storage: Storage) -> dict[str, Position]:
-    """Return the position of each consumer that has a file. Raises TornFile, with its name, if one of the files is damaged."""
+    """Return the position of each consumer that has a file. Raises TornFile with the name of a damaged file."""
     found = {name: Consumer(storage, name).find() for name in consumer_names(storage)}
     return {name: position for name, position in found.items() if position is not None}
 

@@ -1,4 +1,4 @@
-"""Contract of a hand-over folder: its writer, its schema, and how its manifests are named."""
+"""Contract of a hand-over folder, with its writer, its schema, and the naming of its manifests."""
 
 import base64
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ REPAIR: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Content of `contract.json`. The first engine that opens the folder creates it; nobody changes it afterwards."""
+    """Content of `contract.json`. The first engine that opens the folder creates it. It never changes afterwards."""
 
     topology: str
     component: str
@@ -42,13 +42,13 @@ class Contract:
         return encode(KIND, {**fields, "columns": ddl_of(self.schema), "schema": schema})
 
     def check_same_writer(self, mine: "Contract", where: str) -> None:
-        """Raise HandoverError, with both values, if `mine` has another writer, another schema or an incompatible naming of manifests."""
+        """Raise HandoverError with both values if `mine` has another writer, another schema, or an incompatible naming of manifests."""
         if (self.topology, self.component) != (mine.topology, mine.component):
             text = (
                 f"the hand-over {where} is written by component {self.component!r} of topology {self.topology!r}, "
                 f"and now by {mine.component!r} of {mine.topology!r}"
             )
-            raise HandoverError(text, hint="Give each its own folder: one component of one topology writes to a hand-over.")
+            raise HandoverError(text, hint="Give each its own folder, because only one component of one topology may write to a hand-over.")
         if not self.schema.equals(mine.schema):
             text = f"the hand-over {where} has the schema ({ddl_of(self.schema)}), and this topology declares ({ddl_of(mine.schema)})"
             raise HandoverError(text, hint="Declare the schema of the folder, or use a new folder and another name of the topology.")
@@ -58,7 +58,7 @@ class Contract:
 
 
 def read_contract(storage: Storage) -> Contract | None:
-    """Return the contract of a folder; None if it has none."""
+    """Return the contract of a folder. None if it has none."""
     content = storage.read(CONTRACT)
     if content is None:
         return None

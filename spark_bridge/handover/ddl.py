@@ -51,7 +51,7 @@ def ddl_of(schema: pa.Schema) -> str:
 
 
 def parse_ddl(text: str) -> list[pa.Field]:
-    """Return the fields of a DDL text; raise HandoverError, with the position of the fault, if it is not valid.
+    """Return the fields of a DDL text. Raise HandoverError with the position of the fault if it is not valid.
 
     >>> parse_ddl("tags array<string>, price decimal(10,2)")
     [pyarrow.Field<tags: list<item: string>>, pyarrow.Field<price: decimal128(10, 2)>]
@@ -78,7 +78,7 @@ def _type_text(kind: pa.DataType) -> str:
 
 
 class _Parser:
-    """Recursive descent parser: each method consumes the tokens of what it is named for."""
+    """Recursive descent parser. Each method consumes the tokens of the construct in its name."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -177,7 +177,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> "list[tuple[str, str, int]]":
-    """Return (kind, word, position) of each token; a name in backquotes comes without them."""
+    """Return (kind, word, position) of each token. Removes the backquotes of a quoted name."""
     found, at = [], 0
     end = len(text.rstrip())
     while at < end:

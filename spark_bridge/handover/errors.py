@@ -2,9 +2,9 @@
 
 
 class HandoverError(Exception):
-    """Base of all errors of a hand-over folder: `message` says what happened and where, `hint` what to do.
+    """Base of all errors of a hand-over folder. `message` says what happened and where. `hint` says what to do.
 
-    On the engine's side `call_in_thread` of `spark_bridge.writer` translates it into an error of the engine.
+    In the engine, `call_in_thread` of `spark_bridge.writer` translates it to an error of the engine.
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -20,15 +20,15 @@ class HandoverError(Exception):
 
 
 class StorageUnavailable(HandoverError):
-    """The storage failed: no answer, no room or no permission. The same call may succeed later."""
+    """The storage failed, for example without an answer, space or permission. The same call may succeed later."""
 
 
 class NameTaken(HandoverError):
-    """A file with a new, unique name exists already."""
+    """A file with a new, unique name already exists."""
 
 
 class TornFile(HandoverError):
-    """A file of the folder is incomplete or was changed: its checksum or its digest does not match."""
+    """A file of the folder is incomplete or was changed, so its checksum or its digest does not match."""
 
 
 class ForeignFile(HandoverError):
@@ -44,9 +44,9 @@ class TransactionDeleted(HandoverError):
 
 
 class TransactionMissing(HandoverError):
-    """A txid has no manifest: it is not committed yet, or its manifest is lost."""
+    """A txid has no manifest, because it is not committed yet or the manifest is lost."""
 
 
 def _unpickle(kind: type[HandoverError], message: str, hint: str | None) -> HandoverError:
-    """Rebuild an error that came from another process; `hint` is a keyword, which pickle cannot pass."""
+    """Rebuild an error of another process. Needed because `hint` is a keyword, and pickle cannot pass keywords."""
     return kind(message, hint=hint)

@@ -1,4 +1,4 @@
-"""`Handover`: a hand-over folder as a reader sees it, with everything that Spark's side asks of it."""
+"""`Handover` is the reader's interface to a hand-over folder. Spark's side uses only this interface."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ REPAIR_DELETED: Final = "Restore it from a copy. Or move it away: the engine wri
 
 
 class Handover:
-    """Reader of a folder; it writes positions of consumers only. Every call blocks, and may be made from any thread.
+    """Reader of a folder. It writes only positions of consumers. Every call blocks, and may be made from any thread.
 
     >>> handover = Handover.open("/data/handover")                              # doctest: +SKIP
     >>> for txid in range(1, handover.newest() + 1):                            # doctest: +SKIP
@@ -27,7 +27,7 @@ class Handover:
     """
 
     def __init__(self, storage: Storage, contract: Contract) -> None:
-        """Prefer `open`, which reads the contract."""
+        """Use `open` instead, which reads the contract."""
         self.storage: Final = storage
         self.contract: Final = contract
         """Writer of the folder, `contract.schema` of its rows, and `contract.by_attempt`."""
@@ -38,10 +38,10 @@ class Handover:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], options: Mapping[str, Any] | None = None, *, filesystem: object = None) -> "Handover":
-        """Return the hand-over at a folder; raise HandoverError if there is none.
+        """Return the hand-over at a folder. Raise HandoverError if there is none.
 
-        `folder`, `options` (of fsspec's file system) and `filesystem` are those of `storage_at`. An executor that reads a file by its
-        name needs no contract: `open_staged(storage_at(folder, options), file)`.
+        `folder`, `options` (of fsspec's file system) and `filesystem` are arguments of `storage_at`. An executor that reads a file by name
+        needs no contract. It calls `open_staged(storage_at(folder, options), file)`.
         """
         storage = storage_at(folder, options, filesystem)
         contract = read_contract(storage)
@@ -51,36 +51,36 @@ class Handover:
         return cls(storage, contract)
 
     def newest(self, known: int = 0) -> int:
-        """Return the newest committed txid, 0 if there is none yet. The result never gets smaller.
+        """Return the newest committed txid. 0 if there is none yet. The result never decreases.
 
-        The search begins at `known`, a txid that the caller knows to be committed, or at the newest that this object has seen. Without a
-        new txid it costs two small reads. The folder is listed only if neither is known, or if manifests are named by attempt.
+        The search begins at `known`, a txid that the caller knows to be committed, or at the newest txid that this object has seen. Without
+        a new txid the search costs two small reads. It lists the folder only if neither is known, or if manifests are named by attempt.
         """
         newest = max(known, self._newest)
         if newest == 0 or self.contract.by_attempt:
             newest = max([newest, *(name.txid for name in self._manifest_names())])
         newest = self._probe_from(newest)
         deleted = self.deleted()
-        # The next manifest existed and is deleted by now, so the search goes on after the deleted ones.
+        # The next manifest existed and is deleted by now, so continue the search after the deleted ones.
         if deleted > newest:
             newest = self._probe_from(deleted)
         self._newest = newest
         return newest
 
     def _probe_from(self, txid: int) -> int:
-        """Return the last of the consecutive txids from here on that have a manifest. Names by attempt cannot be probed."""
+        """Return the last of the consecutive txids that have a manifest. Names by attempt cannot be probed."""
         if not self.contract.by_attempt:
             while self.storage.exists(str(ManifestName(txid + 1))):
                 txid += 1
         return txid
 
     def check_unbroken(self, begin: int, newest: int) -> None:
-        """Raise TransactionMissing if a txid after `begin` and below `newest`, and not deleted, has no manifest.
+        """Raise TransactionMissing if a txid between `begin` and `newest` has no manifest and is not deleted.
 
-        The error names the first missing txid and the file after the gap, because either of the two may be wrong.
+        The error names the first missing txid and the file after the gap, because either one may be wrong.
         """
         there = {name.txid for name in self._manifest_names()}
-        # Read after the listing: the engine raises it before it removes a manifest, so a removed one is never taken for a lost one.
+        # Read after the listing. The engine raises it before it removes a manifest, so a removed manifest never looks lost.
         txid = max(begin, self.deleted()) + 1
         while txid in there:
             txid += 1
@@ -107,7 +107,7 @@ class Handover:
         return manifest
 
     def deleted(self) -> int:
-        """Return the newest deleted txid; 0 if nothing was deleted."""
+        """Return the newest deleted txid. 0 if nothing was deleted."""
         self._deleted = max(self._deleted, read_deleted(self.storage))
         return self._deleted
 
@@ -120,11 +120,11 @@ class Handover:
         return consumer_names(self.storage)
 
     def consumer(self, name: str) -> Consumer:
-        """Return a consumer by name; raise HandoverError if the name is not valid. The consumer need not have a file."""
+        """Return a consumer by name. Raise HandoverError if the name is not valid. The consumer need not have a file."""
         return Consumer(self.storage, name)
 
     def open_input(self, file: StagedFile) -> Any:
-        """Open a file of a manifest for pyarrow.parquet, verified by `open_staged`; raise HandoverError if it does not exist."""
+        """Open a file of a manifest for pyarrow.parquet, verified by `open_staged`. Raise HandoverError if it does not exist."""
         return open_staged(self.storage, file)
 
     def _manifest_names(self) -> list[ManifestName]:
@@ -152,7 +152,9 @@ class Handover:
         what = f"txid {txid}" if attempt is None else attempt_text(txid, attempt)
         if txid > newest:
             text = f"{self.storage.url}: {what} is not committed yet: the newest is {newest}"
-            return TransactionMissing(text, hint="Ask again later. If it was there before: was the folder restored from an older copy?")
+            return TransactionMissing(
+                text, hint="Try again later. If the transaction existed before, check whether the folder was restored from an older copy."
+            )
         return self._gap(txid, what)
 
     def _gap(self, txid: int, what: str) -> HandoverError:
@@ -165,7 +167,7 @@ class Handover:
 
 
 def read_deleted(storage: Storage) -> int:
-    """Return the newest txid that `deleted.json` marks as deleted; 0 if there is no such file."""
+    """Return the newest txid that `deleted.json` marks as deleted. 0 if there is no such file."""
     content = storage.read(DELETED)
     if content is None:
         return 0
@@ -177,5 +179,5 @@ def read_deleted(storage: Storage) -> int:
 
 
 def mark_deleted(storage: Storage, txid: int) -> None:
-    """Mark all txids up to this one as deleted. Call it before the first file is removed, so that readers never take one for lost."""
+    """Mark all txids up to this one as deleted. Call it before the first file is removed, so that no removed file looks lost."""
     storage.replace(DELETED, encode("deleted", {"txid": txid}))

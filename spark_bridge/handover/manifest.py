@@ -1,4 +1,4 @@
-"""Manifest of a txid: the list of its Parquet files. A file that no manifest names is invisible to readers.
+"""Manifest of a txid, which lists its Parquet files. A file without a manifest is invisible to readers.
 
 Each file has a digest, which is verified before a reader gets a row (SP-2).
 """
@@ -20,7 +20,7 @@ KIND: Final = "manifest"
 LATEST_MS: Final = 10**14
 """Upper bound of `time_ms`, in the year 5138."""
 WRITE_BYTES: Final = 1 << 20
-"""Bytes that are hashed and written in one call. Each call takes the GIL, so smaller ones stop the event loop more often."""
+"""Bytes that are hashed and written in one call. Each call takes the GIL, so smaller calls stop the event loop more often."""
 RESTORE_FILE: Final = "The file changed after the engine wrote it. Restore it from a copy. No row of it was read."
 
 
@@ -44,7 +44,7 @@ class Manifest:
     attempt_id: int
     """Attempt that staged the files."""
     time_ms: int
-    """Time of the commit in milliseconds since 1970: the column `batch_time` of its rows."""
+    """Time of the commit in milliseconds since 1970. It is the column `batch_time` of the rows."""
     files: tuple[StagedFile, ...] = ()
     """Files of rows, in the order of tasks and parts. A batch without rows has none."""
     rejects: tuple[StagedFile, ...] = ()
@@ -71,7 +71,7 @@ class Manifest:
 
 
 def read_manifest(content: bytes, where: str, name: ManifestName) -> Manifest:
-    """Parse a manifest; raise TornFile, ForeignFile or NewerFormat if it is not the manifest of this name."""
+    """Parse a manifest. Raise TornFile, ForeignFile or NewerFormat if it is not the manifest of this name."""
     fields = decode(content, KIND, where)
     try:
         files, rejects = (tuple(_parse_entries(fields[each], fields["txid"])) for each in ("files", "rejects"))
@@ -107,7 +107,7 @@ def _number(found: Any, limit: int = 2**63) -> int:
 
 
 class DigestedOutput:
-    """Output that hashes what passes through it. pyarrow uses it as a Python file, and closes it."""
+    """Output that hashes all written bytes. pyarrow uses it as a Python file, and closes it."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -121,10 +121,10 @@ class DigestedOutput:
         return len(content)
 
     def flush(self) -> None:
-        """Do nothing: the storage flushes the file below when its context ends."""
+        """Do nothing, because the storage flushes the underlying file when its context ends."""
 
     def close(self) -> None:
-        """Mark this output as closed. The file below stays open: the storage closes it."""
+        """Mark this output as closed. The underlying file stays open, because the storage closes it."""
         self.closed = True
 
     def digest(self) -> str:
@@ -142,7 +142,7 @@ def digest_of(content: bytes) -> str:
 
 
 def open_staged(storage: Storage, file: StagedFile) -> Any:
-    """Open a staged file for pyarrow.parquet, its size and digest verified. A file with a digest is read into memory.
+    """Open a staged file for pyarrow.parquet and verify its size and digest. A file with a digest is read into memory.
 
     Raises TornFile if it differs from the committed file, HandoverError if it does not exist. Both errors name the txid.
     """

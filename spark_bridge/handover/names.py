@@ -1,4 +1,4 @@
-"""File names of a hand-over folder. The engine's side and Spark's side both build and parse names here only."""
+"""File names of a hand-over folder. The engine and Spark's side build and parse names only here."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ CONSUMERS: Final = "consumers"
 FOLDERS: Final = (FILES, REJECTS, MANIFESTS, CONSUMERS)
 
 EPOCH_SIZE: Final = 2**32
-"""Attempt ids per epoch of the coordinator: an attempt id is the epoch times this, plus a growing number."""
+"""Attempt ids per epoch of the coordinator. An attempt id is the epoch times this number, plus a growing number."""
 _ATTEMPT: Final = r"(\d{12,})-(\d{8,})\.(\d{10})"
 _STAGED: Final = re.compile(rf"({FILES}|{REJECTS})/{_ATTEMPT}-(\d+)-of-(\d+)-(\d+)\.parquet")
 _MANIFEST: Final = re.compile(rf"(?:(\d{{12,}})|{_ATTEMPT})\.json")
@@ -45,7 +45,7 @@ class StagedName:
 
     @classmethod
     def parse(cls, text: str) -> "StagedName | None":
-        """Parse a name; return None if it is not the name of a staged file.
+        """Parse a name. Return None if it is not the name of a staged file.
 
         >>> StagedName.parse("rejects/000000000007-00000001.0000000009-0-of-2-0.parquet").txid
         7
@@ -60,7 +60,7 @@ class StagedName:
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """Name of a manifest: by txid, or by txid and attempt if the storage cannot create exclusively.
+    """Name of a manifest. It has the txid, and also the attempt if the storage cannot create exclusively.
 
     >>> str(ManifestName(7)), str(ManifestName(7, EPOCH_SIZE + 9))
     ('manifests/000000000007.json', 'manifests/000000000007-00000001.0000000009.json')
@@ -75,7 +75,7 @@ class ManifestName:
 
     @classmethod
     def parse(cls, text: str) -> "ManifestName | None":
-        """Parse a name in the folder `manifests`; return None if it is not the name of a manifest."""
+        """Parse a name in the folder `manifests`. Return None if it is not the name of a manifest."""
         found = _MANIFEST.fullmatch(text)
         if found is None:
             return None
@@ -85,7 +85,7 @@ class ManifestName:
 
 
 def consumer_file(name: str) -> str:
-    """Return the name of a consumer's file; raise HandoverError if the consumer's name is not valid.
+    """Return the name of a consumer's file. Raise HandoverError if the consumer's name is not valid.
 
     >>> consumer_file("per-minute")
     'consumers/per-minute.json'
@@ -98,7 +98,7 @@ def consumer_file(name: str) -> str:
 
 
 def consumer_of(file_name: str) -> str | None:
-    """Return the consumer of a file in the folder `consumers`; None if it is not the file of a consumer."""
+    """Return the consumer of a file in the folder `consumers`. None if it is not the file of a consumer."""
     name = file_name.removesuffix(".json")
     return name if name != file_name and _CONSUMER.fullmatch(name) else None
 

@@ -1,4 +1,4 @@
-"""Schema of a hand-over: declared with pyarrow or in Spark's DDL, limited to types that Spark has."""
+"""Schema of a hand-over. A schema is declared with pyarrow or in Spark's DDL, and limited to types that Spark has."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _SUPPORTED: Final = "Use bool, int8 to int64, float32, float64, decimal128, stri
 def schema_of(declared: pa.Schema | str) -> pa.Schema:
     """Return the schema of the files from a pyarrow Schema or Spark's DDL.
 
-    Raises HandoverError if Spark has no such columns. Timestamps become microseconds in UTC; one without a zone becomes Spark's
+    Raises HandoverError if Spark has no such columns. Timestamps become microseconds in UTC. A timestamp without a zone becomes Spark's
     `timestamp_ntz`. Metadata is dropped.
 
     >>> schema_of("host string not null, at timestamp, price decimal(10,2)").names
@@ -56,7 +56,7 @@ def _name_faults(names: list[str]) -> Iterator[str]:
 
 
 def _written_type(kind: pa.DataType, name: str) -> pa.DataType:
-    """Return the type of the files for a declared type; raise HandoverError if Spark has none."""
+    """Return the type of the files for a declared type. Raise HandoverError if Spark has none."""
     if kind in SIMPLE_NAMES:
         return kind
     if types.is_timestamp(kind):

@@ -1,4 +1,4 @@
-"""Runs queries of Spark over a hand-over folder: `run_pipeline`, and the decorators of pipeline files (SP-1, SP-5).
+"""Runs queries of Spark over a hand-over folder. Has `run_pipeline` and the decorators of pipeline files (SP-1, SP-5).
 
 In the process of the caller: `run`, `progress`. In Spark's process: `driver`, `plan`, `faults`, `offsets`. In both: `definition`.
 """
@@ -26,7 +26,7 @@ _HOMES: Final = {
     "pipeline": "definition",
     "run_pipeline": "run",
 }
-"""Module of each public name. Imported on first use: a Connect server that calls a per-batch function has only `offsets`."""
+"""Module of each public name. Imported on first use, because a Connect server that calls a per-batch function has only `offsets`."""
 
 __all__ = [
     "PipelineError",

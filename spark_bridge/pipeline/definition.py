@@ -1,4 +1,4 @@
-"""Definition of a pipeline: a user's function from a stream to writers, or one that is called with each batch.
+"""Definition of a pipeline. A pipeline is a user's function from a stream to writers, or a function that is called with each batch.
 
 ```python
 from spark_bridge.pipeline import per_batch, pipeline
@@ -69,7 +69,7 @@ class PipelineSettings:
     """Restarts in a row without a finished batch in between. One more failure ends the pipeline."""
 
     def handover(self) -> Handover:
-        """Open the hand-over folder; raise HandoverError if there is none."""
+        """Open the hand-over folder. Raise HandoverError if there is none."""
         return Handover.open(self.folder, self.storage)
 
     @property
@@ -100,9 +100,9 @@ def per_batch(function: _F) -> _F: ...
 @overload
 def per_batch(*, name: str) -> Callable[[_F], _F]: ...
 def per_batch(function: Any = None, *, name: str | None = None) -> Any:
-    """Mark a function `(batch, txid)` that is called with the rows of the next transactions, up to and including `txid`.
+    """Mark a function `(batch, txid)`. It is called with the rows of the next transactions, up to and including `txid`.
 
-    After a crash it may be called again with the same transactions. So a second call must have no further effect: overwrite by txid, or
+    After a crash it may be called again with the same transactions. So a second call must have no further effect. Overwrite by txid, or
     store the txid in the same atomic step as the rows. `name`: name of the query, by default the name of the function.
     """
     return _marked(function, "batches", name)
@@ -129,7 +129,7 @@ def definition_of(value: object, place: str) -> Definition:
 
 
 def _required_arguments(function: Callable[..., Any], place: str) -> list[str]:
-    """Return the parameters without a default. Raise PipelineFileError for a keyword-only one: Spark passes arguments by position."""
+    """Return the parameters without a default. Raise PipelineFileError for keyword-only ones, as Spark passes arguments by position."""
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     required = [parameter for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in optional]
@@ -165,7 +165,7 @@ def load_pipeline(spec: str) -> tuple[Definition, ModuleType]:
 
 
 def check_readable(spec: str) -> None:
-    """Raise PipelineFileError for a file that does not exist or is not valid Python. Runs nothing of it."""
+    """Raise PipelineFileError for a file that does not exist or is not valid Python. Does not run the file."""
     _pipeline_file(split_spec(spec, PipelineFileError)[0]).compile()
 
 

@@ -1,4 +1,4 @@
-"""Runs the queries of a pipeline in Spark's process, in one long call: starts, watches, restarts and stops them."""
+"""Runs the queries of a pipeline in Spark's process, in one long call. It starts, watches, restarts and stops queries."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ POLL_SECS: Final = 0.2
 STOP_POLL_SECS: Final = 0.02
 NEWEST_SECS: Final = 0.5
 _CONF: Final = {
-    "spark.sql.streaming.pollingDelay": "50ms",  # default 10 ms: each poll asks a Python process, so idle queries take a core
+    "spark.sql.streaming.pollingDelay": "50ms",  # default 10 ms: idle queries take a core, as each poll calls a Python process
     "spark.sql.streaming.stopTimeout": "10s",
 }
 
@@ -56,7 +56,7 @@ def drive(spark: Any, call: DriverCall, settings: PipelineSettings) -> EngineErr
 
 
 def wait_until_idle(spark: Any, call: DriverCall, names: tuple[str, ...]) -> bool:
-    """Wait until these queries have processed everything, including batches for their state alone. False if one does not run."""
+    """Wait until these queries have processed everything, including batches that only update state. False if a query does not run."""
     for name in names:
         query = next((query for query in spark.streams.active if query.name == name), None)
         if query is None:
@@ -129,7 +129,7 @@ class Driver:
             raise
         except Exception as error:  # noqa: BLE001 - raised by the user's writer or by Spark: reported to a person
             fault = fault_of_error(error)
-            # No batch has run, so a restart cannot help against an error of the code.
+            # No batch has run, so a restart cannot repair an error of the code.
             return self._note_fault(name, Fault("final", fault.text, fault.hint) if fault.kind == "code" else fault)
         self._emit(StatusChanged(name, "running"))
         return None
@@ -216,7 +216,7 @@ class RunningQuery:
             return
         for progress in [last] if last.batchId == self._reported + 1 else self._query.recentProgress:
             report = json.loads(progress.json)
-            if report["batchId"] > self._reported and "addBatch" in report["durationMs"]:  # without it the trigger found no rows
+            if report["batchId"] > self._reported and "addBatch" in report["durationMs"]:  # without this field the trigger found no rows
                 self._reported = report["batchId"]
                 yield parse_batch(self.name, report)
 
@@ -239,7 +239,7 @@ class RunningQuery:
         return bool(self._query.isActive and status["isTriggerActive"] and status["isDataAvailable"])
 
     def stop(self) -> Fault | None:
-        """Stop it at once. Its checkpoint repeats an unfinished micro-batch. Return the error of Spark, if any."""
+        """Stop the query at once. Its checkpoint repeats an unfinished micro-batch. Return the error of Spark, or None."""
         try:
             self._query.stop()
         except Exception as error:  # noqa: BLE001 - of py4j, Spark or gRPC: the process ends next, and the query with it

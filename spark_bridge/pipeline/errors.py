@@ -25,5 +25,5 @@ class PipelineError(EngineError):
 
 
 def folder_error(error: HandoverError) -> PipelineRefused:
-    """Return an error of a folder as an error of the engine's side."""
+    """Convert an error of a folder to an error of the engine."""
     return PipelineRefused(error.message, hint=error.hint)

@@ -1,4 +1,4 @@
-"""Cause of a query's failure in a few words, with the user's line. Parsed from Spark's text, which is long and nests several tracebacks."""
+"""Finds the cause of a query's failure and the user's line. Parses Spark's long text, which nests several tracebacks."""
 
 import re
 import traceback
@@ -51,12 +51,12 @@ _OTHER_QUERY_WORDS: Final = (
     "STREAMING_CHECKPOINT_",
     "CANNOT_LOAD_STATE_STORE",
 )
-"""Parts of Spark's texts if a checkpoint belongs to an earlier, different query."""
+"""Parts of Spark's texts that mean that a checkpoint belongs to a different query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Cause of a query's failure, whether a restart may help, and a hint."""
+    """Cause of a query's failure, with a hint. Also tells whether a restart may help."""
 
     kind: FaultKind
     text: str

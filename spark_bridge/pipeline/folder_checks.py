@@ -1,4 +1,4 @@
-"""Checks of the folders of a pipeline before it starts: declared consumers, and the owner of the checkpoints."""
+"""Checks the folders of a pipeline before it starts (declared consumers, owner of the checkpoints)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
@@ -8,13 +8,13 @@ from spark_bridge.handover.checked_json import decode, encode
 from spark_bridge.pipeline.errors import PipelineRefused
 
 OWNER: Final = "stormcell.json"
-"""File in the folder of checkpoints that names the hand-over they belong to."""
+"""File in the folder of checkpoints that names their hand-over."""
 KIND: Final = "checkpoints"
 COMMAND: Final = "python -m spark_bridge consumers"
 
 
 def check_declared(handover: Handover, queries: Collection[str]) -> Iterator[str]:
-    """Raise PipelineRefused if a query is not a consumer of the folder. Yield a warning for each consumer that is not a query."""
+    """Raise PipelineRefused if a query is not a consumer of the folder. Yield a warning for each consumer without a query."""
     folder, declared = handover.storage.url, handover.consumer_names()
     missing = [name for name in queries if name not in declared]
     if missing:
@@ -35,13 +35,13 @@ def check_declared(handover: Handover, queries: Collection[str]) -> Iterator[str
 
 
 def claim_checkpoints(storage: Storage, contract: Contract) -> None:
-    """Store the owner of a folder of checkpoints; raise PipelineRefused if another hand-over owns it."""
+    """Store the owner of a folder of checkpoints. Raise PipelineRefused if another hand-over owns it."""
     mine = {"topology": contract.topology, "component": contract.component}
     content = storage.read(OWNER)
     if content is None:
         storage.make_folder("")
         storage.create(OWNER, encode(KIND, mine))
-        content = storage.read(OWNER) or b""  # that of another process, if it was faster
+        content = storage.read(OWNER) or b""  # the entry of another process, if that process was faster
     found: Mapping[str, Any] = decode(content, KIND, f"{storage.url}: {OWNER!r}")
     if found != mine:
         raise PipelineRefused(

@@ -26,7 +26,7 @@ class CheckpointPosition(NamedTuple):
 
 
 def checkpoint_position(checkpoint: str) -> CheckpointPosition:
-    """Return the newest micro-batch. Raise HandoverError without one, or if it reads several streams up to different txids."""
+    """Return the newest micro-batch. Raise HandoverError if there is none, or if it reads several streams up to different txids."""
     storage = storage_at(checkpoint)
     batches = [int(name) for name in storage.names("offsets") if name.isdecimal()]
     if not batches:
@@ -43,7 +43,7 @@ def checkpoint_position(checkpoint: str) -> CheckpointPosition:
 
 
 def _txids_of_batch(checkpoint: str, batch_id: int) -> list[int]:
-    """Return the end of each of our streams in a micro-batch. There is at least one."""
+    """Return the end of each of our streams in a micro-batch. There is at least one stream."""
     name = f"offsets/{batch_id}"
     content = storage_at(checkpoint).read(name)
     if content is None:

@@ -1,4 +1,4 @@
-"""From a pipeline's function to the writers of its queries. Runs in Spark's process."""
+"""Creates the writers of a pipeline's queries from the user's function. Runs in Spark's process."""
 
 import functools
 import sys
@@ -72,7 +72,7 @@ def _load_definition(settings: PipelineSettings) -> Definition:
 
 
 def _pickle_by_value(modules: list[ModuleType]) -> None:
-    """Have the functions of the file, and of files beside it, pickled by value. Executors cannot import these files."""
+    """Make pickle store functions of the file, and of files beside it, by value. Executors cannot import these files."""
     from pyspark import cloudpickle
 
     for module in modules:

@@ -1,4 +1,4 @@
-"""Progress of the queries of a pipeline: the events that Spark's process sends, and the snapshots made from them."""
+"""Progress of the queries of a pipeline. Has the events that Spark's process sends, and the snapshots made from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -31,7 +31,7 @@ class BatchDone:
 
 @dataclass(frozen=True, slots=True)
 class StatusChanged:
-    """The status of a query has changed, and why."""
+    """The status of a query has changed, with the reason."""
 
     query: str
     status: QueryStatus
@@ -68,7 +68,7 @@ class QuerySnapshot:
     lag: int = 0
     """Transactions of the hand-over that it has not processed."""
     rows: int = 0
-    """Rows read. Those of a batch that is repeated after a crash count twice."""
+    """Rows read. Rows of a batch that is repeated after a crash count twice."""
     batches: int = 0
     batch_ms: float | None = None
     """Duration of its last micro-batch with rows."""

@@ -1,4 +1,4 @@
-"""Decides whether and when a query or Spark's process is restarted. Plain objects: the caller provides the time."""
+"""Decides whether and when a query or Spark's process is restarted. The caller provides the time."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -11,11 +11,11 @@ FaultKind = Literal["passing", "code", "final"]
 
 BACKOFF: Final = Backoff(1.0, 30.0)
 MAX_CODE_FAULTS: Final = 2
-"""A restart repeats the same batch. If user code fails twice on it, a third attempt would fail too."""
+"""A restart repeats the same batch. If user code fails twice on one batch, a third attempt would also fail."""
 
 
 class Restarts:
-    """Counts failures since the last finished batch. `most` failures in a row lead to a restart.
+    """Counts failures since the last finished batch. The first `most` failures each lead to a restart.
 
     >>> restarts = Restarts(most=2)
     >>> restarts.pause_after("passing"), restarts.pause_after("passing"), restarts.pause_after("passing")
@@ -43,8 +43,8 @@ class Restarts:
 def next_to_start(due: Mapping[str, float], now: float, *, are_starting: bool) -> str | None:
     """Return the query that is due first, or None if none is due or another one is starting.
 
-    Queries start one at a time. Each source needs Python processes of its own, and if many start at once, none of them answers within
-    the ten seconds that Spark allows.
+    Queries start one at a time. Each source needs its own Python processes. If many start at once, none answers within the ten seconds that
+    Spark allows.
     """
     first = min(due, key=due.__getitem__, default=None)
     return None if first is None or are_starting or due[first] > now else first

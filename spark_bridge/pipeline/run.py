@@ -1,4 +1,4 @@
-"""`run_pipeline`: runs the queries of a pipeline in Spark's process, from the wait for the folder to the end."""
+"""`run_pipeline` runs the queries of a pipeline in Spark's process, from the wait for the folder to the end."""
 
 import asyncio
 import inspect
@@ -37,13 +37,13 @@ IDLE_POLL_SECS: Final = 0.2
 
 
 class PipelineRun:
-    """One run of a pipeline: `completed()` runs it, `drain()` stops it, `snapshot()` shows it. Belongs to one event loop."""
+    """One run of a pipeline. `completed()` runs it, `drain()` stops it, and `snapshot()` shows it. Belongs to one event loop."""
 
     def __init__(self, settings: PipelineSettings, spark: SparkConfig, until: Until = "stopped") -> None:
         self.on_progress: list[Callable[[PipelineSnapshot], object]] = []
         """Called with a snapshot after each event."""
         self.on_note: list[Callable[[str], object]] = []
-        """Called with messages for a person: restarts, a missing folder."""
+        """Called with messages for a person, such as restarts or a missing folder."""
         self._settings = settings
         self._until = until
         self._spark = spark
@@ -70,7 +70,7 @@ class PipelineRun:
 
     async def completed(self) -> None:
         """Run until the end that `until` names. Raise the error that ends the pipeline. Cancellation stops it at once."""
-        spark = hold(self._spark)  # shared with other users of an equal configuration, such as a SparkTransform
+        spark = hold(self._spark)  # other users of an equal configuration, such as a SparkTransform, share it
         try:
             if await self._wait_for_folder():
                 await self._run(spark)
@@ -83,7 +83,7 @@ class PipelineRun:
             self._over.set()
 
     async def _run(self, spark: SparkHold) -> None:
-        """Drive the pipeline, and stop it when it has caught up, if `until` demands that."""
+        """Drive the pipeline. Stop it when it has caught up, if `until` requires this."""
         if self._until == "stopped":
             await self._drive(spark)
             return
@@ -125,7 +125,7 @@ class PipelineRun:
                 error = await self._call_driver(spark)
             except (SparkDied, SparkUnavailable) as death:
                 if isinstance(death, SparkUnavailable) and not self._names:
-                    raise  # it never ran: a wrong master is more likely than a temporary failure
+                    raise  # Spark never ran, so a wrong master is more likely than a temporary failure
                 await self._pause_after(death)
                 continue
             if error is not None:
@@ -133,7 +133,7 @@ class PipelineRun:
             return
 
     async def _call_driver(self, spark: SparkHold) -> EngineError | None:
-        """Drive the pipeline in one process. If it is stopped before the queries are known, do not wait for the start of Spark."""
+        """Drive the pipeline in one process. After a stop before the queries are known, do not wait for the start of Spark."""
         self._has_begun = False
         calling: asyncio.Task[EngineError | None] = asyncio.create_task(
             spark.call(drive, self._settings, on_event=self._note_event, stop=self._stop)
@@ -197,7 +197,7 @@ class PipelineRun:
         self._caught_up = True
 
     async def _target(self) -> int:
-        """Return the txid at which the pipeline ends. Waits for an awaitable `until`, such as the end of the producer."""
+        """Return the txid at which the pipeline ends. If `until` is awaitable, wait for it first."""
         if inspect.isawaitable(self._until):
             await self._until
         elif isinstance(self._until, int):
@@ -214,14 +214,14 @@ class PipelineRun:
         return bool(queries) and all(query.txid > target for query in queries.values())
 
     async def _is_idle(self, spark: SparkHold, target: int) -> bool:
-        """Wait until the queries are idle or beyond the target. Return False if one of them does not run."""
+        """Wait until the queries are idle or beyond the target. Return False if a query does not run."""
         waiting = asyncio.create_task(spark.call(wait_until_idle, self._names))
         try:
             while not waiting.done() and not self._is_beyond(target):
                 await asyncio.wait([waiting], timeout=IDLE_POLL_SECS)
             return self._is_beyond(target) or bool(waiting.result())
         except EngineError:
-            return False  # a query or Spark died: the driver reports it, and restarts them
+            return False  # a query or Spark died, and the driver reports and restarts it
         finally:
             waiting.cancel()
 
@@ -245,7 +245,7 @@ class HostOptions(RunOptions, total=False):
     on_progress: Callable[[PipelineSnapshot], object]
     """Called with a snapshot after each event."""
     on_note: Callable[[str], object]
-    """Called with messages for a person: restarts, a missing folder."""
+    """Called with messages for a person, such as restarts or a missing folder."""
 
 
 async def run_pipeline(
@@ -265,7 +265,7 @@ async def run_pipeline(
     Cancellation stops at once, and the next run repeats unfinished micro-batches.
 
     Raises PipelineFileError, PipelineRefused, PipelineError, SparkMissing, and errors of an awaited `until`. Raises SparkUnavailable if
-    Spark cannot be reached at the start; a Spark that is lost later is waited for.
+    Spark cannot be reached at the start. If Spark is lost later, the pipeline waits for it.
     """
     settings = settings_of(pipeline, folder, checkpoints, options)
     run = PipelineRun(settings, spark or SparkConfig(), until)
@@ -281,7 +281,7 @@ async def run_pipeline(
 
 
 def settings_of(pipeline: Pipeline, folder: FolderPath, checkpoints: FolderPath, options: RunOptions) -> PipelineSettings:
-    """Return validated settings; raise PipelineFileError or PipelineRefused."""
+    """Return validated settings. Raise PipelineFileError or PipelineRefused."""
     if isinstance(pipeline, (str, os.PathLike)):
         chosen: str | Definition = os.fspath(pipeline)
         check_readable(os.fspath(pipeline))
@@ -308,14 +308,14 @@ def _storage(options: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _claim(settings: PipelineSettings) -> int:
-    """Claim the folder of checkpoints; return the newest txid of the hand-over."""
+    """Claim the folder of checkpoints. Return the newest txid of the hand-over."""
     handover = settings.handover()
     claim_checkpoints(storage_at(settings.checkpoints), handover.contract)
     return handover.newest()
 
 
 async def _is_set(event: asyncio.Event, secs: float) -> bool:
-    """Wait up to `secs` for the event. Return whether it is set."""
+    """Wait up to `secs` for the event. Return True if it is set."""
     try:
         await asyncio.wait_for(event.wait(), secs)
     except TimeoutError:

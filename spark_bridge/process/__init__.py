@@ -1,6 +1,6 @@
-"""Runs Spark in a child process: starts it, calls functions there, and replaces it after its death (SP-5).
+"""Runs Spark in a child process. Starts the process, calls functions there, and replaces it after its death (SP-5).
 
-In the engine's process: `spark_child` (the face), `spark_process` (one child), `launch` (the operating system's side).
+In the engine's process: `spark_child` (the interface), `spark_process` (one child), `launch` (processes of the operating system).
 In both: `messages`, `pickling`. The package `child` runs in Spark's process and imports no engine.
 """
 

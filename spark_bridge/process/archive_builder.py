@@ -17,14 +17,14 @@ from spark_bridge.process.errors import SparkError, SparkMissing
 _PROGRAM: Final = "spark_bridge.process.child.class_archive"
 _ARCHIVE_LINES: Final = ("[cds", "[dynamic")
 BUILD_SECS: Final = 600.0
-_HINT: Final = "Sessions start as before. Check that a session starts here, and that the disk has 300 MB free."
+_HINT: Final = "Sessions start without an archive. Check that a session starts here, and that the disk has 300 MB free."
 _SETTINGS_HINT: Final = (
-    "Sessions start as before. Use conf= of SparkConfig (--conf) for settings instead of SPARK_CONF_DIR or HADOOP_CONF_DIR."
+    "Sessions start without an archive. Use conf= of SparkConfig (--conf) for settings instead of SPARK_CONF_DIR or HADOOP_CONF_DIR."
 )
 
 
 def build_archive() -> Path:
-    """Build the archive for this Java and this Spark, replace an existing one, and return its path.
+    """Build the archive for this Java and this Spark. Replaces an existing archive, and returns its path.
 
     It takes about a minute and 200 MB of disk. Raises SparkMissing without Java, and SparkError if Java builds no archive.
     """
@@ -40,7 +40,7 @@ def build_archive() -> Path:
             )
     path = archive_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="making-", dir=path.parent)  # on the archive's disk, because os.replace needs one file system
+    folder = tempfile.mkdtemp(prefix="making-", dir=path.parent)  # on the same disk, because os.replace needs one file system
     try:
         draft = os.path.join(folder, path.name)
         _run_builder(draft, folder)
@@ -67,7 +67,7 @@ def _run_builder(draft: str, folder: str) -> None:
 
 
 def _wait_for_exit(process: "subprocess.Popen[bytes]") -> None:
-    """Wait for the process. End its JVM too, also after a timeout or a signal."""
+    """Wait for the process. Then end its JVM, also after a timeout or a signal."""
     try:
         process.wait(BUILD_SECS)
     except subprocess.TimeoutExpired:

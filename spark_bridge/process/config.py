@@ -1,4 +1,4 @@
-"""Configuration of Spark: one frozen, hashable value, validated when it is created."""
+"""Configuration of Spark, a frozen and hashable value that is validated when it is created."""
 
 import os
 import re
@@ -50,7 +50,7 @@ class SparkConfig:
     py_files: tuple[str, ...] = ()
     """Python modules and zips that the executors need."""
     python: str | None = None
-    """Python of the executors. By default this Python, and on YARN and Kubernetes the cluster's."""
+    """Python of the executors. Default: this Python. On YARN and Kubernetes, the Python of the cluster."""
     log_file: str | None = None
     """File to which Spark's output is appended. By default a file in the folder for temporary files."""
     start_timeout_secs: float = 180.0

@@ -49,7 +49,7 @@ def start_timeout_error(config: SparkConfig, log: str, log_tail: str) -> EngineE
 
 
 def death_error(config: SparkConfig, death_report: str | None, status: int, log: str, log_tail: str) -> SparkDied:
-    """Return the error of a child process that ended unasked. `death_report`: the child's last message about it."""
+    """Return the error of a child process that ended unexpectedly. `death_report`: the child's last message about its death."""
     exit_text = death_report or f"Spark's process {describe_status(status)}"
     cause, hint = likely_cause(exit_text, log_tail)
     return SparkDied(f"Spark ({config.master}) died: {exit_text}{cause}; the end of its log {log}:\n{log_tail}", hint=hint)

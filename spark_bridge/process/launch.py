@@ -1,4 +1,4 @@
-"""Starts and ends the child as a process of the operating system. The functions block, so the engine calls them in a thread."""
+"""Starts and ends the child process. The functions block, so the engine calls them in a thread."""
 
 import os
 import shutil
@@ -63,9 +63,9 @@ def _environment(config: SparkConfig, folder: str) -> dict[str, str]:
     environment["TMPDIR"] = folder
     environment["PYTHONUNBUFFERED"] = "1"
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
-        environment.pop(name, None)  # they belong to another session
+        environment.pop(name, None)  # these variables belong to another session
     if config.python is not None or config.kind not in ("yarn", "kubernetes"):
-        # Without it workers run the `python3` of PATH, which may have none of the packages.
+        # Without this variable workers run the `python3` of PATH, which may not have the packages.
         environment["PYSPARK_PYTHON"] = config.python or sys.executable
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if config.is_on_this_machine:

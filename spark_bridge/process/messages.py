@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 Message = tuple[str, int, Any]
-"""Kind, number of the call (0 if none), content: bytes of the user's values, or plain values."""
+"""Kind, number of the call (0 if none), and content (bytes of the user's values, or plain values)."""
 
 HEADER: Final = struct.Struct("!I")
 MAX_BYTES: Final = 16 * 2**20
@@ -33,7 +33,7 @@ class StartFailure:
     message: str
     hint: str | None = None
     shows_log: bool = False
-    """True if the end of the log belongs into the error."""
+    """True if the error must show the end of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class MessageSocket:
         return None if body is None else decode_body(body)
 
     def send_message(self, kind: str, number: int, content: Any) -> None:
-        """Send a message. Blocks while the engine's process reads nothing, which bounds the events in flight. Raises MessageTooLarge."""
+        """Send a message. Blocks while the engine's process reads nothing, so the events in flight are bounded. Raises MessageTooLarge."""
         frame = encode_frame((kind, number, content))
         with self._send_lock:
             try:
                 self._connection.sendall(frame)
             except OSError:
-                return  # the engine's process has ended: the receiving thread sees that too, and ends this process
+                return  # the engine's process has ended; the receiving thread also notices, and ends this process
 
     def _read_exactly(self, length: int) -> bytes | None:
         content = bytearray()

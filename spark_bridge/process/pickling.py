@@ -1,6 +1,6 @@
 """Pickles functions and values for the other process, with pyspark's cloudpickle.
 
-The file of cloudpickle is loaded alone, without the package pyspark: an import of pyspark takes too long for the engine's process.
+Loads only the file of cloudpickle, because an import of the package pyspark takes too long for the engine's process.
 """
 
 import functools
@@ -17,7 +17,7 @@ _LOADING: Final = threading.Lock()
 
 
 def dumps(value: object) -> bytes:
-    """Return a value as bytes. Code that the other process cannot import is pickled by value: `__main__`, run files, lambdas."""
+    """Return a value as bytes. Code that the other process cannot import (`__main__`, run files, lambdas) is pickled by value."""
     cloudpickle = _cloudpickle()
     for module in list(sys.modules.values()):
         if _needs_value_pickling(module):
@@ -55,7 +55,7 @@ def _load() -> ModuleType:
 
 
 def _needs_value_pickling(module: ModuleType | None) -> bool:
-    """Tell whether a module comes from a file that no import finds by its name, such as a topology file."""
+    """Tell whether an import by name cannot find the file of a module. An example is a topology file."""
     spec = getattr(module, "__spec__", None)
     if spec is None or not spec.has_location or "." in spec.name or sys.modules.get(spec.name) is not module:
         return False

@@ -1,4 +1,4 @@
-"""`SparkChild` calls functions in Spark's process. It starts that process on first use, and again after a death (SP-5).
+"""`SparkChild` calls functions in Spark's process. It starts the process on first use, and again after a death (SP-5).
 
 `SharedSpark` and `hold` share one child between all users of an event loop with an equal configuration.
 """
@@ -25,7 +25,7 @@ from spark_bridge.process.spark_process import SparkProcess
 MAX_CALLS: Final = 64
 """Calls at the same time. Further calls wait."""
 THREADS: Final = 4
-"""For work that would block the loop: pickling, files, the start and end of processes."""
+"""Number of threads for work that would block the loop (pickling, files, start and end of processes)."""
 BACKOFF: Final = Backoff(1.0, 30.0)
 """Pauses before another start. The first one is immediate."""
 
@@ -216,7 +216,7 @@ def hold(config: SparkConfig) -> "SparkHold":
 
 
 class SparkHold:
-    """One user's reference to a shared child."""
+    """Reference of one user to a shared child."""
 
     def __init__(self, config: SparkConfig, shared: _SharedChild) -> None:
         self._config = config

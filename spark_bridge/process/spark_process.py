@@ -1,4 +1,4 @@
-"""One child process from its start to its end, seen from the engine's process. Nothing here blocks the loop."""
+"""One child process, from its start to its end, in the engine's process. No function here blocks the loop."""
 
 import asyncio
 import copy
@@ -46,7 +46,7 @@ class SparkProcess:
         self._reading: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._death_report: str | None = None
-        """The child's last message: the cause of its death."""
+        """The child's last message, which has the cause of its death."""
         self._closing = False
         self.exit_error: EngineError | None = None
         self.has_exited = False
@@ -139,7 +139,7 @@ class SparkProcess:
             try:
                 await self._writer.drain()
             except ConnectionError:
-                return  # the reading task sees the same error, and sets the cause
+                return  # the reading task gets the same error, and sets the cause
 
     async def _read_messages(self, reader: asyncio.StreamReader) -> None:
         """Handle the child's messages until it ends."""
@@ -186,7 +186,7 @@ class SparkProcess:
             return
         if isinstance(outcome, EngineError):
             self._ready.set_exception(outcome)
-            self._ready.exception()  # marks it as retrieved: a cancelled start awaits it no more
+            self._ready.exception()  # mark the error as retrieved, because a cancelled start no longer awaits it
         else:
             self._ready.set_result(outcome)
 

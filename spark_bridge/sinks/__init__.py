@@ -2,7 +2,7 @@
 
 A micro-batch is identified by the query's id, which its checkpoint stores, and by its batch id. After a crash Spark repeats the newest
 micro-batch. A sink stores both ids in the same atomic step as the rows and skips a repeat, or it replaces the rows. Txids would not
-identify a micro-batch: a query with state has micro-batches without new transactions.
+identify a micro-batch, because a query with state has micro-batches without new transactions.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Base of all sinks: the identity of a micro-batch, its stored form, and the writer of a query."""
+"""Base of all sinks. Has the identity of a micro-batch, its stored form, and the writer of a query."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class SinkError(HandoverError):
 
 
 class SinkUnavailable(SinkError):
-    """The target of a sink is unavailable, full or locked at the moment. A pipeline tries again."""
+    """The target of a sink is temporarily unavailable, full or locked. A pipeline tries again."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class StoredBatch:
 
 
 def parse_stored_batch(where: str, query_id: object, batch_id: object) -> StoredBatch:
-    """Return a stored batch; raise SinkError if the values have wrong types. `where`: name of the sink in errors."""
+    """Return a stored batch. Raise SinkError if the values have wrong types. `where`: name of the sink in errors."""
     if not isinstance(query_id, str) or type(batch_id) is not int:
         text = f"{where}: the record of its newest micro-batch is damaged: query id {query_id!r}, batch id {batch_id!r}"
         raise SinkError(text, hint="Correct the record (the query id is a text, the batch id an integer), or write to another place.")
@@ -50,7 +50,7 @@ def parse_stored_batch(where: str, query_id: object, batch_id: object) -> Stored
 
 
 def raised_in_a_task(error: Exception) -> bool:
-    """Tell whether Python code of the query's plan raised it, such as its source. Such an error describes itself.
+    """Tell whether Python code of the query's plan, such as its source, raised the error. Such an error describes itself.
 
     >>> raised_in_a_task(ValueError("no such table"))
     False
@@ -78,7 +78,7 @@ class Sink(ABC):
 
 
 def query_id_of(spark: "SparkSession", name: str) -> str:
-    """Return the id of the query whose foreachBatch function is running; raise SinkError outside of one.
+    """Return the id of the query whose foreachBatch function is running. Raise SinkError outside of such a function.
 
     Spark Connect has no local properties here, so the query is found by its name.
     """
@@ -92,7 +92,7 @@ def query_id_of(spark: "SparkSession", name: str) -> str:
 
 
 def is_new_batch(stored: StoredBatch | None, batch: SinkBatch, where: str, replaces: str | None = None) -> bool:
-    """Tell whether a micro-batch must be written, by the stored batch of this query's name.
+    """Compare with the stored batch of this query's name, and tell whether a micro-batch must be written.
 
     Raises SinkError for a batch of another checkpoint, because its rows may be stored already. `replaces` is the id of a checkpoint
     that the user has abandoned.

@@ -1,4 +1,4 @@
-"""JDBC connections of Spark's driver process to PostgreSQL. They live in the JVM of the session, and need the JDBC jar there."""
+"""JDBC connections of Spark's driver process to PostgreSQL. They run in the JVM of the session, and need the JDBC jar there."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ class Database:
 
     @classmethod
     def from_url(cls, url: str) -> "Database":
-        """Parse a URL; raise SinkError if it is not one of PostgreSQL.
+        """Parse a URL. Raise SinkError if it is not a PostgreSQL URL.
 
         >>> Database.from_url("postgresql://me:s%40fe@db:5432/logs?sslmode=require").url
         'jdbc:postgresql://db:5432/logs?sslmode=require'

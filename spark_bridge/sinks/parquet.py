@@ -26,7 +26,7 @@ By: TypeAlias = Literal["txid", "batch"]
 
 @dataclass(frozen=True)
 class Complete:
-    """Content of the pointer: the newest complete micro-batch. Written after the rows of a micro-batch."""
+    """Content of the pointer, which names the newest complete micro-batch. Written after the rows of a micro-batch."""
 
     query: str
     query_id: str
@@ -43,12 +43,12 @@ class Parquet(Sink):
     """Writes rows to `txid=7/`, or without a column `txid` to `query_batch=41/`. A repeat after a crash replaces the subfolder.
 
     `read` returns only complete micro-batches. Other readers of Parquet may see incomplete rows in the newest subfolders. Only one query
-    may write to a folder. With a new checkpoint, subfolders by txid are replaced, so no row is duplicated. By micro-batch, a new
-    checkpoint is refused, because its batch ids begin with 0 again: write to another folder.
+    may write to a folder. With a new checkpoint, subfolders by txid are replaced, so no row is duplicated. Subfolders by micro-batch refuse
+    a new checkpoint, because its batch ids begin with 0 again. Then write to another folder.
     """
 
     path: str
-    """Path or URL for Spark. The driver process accesses it too, a URL through pyarrow or fsspec."""
+    """Path or URL for Spark. The driver process also accesses it (a URL through pyarrow or fsspec)."""
     by: By | None = None
     """Name of the subfolders. The default is "txid" if the rows have that column. Use "batch" for a query whose later micro-batches
     contain rows of earlier txids, such as a join of two streams."""
@@ -97,8 +97,9 @@ class Parquet(Sink):
     def _write_by_txid(self, df: "DataFrame", reached: int) -> int:
         """Write the rows. Return their newest txid, or 0 without rows.
 
-        A row of a complete txid fails the job before anything is replaced, because its subfolder has rows of an earlier micro-batch.
-        A row without a txid fails it too, because each micro-batch would replace the rows of the last one. Outer joins create such rows.
+        A row of a complete txid fails the job before anything is replaced, because its subfolder has rows of an earlier micro-batch. A row
+        without a txid also fails the job, because each micro-batch would replace the rows of the previous one. Outer joins create rows
+        without a txid.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
@@ -122,7 +123,7 @@ class Parquet(Sink):
 
 
 def _parse_pointer(content: bytes, where: str) -> Complete:
-    """Return the content of a pointer; raise SinkError if it is damaged. Earlier versions wrote it without a checksum."""
+    """Return the content of a pointer. Raise SinkError if it is damaged. Earlier versions wrote it without a checksum."""
     try:
         found = decode(content, KIND, where)
     except ForeignFile as error:

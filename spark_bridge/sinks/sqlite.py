@@ -38,7 +38,7 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Sqlite(Sink):
-    """Writes rows and the id of the micro-batch in one transaction. For small results: the driver process holds a micro-batch in memory.
+    """Writes rows and the id of the micro-batch in one transaction. The driver process keeps a micro-batch in memory.
 
     A missing table is created. Times are stored as ISO text in UTC, decimals as text, lists and structs as JSON. A query of the same
     name with another checkpoint is refused, unless `replaces` has the id of the former one.
@@ -59,7 +59,7 @@ class Sqlite(Sink):
                     return
                 rows = df.toArrow()
                 connection.execute("BEGIN IMMEDIATE")
-                if self._is_new_batch(connection, batch):  # checked again under the lock
+                if self._is_new_batch(connection, batch):  # check again while the lock is held
                     self._write(connection, rows, batch)
                 connection.execute("COMMIT")
         except UnicodeDecodeError as error:  # in a value of the file, or in an error text of SQLite
@@ -68,9 +68,7 @@ class Sqlite(Sink):
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
             kind = SinkUnavailable if name.startswith(TEMPORARY_ERRORS) else SinkError
-            hint = next(
-                (hint for begin, hint in HINTS.items() if name.startswith(begin)), "Correct the table, or the query's columns."
-            )
+            hint = next((hint for begin, hint in HINTS.items() if name.startswith(begin)), "Correct the table, or the query's columns.")
             text = f"{self.path}: table {self.table!r}: {error}"
             raise kind(text, hint=f"{hint} Nothing of the micro-batch was written.") from error
 

@@ -1,8 +1,8 @@
 """Removes staging folders of killed drivers from a folder of Parquet files.
 
-Spark replaces subfolders by txid from `.spark-staging-<id>`. A killed driver leaves this folder behind, and its id does not tell whose
-it is. Removing the staging folder of a living driver loses rows: Spark deletes the old subfolder before it moves the new one there.
-So each driver registers its process in the folder before its first write. The next driver removes staging folders only if all
+Spark replaces subfolders by txid from `.spark-staging-<id>`. A killed driver leaves this folder behind, and its id does not name the
+driver. Removing the staging folder of a running driver loses rows, because Spark deletes the old subfolder before it moves the new one
+there. So each driver registers its process in the folder before its first write. The next driver removes staging folders only if all
 registered processes are known to be dead. A process is known if it ran in this boot of this machine, in this PID namespace.
 """
 
@@ -34,7 +34,7 @@ _CLEANED: Final = set[tuple[int | None, str]]()
 
 def clean_once(spark: "SparkSession", storage: Storage, path: str) -> None:
     """Register this driver and remove leftovers of dead ones, before the first write of this process to a folder."""
-    with _LOCK:  # no other thread may write before that is done
+    with _LOCK:  # no other thread may write before this is done
         pid = _driver_pid(spark)
         if (pid, path) not in _CLEANED:
             _clean(spark, storage, path, pid)
@@ -49,7 +49,7 @@ def _clean(spark: "SparkSession", storage: Storage, path: str, pid: int | None) 
     if pid is None or not is_new or not registered:
         return
     with _staging_folders(spark, path) as folders:
-        left = list(folders)  # listed before the entries: the writer of each of these folders has its entry already
+        left = list(folders)  # listed before the entries, so the writer of each folder already has its entry
         others = [name for name in storage.names(WRITERS) if f"{WRITERS}/{name}" != mine]
         if not all(map(is_dead, others)):
             return
@@ -66,7 +66,7 @@ def writer_entry(pid: int) -> str:
 
 
 def is_dead(entry: str) -> bool:
-    """Tell whether the process of an entry is known to be dead. False if that is not known."""
+    """Tell whether the process of an entry is known to be dead."""
     found = _WRITER.fullmatch(entry)
     if found is None or found[1] != _machine():
         return False
@@ -93,13 +93,13 @@ def _machine() -> str | None:
 
 class _Process(NamedTuple):
     started_ticks: int
-    """Clock ticks from the boot to its start."""
+    """Clock ticks from the boot to the start of the process."""
     is_over: bool
     """True for a zombie."""
 
 
 def _process(pid: int) -> _Process | None:
-    """Return the kernel's facts about a process. None without any."""
+    """Return the kernel's facts about a process. None if there are none."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             state, *numbers = file.read().rpartition(")")[2].split()
@@ -127,7 +127,7 @@ def _staging_folders(spark: "SparkSession", path: str) -> Iterator[Iterator[Any]
         filesystem = base.getFileSystem(_configuration(spark))
         found = filesystem.listStatus(base) if filesystem.exists(base) else ()
         yield (each.getPath() for each in found if each.isDirectory() and each.getPath().getName().startswith(PREFIX))
-    except Exception as error:  # of Hadoop's file system, through py4j
+    except Exception as error:  # an error of Hadoop's file system, through py4j
         text = f"{path}: the staging folders of killed drivers cannot be removed: {str(error).partition(chr(10))[0]}"
         hint = "Nothing of the micro-batch was written. Give the driver permission to list and delete there."
         raise SinkUnavailable(text, hint=hint) from error

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REJECTS = pa.schema([field for field in REJECTS_SCHEMA if field.name not in RESERVED])
-"""Own columns of `table=rejects`. `ADDED` follows them, as in the other table."""
+"""Own columns of `table=rejects`. The columns of `ADDED` follow, like in the other table."""
 
 
 class StormcellDataSource(DataSource):
-    """Committed batches of a hand-over folder: the columns of its schema, then `txid` and `batch_time`.
+    """Committed batches of a hand-over folder, with the columns of its schema, then `txid` and `batch_time`.
 
     >>> register(spark)                                                                       # doctest: +SKIP
     >>> batches = spark.readStream.format("stormcell").option("consumer", "per-minute").load("/data/handover")   # doctest: +SKIP
 
     Options of a stream: `consumer`, the name under which batches are kept until this query has read them. `startingTxid` ("committed",
-    "earliest" or a number), the begin of a new checkpoint. `maxTransactionsPerBatch` and `maxRowsPerBatch`, the bounds of a micro-batch.
+    "earliest" or a number), the start of a new checkpoint. `maxTransactionsPerBatch` and `maxRowsPerBatch`, the bounds of a micro-batch.
     `maxPartitionBytes` (16m), up to which one task reads several files. Options of `spark.read`: `fromTxid` and `toTxid`. Options of both:
     `table` ("rows" or "rejects"), `storage.<name>` and `storageOptions` (a JSON object) for the file system of a URL.
 
-    On Spark 4.1 the trigger availableNow runs one micro-batch, which holds everything if no bound is set. From 4.2 on it runs as many as
-    needed.
+    On Spark 4.1 the trigger availableNow runs one micro-batch, which contains all rows if no bound is set. From 4.2 on it runs as many
+    micro-batches as needed.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class StormcellDataSource(DataSource):
         return "stormcell"
 
     def schema(self) -> str:
-        """Return the declared columns, then the added ones. Raises HandoverError without a hand-over or without the consumer."""
+        """Return the declared columns, then the added ones. Raises HandoverError if the hand-over or the consumer does not exist."""
         handover = Handover.open(self._options.folder, self._options.storage)
         if self._options.consumer is not None:
             check_consumer(handover, self._options.consumer)
@@ -65,7 +65,7 @@ class StormcellDataSource(DataSource):
         return handover.contract.schema if self._options.table == "rows" else REJECTS
 
     def _check_schema(self, schema: StructType) -> None:
-        """Refuse a schema of the user: the contract defines the columns."""
+        """Refuse a schema of the user, because the contract defines the columns."""
         handover = Handover.open(self._options.folder, self._options.storage)
         names = [*self._columns(handover).names, *(field.name for field in ADDED)]
         if schema.fieldNames() != names:

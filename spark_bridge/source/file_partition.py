@@ -1,4 +1,4 @@
-"""Partition of a query: the files of the hand-over that one task of Spark reads, in bounded record batches. Runs on executors."""
+"""Partition of a query. One task of Spark reads its files of the hand-over in bounded record batches. Runs on executors."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -56,10 +56,10 @@ def partitions_of(manifests: Iterable[Manifest], table: Table, max_bytes: int) -
 
 
 def read_partition(options: SourceOptions, partition: FilePartition | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition with `txid` and `batch_time`, none for None. Raises HandoverError with file and txid.
+    """Yield the rows of a partition with `txid` and `batch_time`. For None yield no rows. Raises HandoverError with file and txid.
 
-    The size and digest of a file are verified before its first row. Files of earlier versions have no digest: their page checksums are
-    verified while they are read.
+    The size and digest of a file are verified before its first row. Files of earlier versions have no digest, so their page checksums are
+    verified during the read.
     """
     parts = () if partition is None else partition.value
     storage = storage_at(options.folder, options.storage)
@@ -70,7 +70,7 @@ def read_partition(options: SourceOptions, partition: FilePartition | None) -> I
 
 @contextmanager
 def _translate_errors(where: str, file: StagedFile) -> Iterator[None]:
-    """Translate errors of pyarrow to HandoverError. A file without a digest may be damaged, or its storage unreachable."""
+    """Translate errors of pyarrow to HandoverError. A file without a digest may be damaged, or its storage may be unreachable."""
     try:
         yield
     except (OSError, ValueError, MemoryError, NotImplementedError) as error:
@@ -91,7 +91,7 @@ def _read_batches(file: Any, part: FilePart, where: str) -> Iterator[pa.RecordBa
     if parquet.metadata.num_rows != part.file.rows:
         text = f"{where}: {file_text(part.file.name)} has {parquet.metadata.num_rows} rows, but {part.file.rows} were committed"
         raise TornFile(text, hint=RESTORE_FILE)
-    own = [name for name in parquet.schema_arrow.names if name != ADDED[0].name]  # rejects have their own column txid
+    own = [name for name in parquet.schema_arrow.names if name != ADDED[0].name]  # rejects already have a column txid
     for batch in parquet.iter_batches(batch_size=rows_per_batch(parquet.metadata), columns=own):
         yield _add_columns(batch, part)
 

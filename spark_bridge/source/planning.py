@@ -1,4 +1,4 @@
-"""Decides with which transaction a micro-batch begins and ends, and checks the consumer of a query."""
+"""Decides the first and the last transaction of a micro-batch, and checks the consumer of a query."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,7 +7,7 @@ from spark_bridge.handover import Handover, HandoverError, Position, Transaction
 from spark_bridge.source.options import SourceOptions
 
 MAX_COUNTED: Final = 1000
-"""Transactions whose rows are counted for one micro-batch. Each of them costs the read of a manifest."""
+"""Largest number of transactions whose rows are counted for one micro-batch. Each one costs the read of a manifest."""
 
 
 def last_txid(begin: int, newest: int, max_transactions: int | None, max_rows: int | None, rows_of: Callable[[int], int]) -> int:
@@ -34,7 +34,7 @@ def last_txid(begin: int, newest: int, max_transactions: int | None, max_rows: i
 
 def check_consumer(handover: Handover, name: str) -> None:
     """Raise HandoverError with the declared consumers if this one is not declared."""
-    handover.consumer(name)  # raises for a name that no consumer can have
+    handover.consumer(name)  # raises if the name is not valid
     declared = handover.consumer_names()
     if name not in declared:
         known = f"it has: {', '.join(declared)}" if declared else "it has none"
@@ -49,7 +49,7 @@ def check_consumer(handover: Handover, name: str) -> None:
 
 
 def first_offset(handover: Handover, options: SourceOptions, position: Position) -> int:
-    """Return the txid after which a checkpoint begins. It stays the same until the first micro-batch is done. Raises HandoverError."""
+    """Return the txid after which a checkpoint begins. It does not change before the first micro-batch is done. Raises HandoverError."""
     if position.committed > 0:  # some checkpoint has finished its first micro-batch
         check_not_planned(handover, options, position)
     if options.starting == "committed":
@@ -94,10 +94,10 @@ def check_not_planned(handover: Handover, options: SourceOptions, position: Posi
 
 
 def check_follows(handover: Handover, options: SourceOptions, position: Position, begin: int, end: int | None, *, is_new: bool) -> None:
-    """Raise HandoverError if a micro-batch does not continue its consumer's plan. It would skip batches, or read deleted ones.
+    """Raise HandoverError if a micro-batch does not continue its consumer's plan, because it would skip batches or read deleted ones.
 
-    Allowed are: the next transactions, the planned ones again, and the begin of a new checkpoint by startingTxid. `end`: None before it is
-    chosen. `is_new`: the checkpoint has not finished a micro-batch.
+    It may read the next transactions, repeat the planned ones, or begin a new checkpoint by startingTxid. `end`: None before it is chosen.
+    `is_new`: the checkpoint has not finished a micro-batch.
     """
     is_repeated = end == position.planned and position.began in (None, begin)
     if begin == position.planned or is_repeated:

@@ -1,4 +1,4 @@
-"""Offsets, partitions and commits of a streaming query. Runs in a process of the driver. Copies on executors only read."""
+"""Offsets, partitions and commits of a streaming query. Runs in a process of the driver. Copies on executors only read rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -30,8 +30,8 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reader of `spark.readStream.format("stormcell")`. The offset is the newest txid of a micro-batch: {"txid": n}.
 
     Calls of Spark, observed on 4.1. New checkpoint: latestOffset, initialOffset, partitions. Restart: partitions(n, n), then partitions of
-    the same range again if a micro-batch was planned and not done, else latestOffset. Restart before the first micro-batch is done:
-    initialOffset, partitions. `commit(n)` comes when the next micro-batch is planned, and never at the end of a query.
+    the same range again if a micro-batch was planned but not done, else latestOffset. Restart before the first micro-batch is done:
+    initialOffset, partitions. Spark calls `commit(n)` when it plans the next micro-batch, and never at the end of a query.
 
     From 4.2 on Spark passes the begin of a micro-batch. Before that, the begin is the newest txid that the consumer has planned.
     """
@@ -43,11 +43,11 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._manifests: dict[int, Manifest] = {}
         """Manifests whose rows were counted, until they are planned."""
         self._requested: set[str] = set()
-        """Offsets that Spark has requested before it planned anything. Only a new checkpoint needs both."""
+        """Offsets that Spark requested before its first plan. Only a new checkpoint needs both."""
         self._is_gap_free = False
         """True after a check that no manifest is missing."""
         self._checkpoint_txid: int | None = None
-        """Newest txid of the checkpoint, from the calls so far."""
+        """Newest txid of the checkpoint, derived from the calls so far."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return HandoverStreamReader, (self._options,)
@@ -76,10 +76,10 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._newest(position, start)
         begin = self._checkpoint_txid if start is None else _txid(start)
         if begin is not None and newest < begin:
-            raise self._older_folder_error(begin, newest)  # before Spark writes the lower offset to its log
+            raise self._older_folder_error(begin, newest)  # check before Spark writes the lower offset to its log
         if begin is not None and self._consumer is not None and begin != position.planned:
             if begin == position.began and "planned" not in self._requested:
-                return {TXID: position.planned}  # the checkpoint has lost its last entry: repeat that plan
+                return {TXID: position.planned}  # the checkpoint has lost its last entry, so repeat that plan
             check_follows(self._handover, self._options, position, begin, None, is_new="initial" in self._requested)
         if self._target is not None:
             newest = min(newest, self._target)
@@ -92,7 +92,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _newest(self, position: Position, start: Mapping[str, int] | None) -> int:
         """Return the newest txid. Raises TransactionMissing for a gap before it, while Spark has not written the offset to its log."""
         newest = self._handover.newest(position.planned)
-        if not self._is_gap_free or self._handover.contract.by_attempt:  # else newest() follows manifests one by one
+        if not self._is_gap_free or self._handover.contract.by_attempt:  # otherwise newest() follows manifests one by one
             begin = self._checkpoint_txid if start is None else _txid(start)
             if begin is None:
                 begin = position.planned or first_offset(self._handover, self._options, position)
@@ -101,7 +101,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return newest
 
     def getDefaultReadLimit(self) -> Any:
-        """Return the default limit for `latestOffset` (Spark 4.2 and later). Its number is not used, because the options have it."""
+        """Return the default limit for `latestOffset` (Spark 4.2 and later). The number is not used, because the options have it."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # type: ignore[import-not-found]
 
         bound = self._options.max_rows or self._options.max_transactions
@@ -142,7 +142,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(self._options, partition)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Store that Spark will not ask again for transactions up to `end`."""
+        """Store that Spark will not request transactions up to `end` again."""
         if self._consumer is not None:
             self._position()  # raises if the consumer was removed
             self._consumer.commit(_txid(end))
@@ -158,7 +158,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Position()
         position = self._consumer.find()
         if position is None:
-            check_consumer(self._handover, self._consumer.name)  # a command has removed it, so it must not be recreated here
+            check_consumer(self._handover, self._consumer.name)  # a command has removed the consumer, so do not recreate it
         return position or Position()
 
     def _begin(self, position: Position) -> int:
@@ -189,7 +189,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _txid(offset: Mapping[str, int]) -> int:
-    """Return the txid of an offset. Raise HandoverError for any other value, which a damaged checkpoint may contain."""
+    """Return the txid of an offset. Raise HandoverError for any other value, because a damaged checkpoint may contain one."""
     value: object = offset
     txid = value.get(TXID) if isinstance(value, Mapping) else None
     if type(txid) is not int or not 0 <= txid < 2**63:

@@ -1,4 +1,4 @@
-"""`SparkTransform`: a batch bolt that sends its batch through `DataFrame -> DataFrame` on Spark, and emits the result (SP-4)."""
+"""`SparkTransform` is a batch bolt. It sends its batch through `DataFrame -> DataFrame` on Spark, and emits the result (SP-4)."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ __all__ = ["SparkTransform"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the bolt on first use. Spark's process imports this package for `job`, and does not load the engine for it."""
+    """Import the bolt on first use. Spark's process imports this package for `job`, and must not load the engine."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("spark_bridge.transform.spark_transform"), name)

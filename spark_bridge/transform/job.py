@@ -1,4 +1,4 @@
-"""Job of one attempt in Spark's process: reads a file of rows, calls the user's function, writes the result. Imports no engine."""
+"""Job of one attempt in Spark's process. Reads a file of rows, calls the user's function, and writes the result. Imports no engine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

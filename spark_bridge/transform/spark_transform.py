@@ -1,4 +1,4 @@
-"""`SparkTransform`: sends a batch through Spark in the processing phase, outside the event loop (SP-4)."""
+"""`SparkTransform` sends a batch through Spark in the processing phase, outside the event loop (SP-4)."""
 
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -34,7 +34,8 @@ class SparkTransform:
 
     function: Callable[[Any], Any]
     schema: pa.Schema | str
-    """Schema of the input, of pyarrow or in Spark's DDL. A column takes the field of its name. Fields without a column are ignored."""
+    """Schema of the input, as a pyarrow schema or in Spark's DDL. A column takes the field of its name. Other fields are ignored.
+    """
     output_fields: Fields | str | tuple[str, ...]
     """Columns of the result, by name. They become the fields of the emitted tuples."""
     config: SparkConfig = field(default_factory=SparkConfig)
@@ -109,7 +110,7 @@ class SparkTransformer(BatchBolt):
             spool.run_later(files.remove)
 
     def _write_to(self, files: AttemptFiles) -> Callable[[], None]:
-        """Return a function that writes the tuples. The bolt drops its own reference, to free the memory early."""
+        """Return a function that writes the tuples. The bolt drops its own reference to free the memory early."""
         tuples, self._tuples = self._tuples, []
         return lambda: files.write_rows(self._schema, tuples)
 

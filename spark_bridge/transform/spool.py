@@ -1,4 +1,4 @@
-"""Temporary files of attempts, on their way to Spark and back. The functions block, so the bolt calls them in its task's thread."""
+"""Temporary files of attempts, with rows for Spark and with results. The functions block, so the bolt calls them in its task's thread."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ CHUNK_ROWS: Final = 8_192
 """Rows that are converted to columns in one step. Between two steps the event loop can take the GIL."""
 SLICE_ROWS: Final = 1_024
 """Rows of the result that are converted to tuples and emitted in one step."""
-BAD_ROW_HINT: Final = "Filter or repair such rows in an earlier bolt, or correct schema= of SparkTransform."
+BAD_ROW_HINT: Final = "Filter or correct such rows in an earlier bolt, or correct schema= of SparkTransform."
 PREFIX: Final = "stormcell-spool-"
 REMOVAL_PAUSES_SECS: Final = (0.05, 0.2, 0.5)
 _T = TypeVar("_T")
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Spool:
-    """Resource of a task: its folder for temporary files."""
+    """Resource of a task, which has a folder for temporary files."""
 
     root: str | None
 
@@ -84,7 +84,7 @@ class OpenSpool:
         self._pool.shutdown(wait=False)
 
     def _remove(self) -> None:
-        """Remove the folder, in the thread: the work before this call may have created it after its caller was cancelled."""
+        """Remove the folder in the thread. Earlier work in the thread may have created the folder after its caller was cancelled."""
         if self._folder is not None:
             _remove_folder(self._folder)
 

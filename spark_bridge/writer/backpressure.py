@@ -1,4 +1,4 @@
-"""Back-pressure of the hand-over: no new batch begins while a consumer is too far behind (SP-6)."""
+"""Backpressure of the hand-over. No new batch begins while a consumer is too far behind (SP-6)."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from spark_bridge.writer.retention import consumer_positions
 
 @dataclass(frozen=True)
 class HandoverBackpressure:
-    """Admission of the stager: batches may begin while no consumer is `max_pending_batches` behind."""
+    """Admission of the stager. Batches may begin while no consumer is `max_pending_batches` behind."""
 
     settings: HandoverSettings
 
@@ -27,10 +27,10 @@ class OpenHandoverBackpressure:
     def __init__(self, folder: OpenFolder, settings: HandoverSettings) -> None:
         self._folder, self._settings = folder, settings
         self._is_checked = False
-        """True once the folder was compared with the coordinator's state."""
+        """True after the folder was compared with the coordinator's state."""
 
     async def admitted(self, txid: int) -> Admitted:
-        """Return the lowest planned txid of all consumers plus `max_pending_batches`; FatalError if the folder is ahead of the state."""
+        """Return the lowest planned txid of all consumers plus `max_pending_batches`. FatalError if the folder is ahead of the state."""
         return await self._folder.run_in_thread(lambda: self._admitted(txid))
 
     def _admitted(self, txid: int) -> Admitted:
@@ -47,7 +47,7 @@ class OpenHandoverBackpressure:
         return Admitted(position.planned + limit, why)
 
     def _check_history(self, txid: int) -> None:
-        """Raise FatalError if the folder has the first new txid of this run already. Nothing is written before this check."""
+        """Raise FatalError if the folder already has the first new txid of this run. Nothing is written before this check."""
         handover = Handover(self._folder.storage, self._folder.contract)
         newest = handover.newest()
         if newest >= txid:

@@ -26,8 +26,8 @@ BUFFERS: Final[dict[pa.DataType, Callable[[list[Row], int], tuple[int, list[byte
     pa.timestamp("us"): timestamp_buffers,
     pa.timestamp("us", tz="UTC"): timestamp_buffers,
 }
-"""Compiled conversions by type, for columns whose values are all None or of exactly the type. They make the same column as pyarrow, in an
-eighth of its time."""
+"""Compiled conversions by type, for columns whose values are all None or exactly of the type. They take an eighth of pyarrow's time.
+"""
 
 
 class BadRow(NamedTuple):
@@ -40,7 +40,7 @@ class BadRow(NamedTuple):
 
 
 class Columns:
-    """Conversion of rows to a schema, column by column: between two columns a thread releases the GIL."""
+    """Converts rows to a schema, column by column. Between two columns a thread releases the GIL."""
 
     def __init__(self, schema: pa.Schema, places: Sequence[int]) -> None:
         """`places`: index in a row of each column."""
@@ -49,7 +49,7 @@ class Columns:
         self._may_be_plain = all(field.type in BUFFERS for field in schema)
 
     def convert_plain(self, rows: list[Row]) -> pa.RecordBatch | None:
-        """Convert rows whose values are all plain; return None if one is not, or does not fit. Takes 0.1 µs per row of five columns."""
+        """Convert rows whose values are all plain. Return None if a value is not plain or does not fit. Takes 0.1 µs for five columns."""
         if not self._may_be_plain:
             return None
         arrays: list[pa.Array] = []
@@ -93,7 +93,7 @@ def bad_row_error(attempt: TransactionAttempt, schema: pa.Schema, names: Sequenc
 
 
 def column_at(field: pa.Field, place: int, rows: list[Row]) -> pa.Array:
-    """Convert the values at an index of each row; raise one of CONVERSION_ERRORS if a value does not fit."""
+    """Convert the values at an index of each row. Raise one of CONVERSION_ERRORS if a value does not fit."""
     column = plain_column(field, place, rows)
     if column is None:
         return column_of(field, list(map(itemgetter(place), rows)))
@@ -102,7 +102,7 @@ def column_at(field: pa.Field, place: int, rows: list[Row]) -> pa.Array:
 
 
 def plain_column(field: pa.Field, place: int, rows: list[Row]) -> pa.Array | None:
-    """Convert a column with a compiled conversion of BUFFERS; return None if a value or the type is not plain."""
+    """Convert a column with a compiled conversion of BUFFERS. Return None if a value or the type is not plain."""
     compiled = BUFFERS.get(field.type)
     read = None if compiled is None else compiled(rows, place)
     if read is None:
@@ -112,14 +112,14 @@ def plain_column(field: pa.Field, place: int, rows: list[Row]) -> pa.Array | Non
 
 
 def column_of(field: pa.Field, values: list[Any]) -> pa.Array:
-    """Convert values with pyarrow; raise one of CONVERSION_ERRORS if a value does not fit."""
+    """Convert values with pyarrow. Raise one of CONVERSION_ERRORS if a value does not fit."""
     column = pa.array(values, field.type)
     _check_nulls(field, column, field.name)
     return column
 
 
 def _check_nulls(field: pa.Field, column: pa.Array, name: str) -> None:
-    """Raise ValueError for a null in a field declared not null, at any depth; pyarrow does not check it."""
+    """Raise ValueError for a null in a field declared not null, at any depth. pyarrow does not check this."""
     if not field.nullable and column.null_count:
         raise ValueError(f"{name} is null, and declared not null")
     for inner, path, find in _inner_fields(field.type, name):
@@ -144,7 +144,7 @@ def _struct_values(number: int, column: pa.Array) -> pa.Array:
 
 
 def _bad_values(field: pa.Field, values: list[Any], first: int) -> list[BadRow]:
-    """Find the values that do not fit, by bisection: most values of a column fit."""
+    """Find the values that do not fit. Uses bisection, because most values of a column fit."""
     try:
         column_of(field, values)
     except CONVERSION_ERRORS as error:

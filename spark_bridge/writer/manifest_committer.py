@@ -1,4 +1,4 @@
-"""`ManifestCommitter`: the one task that makes the files of a batch visible by a manifest, in the commit phase (SP-2)."""
+"""`ManifestCommitter` makes the files of a batch visible by a manifest, in the commit phase (SP-2). It has one task."""
 
 import asyncio
 import logging
@@ -19,15 +19,15 @@ from spark_bridge.writer.stager import REPORT
 
 LOGGER: Final = logging.getLogger("spark_bridge.writer")
 RETENTION_PERIOD_SECS: Final = 1.0
-"""Shortest time between two runs of retention, which reads all consumers. It runs after a commit only."""
+"""Shortest time between two runs of retention, because a run reads all consumers. Retention only runs after a commit."""
 
 
 class ManifestCommitter(Committer):
-    """Committer of one attempt: collects the reports of the stager tasks and writes the manifest. It emits nothing."""
+    """Committer of one attempt. It collects the reports of the stager tasks and writes the manifest. Emits nothing."""
 
     needs_transactional_spout: ClassVar[bool] = True
     keyed_by: ClassVar[Sequence[str] | None] = None
-    """Makes `build()` refuse a second task: two tasks would write two manifests."""
+    """Makes `build()` refuse a second task, because two tasks would write two manifests."""
     reads: ClassVar[tuple[str, ...]] = REPORT.names
 
     def __init__(self, settings: HandoverSettings) -> None:
@@ -67,14 +67,14 @@ class CommitterResource:
 
 
 class CommitterFolder:
-    """Folder of the committer task: writes manifests, and runs retention in a second thread."""
+    """Folder of the committer task. It writes manifests, and runs retention in a second thread."""
 
     def __init__(self, folder: OpenFolder, settings: HandoverSettings, context: TaskContext) -> None:
         self._folder, self._context = folder, context
         self._writer = ManifestWriter(folder.storage, folder.contract)
         self._retention = Retention(self._writer.handover, settings.consumers, settings.keep_batches)
         self._retention_pool = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} {context.component_id}")
-        """A thread of its own, so that no commit waits for a deletion."""
+        """A separate thread, so that no commit waits for a deletion."""
         self._deleting: asyncio.Task[None] | None = None
         self._unapplied: TransactionAttempt | None = None
         """Newest commit since the last run of retention."""
@@ -95,7 +95,7 @@ class CommitterFolder:
             self._deleting = self._context.create_task(self._apply_retention(self._unapplied))
 
     async def _apply_retention(self, attempt: TransactionAttempt) -> None:
-        """Delete. A failure fails no batch: it is logged once, and the next run tries again."""
+        """Delete what is due. A failure fails no batch. It is logged once, and the next run tries again."""
         self._unapplied = None
         try:
             await call_in_thread(self._retention_pool, lambda: self._retention.apply_after(attempt))

@@ -1,4 +1,4 @@
-"""Writes one manifest per txid: decides from the folder whether an attempt's manifest is due (SP-2, TX-8). Runs in a thread."""
+"""Writes one manifest per txid. Decides from the folder whether to write an attempt's manifest (SP-2, TX-8). Runs in a thread."""
 
 import logging
 from enum import Enum
@@ -11,7 +11,7 @@ from spark_bridge.handover.handover import mark_deleted
 
 LOGGER: Final = logging.getLogger("spark_bridge.writer")
 MAX_ROUNDS: Final = 5
-"""Tries of one commit, if another process creates a manifest at the same time."""
+"""Attempts of one commit, if another process creates a manifest at the same time."""
 
 
 class ManifestStep(Enum):
@@ -19,13 +19,13 @@ class ManifestStep(Enum):
 
     WRITE = "write"
     SKIP = "skip"
-    """A lower attempt wrote the manifest of this txid, and the coordinator did not learn of that commit."""
+    """A lower attempt wrote the manifest of this txid, but the coordinator does not know of this commit."""
     BEGIN = "begin"
-    """The folder is new, and earlier batches were committed without it: mark those as deleted, then write."""
+    """The folder is new, and earlier batches were committed without it. Mark these batches as deleted, then write."""
 
 
 def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int | None) -> ManifestStep:
-    """Decide. `newest`: newest txid of the folder, deleted ones included; `written`: attempt id in the manifest of this txid, if any.
+    """Decide the next step. `newest`: newest txid of the folder, including deleted ones. `written`: attempt id in its manifest, if any.
 
     Raises FatalError if the folder and the coordinator's state do not belong to one history.
     """
@@ -40,7 +40,7 @@ def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int
     if newest < txid - 1:
         raise FatalError(
             f"the hand-over {where} has batches up to {newest}, and this is batch {attempt}: the batches between are missing",
-            hint="Was it restored from an older copy, or were manifests removed? Restore the newest copy, or begin with an empty folder.",
+            hint="It was restored from an older copy, or manifests were removed. Restore the newest copy, or begin with an empty folder.",
         )
     return ManifestStep.WRITE
 
@@ -55,17 +55,17 @@ def state_is_older(where: str, there: str, now: str) -> FatalError:
 
 
 class ManifestWriter:
-    """Only writer of a folder's manifests; it notices if another process writes there."""
+    """Only writer of a folder's manifests. It notices if another process writes there."""
 
     def __init__(self, storage: Storage, contract: Contract) -> None:
         self._storage = storage
         self._by_attempt = contract.by_attempt
         self.handover: Final = Handover(storage, contract)
         self._newest: int | None = None
-        """Txid that this object wrote last; None: read the folder."""
+        """Txid that this object wrote last. None: read the folder."""
 
     def write_manifest(self, manifest: Manifest) -> bool:
-        """Create the manifest of a txid; return False if an earlier attempt has one. Raises FatalError as `next_step` does."""
+        """Create the manifest of a txid. Return False if an earlier attempt has one. Raises FatalError like `next_step`."""
         attempt = TransactionAttempt(manifest.txid, manifest.attempt_id)
         content, name = manifest.encoded(), str(manifest.name(by_attempt=self._by_attempt))
         for _ in range(MAX_ROUNDS):
@@ -80,14 +80,14 @@ class ManifestWriter:
                 return step is not ManifestStep.SKIP
             self._newest = None
         text = f"{self._storage.url}: {name!r} could not be created because it exists, and could not be read because it does not"
-        raise HandoverError(text, hint="Does the storage keep its files? Make sure that one engine alone writes here.")
+        raise HandoverError(text, hint="Check that the storage keeps its files, and that only one engine writes here.")
 
     def _create(self, name: str, content: bytes) -> bool:
-        """Create a manifest. An existing one with the same attempt and time is ours: a client that lost the answer sends it again."""
+        """Create a manifest. One with the same attempt and time is ours, because a client that lost the answer sends it again."""
         return self._storage.create(name, content) or self._storage.read(name) == content
 
     def _next_step(self, attempt: TransactionAttempt) -> ManifestStep:
-        # After our own manifest of the txid before, the folder is not read again: `create` would fail if another process wrote there.
+        # After our own manifest of the previous txid, do not read the folder again. `create` fails if another process has written there.
         newest = self._newest
         if newest is None or newest != attempt.txid - 1 or self._by_attempt:
             newest = self.handover.newest(newest or 0)

@@ -1,4 +1,4 @@
-"""Hand-over folder as a resource of a task: settings, the claim for this topology, and its thread."""
+"""Hand-over folder as a resource of a task, with settings, the claim for this topology, and a thread."""
 
 import errno
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from spark_bridge.handover.contract import read_contract
 from spark_bridge.handover.names import CONTRACT, FOLDERS
 
 PERMANENT_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EEXIST})
-"""Reasons why a folder cannot be made that another try does not change."""
+"""Values of errno for which another attempt to create the folder also fails."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
 class HandoverSettings:
-    """Settings of one `SparkHandover`, which is the public form of them. One instance per hand-over: it is a key of open resources."""
+    """Settings of one `SparkHandover`, in internal form. There is one instance per hand-over, because it is a key of open resources."""
 
     open_storage: Callable[[], Storage]
     schema: pa.Schema
     compression: str
     keeps_rejects: bool
-    """False: a row that does not fit the schema ends the run."""
+    """If false, a row that does not fit the schema ends the run."""
     consumers: tuple[str, ...]
     max_pending_batches: int
     keep_batches: int
@@ -78,7 +78,7 @@ class OpenFolder:
         return await call_in_thread(self._pool, work)
 
     def submit_to_thread(self, work: Callable[[], object]) -> None:
-        """Run work in the thread without waiting. Nobody sees its errors, so it must raise none that matters."""
+        """Run work in the thread without waiting. Its errors are ignored, so the work must handle important errors."""
         self._pool.submit(work)
 
     async def close(self) -> None:
@@ -87,9 +87,9 @@ class OpenFolder:
 
 
 async def call_in_thread(pool: ThreadPoolExecutor, work: Callable[[], _T], permanent: frozenset[int] = frozenset()) -> _T:
-    """Run work in a thread; translate errors of the hand-over into errors of the engine.
+    """Run work in a thread. Translate errors of the hand-over into errors of the engine.
 
-    `permanent`: values of errno that end the run; other failures of the storage are tried again.
+    `permanent`: values of errno that end the run. Other failures of the storage are retried.
     """
     try:
         return await in_thread(pool, work)
@@ -103,17 +103,17 @@ async def call_in_thread(pool: ThreadPoolExecutor, work: Callable[[], _T], perma
 
 
 def claim_folder(storage: Storage, settings: HandoverSettings, topology: str, component: str) -> tuple[Storage, Contract]:
-    """Create the missing parts of the folder and return its contract; raise HandoverError if another writer owns it."""
+    """Create the missing parts of the folder and return its contract. Raise HandoverError if another writer owns it."""
     for folder in ("", *FOLDERS):
         storage.make_folder(folder)
     mine = Contract(topology, component, settings.schema, "exclusive" if storage.exclusive else "by attempt")
     found = read_contract(storage)
     if found is None:
         storage.create(CONTRACT, mine.encoded())
-        # Read again: another engine may have created the contract first, and its contract counts.
+        # Read again, because another engine may have created the contract first. Then its contract counts.
         found = read_contract(storage) or mine
     found.check_same_writer(mine, repr(storage.url))
-    # A declared consumer has a file before it reads, so that a query with a misspelt name is refused.
+    # Create the files of declared consumers now, so that a query with a misspelt name is refused.
     for name in settings.consumers:
         Consumer(storage, name).add()
     return storage, found

@@ -1,4 +1,4 @@
-"""Output of one task for one attempt: Parquet files of its rows, and of the rows that do not fit. Runs in a thread."""
+"""Output of one task for one attempt. Writes Parquet files of the rows, and of rows that do not fit. Runs in a thread."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from spark_bridge.handover.names import FILES, REJECTS, StagedName
 from spark_bridge.writer.columns import BadRow, Columns, Row, bad_row_error
 from spark_bridge.writer.open_folder import HandoverSettings
 
-HINT: Final = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
+HINT: Final = "Correct such rows in an earlier bolt, correct the schema, or write on_bad_row='reject' to store them separately."
 FILE_ROWS: Final = 1_048_576
 """Rows of a file before the next one begins. Spark reads at least one file per partition."""
 FILE_BYTES: Final = 64 << 20
@@ -26,7 +26,7 @@ ROW_GROUP_ROWS: Final = 131_072
 
 
 class Unconverted(NamedTuple):
-    """Rows with a value that is not plain: the thread converts them, and finds those that do not fit."""
+    """Rows with a value that is not plain. The thread converts them, and finds rows that do not fit."""
 
     rows: list[Row]
     fields: Fields
@@ -55,7 +55,7 @@ class PartitionOutput:
         self._finished: list[StagedFile] = []
 
     def write_bursts(self, bursts: list[Burst]) -> None:
-        """Write rows. Raises FatalError for one that does not fit the schema, unless rejects are kept."""
+        """Write rows. Raises FatalError for a row that does not fit the schema, unless rejects are kept."""
         for burst in bursts:
             if isinstance(burst, pa.RecordBatch):
                 self._rows += burst.num_rows
@@ -75,7 +75,7 @@ class PartitionOutput:
         return StagedFiles(tuple(self._finished), rejects)
 
     def discard_files(self) -> None:
-        """Remove unfinished files after the attempt was superseded. Finished ones are left to retention."""
+        """Remove unfinished files after the attempt was superseded. Retention removes the finished files."""
         for file in (self._file, self._reject_file):
             if file is not None:
                 file.discard_file()
@@ -119,7 +119,7 @@ class PartitionOutput:
 
 
 class ParquetFile:
-    """One staged Parquet file: collects record batches, and writes them in row groups."""
+    """One staged Parquet file. Collects record batches, and writes them in row groups."""
 
     def __init__(self, storage: Storage, name: str, schema: pa.Schema, compression: str) -> None:
         """Create the file. Raises NameTaken if it exists."""
@@ -161,7 +161,7 @@ class ParquetFile:
         with suppress(OSError, ValueError, pa.ArrowException):  # the file is removed, so its content does not matter
             self._writer.close()
             self._output.close()
-        # The storage's context must end with an exception: at a normal end it would make the file durable.
+        # The storage's context must end with an exception, because a normal end would make the file durable.
         with suppress(_Discarded):
             self._open.__exit__(_Discarded, _Discarded(), None)
         self._storage.remove(self._name)
@@ -174,13 +174,13 @@ class ParquetFile:
 
 
 class _Discarded(Exception):
-    """Ends the context of a file that is not to be finished."""
+    """Ends the context of a file that will not be finished."""
 
 
 def dictionary_columns(schema: pa.Schema) -> list[str]:
-    """Return the columns that Parquet encodes with a dictionary: texts only.
+    """Return the columns that Parquet encodes with a dictionary. These are only texts.
 
-    Numbers and times mostly differ from row to row: a dictionary makes their columns three times as large and twice as slow.
+    Numbers and times mostly differ from row to row. A dictionary makes their columns three times as large and twice as slow.
 
     >>> dictionary_columns(pa.schema([("host", pa.string()), ("price", pa.float64())]))
     ['host']

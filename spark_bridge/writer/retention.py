@@ -1,4 +1,4 @@
-"""Retention: deletes batches that every consumer has committed, and files of superseded attempts. Runs in a thread."""
+"""Retention deletes batches that every consumer has committed, and files of superseded attempts. Runs in a thread."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -11,12 +11,12 @@ from spark_bridge.handover.storage import is_draft
 
 
 def consumer_positions(storage: Storage, declared: Collection[str]) -> dict[str, Position]:
-    """Return the position of each consumer that is declared or has a file. A declared one without a file stands at 0."""
+    """Return the position of each consumer that is declared or has a file. A declared consumer without a file has position 0."""
     return {**{name: Position() for name in declared}, **read_positions(storage)}
 
 
 def deletable_txid(consumers: Mapping[str, Position], newest: int, keep_batches: int) -> int:
-    """Return the highest txid that may be deleted; 0 for none. The newest batch is kept, because a replay is recognized by it.
+    """Return the highest txid that may be deleted. 0 for none. The newest batch is kept, because a replay is recognized by it.
 
     >>> deletable_txid({"a": Position(9, 7), "b": Position(9, 8)}, newest=9, keep_batches=0)
     7
@@ -35,7 +35,7 @@ def remove_drafts(storage: Storage) -> None:
 
 
 class Retention:
-    """Deletes. After a crash at any point the next start deletes the rest."""
+    """Deletes files. After a crash at any point the next start deletes the rest."""
 
     def __init__(self, handover: Handover, declared: Collection[str], keep_batches: int) -> None:
         self._handover, self._storage = handover, handover.storage
@@ -46,19 +46,19 @@ class Retention:
         """True while superseded attempts may have left files."""
         self._last: TransactionAttempt | None = None
         self._visible_attempts: dict[int, int] = {}
-        """By txid, the attempt in its manifest; filled on demand."""
+        """Attempt in the manifest of each txid. Filled on demand."""
 
     def note_commit(self, attempt: TransactionAttempt) -> None:
-        """Note a committed attempt. A gap in the attempt ids means that attempts between were superseded."""
+        """Note a committed attempt. A gap in the attempt ids means that the attempts in the gap were superseded."""
         if self._last is not None and attempt.attempt_id != self._last.attempt_id + 1:
             self._sweeps = True
         self._last = attempt
 
     def apply_after(self, attempt: TransactionAttempt) -> None:
-        """Delete everything deletable after the commit of this attempt."""
+        """Delete everything that may be deleted after the commit of this attempt."""
         deleted = self._handover.deleted()
         target = deletable_txid(consumer_positions(self._storage, self._declared), attempt.txid, self._keep_batches)
-        # This order: mark, manifests, files. A reader that misses a file then finds it marked as deleted.
+        # The order is mark, manifests, files. So a reader that misses a file finds it marked as deleted.
         if target > deleted:
             mark_deleted(self._storage, target)
             deleted = target
@@ -94,9 +94,9 @@ class Retention:
                 yield name
 
     def _superseded(self, staged: list[StagedName], attempt: TransactionAttempt) -> Iterator[StagedName]:
-        """Yield files of attempts that lost: their txid has the manifest of another attempt, which is never replaced.
+        """Yield files of superseded attempts. Their txid has the manifest of another attempt, which is never replaced.
 
-        The attempt is compared, and not the manifest's list of files, because a committed batch may have no files.
+        Compares the attempt and not the manifest's list of files, because a committed batch may have no files.
         """
         for name in staged:
             if name.txid <= attempt.txid and name.attempt_id != self._visible_attempt(name.txid):

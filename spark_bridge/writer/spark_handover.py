@@ -1,4 +1,4 @@
-"""`SparkHandover`: writes each committed batch as Parquet files that Spark reads, exactly once (SP-2, SP-3, SP-6)."""
+"""`SparkHandover` writes each committed batch exactly once as Parquet files that Spark reads (SP-2, SP-3, SP-6)."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -28,16 +28,16 @@ class SparkHandover:
     >>> handover = SparkHandover("/tmp/spool", "host string not null, status int", consumers=("per-minute",))
     >>> # handover.declare(builder, "spark", parallelism=2).shuffle_grouping("clean")
 
-    Each column takes the field of its name; fields without a column are left out. A timestamp takes a datetime, in UTC unless it has a
-    zone, or an int of microseconds. One component of one topology writes to a folder, and its spout must be transactional.
+    Each column takes the field of its name. Fields without a column are left out. A timestamp takes a datetime (in UTC unless it has a
+    zone) or an int of microseconds. One component of one topology writes to a folder, and its spout must be transactional.
     """
 
     folder: str | os.PathLike[str]
     """A path, or a URL of fsspec. With `filesystem`, a path of that file system."""
     schema: pa.Schema | str
-    """Schema of the rows, by pyarrow or in Spark's DDL. Spark's side adds the columns `txid` and `batch_time`."""
+    """Schema of the rows, as a pyarrow schema or in Spark's DDL. Spark's side adds the columns `txid` and `batch_time`."""
     consumers: Collection[str] = ()
-    """Names of the queries that must see every batch. Without consumers nothing is deleted and there is no back-pressure."""
+    """Names of the queries that must see every batch. Without consumers nothing is deleted and there is no backpressure."""
     max_pending_batches: int = 16
     """Number of batches that a consumer may be behind before no new batch begins."""
     keep_batches: int = 0
@@ -100,15 +100,15 @@ class SparkHandover:
         return storage_at(self.folder, self.options, self.filesystem)
 
     def stager(self) -> Stager:
-        """Return a new stager: a factory for `set_bolt`, with any parallelism."""
+        """Return a new stager. Use this method as a factory for `set_bolt`, with any parallelism."""
         return Stager(self._settings)
 
     def committer(self) -> ManifestCommitter:
-        """Return a new manifest committer: a factory for `set_committer`, with one task and a global grouping on the stager."""
+        """Return a new manifest committer. A factory for `set_committer`, with one task and a global grouping on the stager."""
         return ManifestCommitter(self._settings)
 
     def declare(self, builder: TransactionalTopologyBuilder, component_id: str, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
-        """Declare both components, `component_id` and `component_id/manifest`; return the declarer of the first for its groupings."""
+        """Declare both components, `component_id` and `component_id/manifest`. Return the declarer of the first one for its groupings."""
         declarer = builder.set_bolt(component_id, self.stager, parallelism, **settings)
         builder.set_committer(f"{component_id}{MANIFEST_SUFFIX}", self.committer).global_grouping(component_id)
         return declarer

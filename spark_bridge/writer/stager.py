@@ -1,4 +1,4 @@
-"""`Stager`: a batch bolt whose tasks write their rows to Parquet files, in the processing phase (SP-2)."""
+"""`Stager` is a batch bolt. Its tasks write their rows to Parquet files in the processing phase (SP-2)."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -15,18 +15,18 @@ BURST_ROWS: Final = 2_048
 """Rows that are converted in one call. Plain rows are converted on the event loop, in 0.2 ms, while they are in the processor's cache, and
 their tuples are freed. A thread would hold the GIL for them, and take twice as long."""
 CHUNK_ROWS: Final = 16_384
-"""Rows that are passed to the thread in one call. At most two chunks wait for the thread; then the tuples of the batch wait."""
+"""Rows that are passed to the thread in one call. At most two chunks wait for the thread. After that the tuples of the batch wait."""
 REPORT: Final = Fields("task", "files", "rejects")
 """Fields of a stager task's report to the manifest committer."""
 
 
 class Stager(BurstBolt):
-    """Stager of one attempt at one task. It reports its files to the manifest committer; files without a manifest are invisible."""
+    """Stager of one attempt at one task. It reports its files to the manifest committer. Files without a manifest are invisible."""
 
     output_fields = REPORT
     burst_rows: ClassVar[int] = BURST_ROWS
     needs_transactional_spout: ClassVar[bool] = True
-    """A manifest is never replaced, so a replay must be the same batch."""
+    """A manifest is never replaced, so a replay must have the same batch."""
 
     def __init__(self, settings: HandoverSettings) -> None:
         self._settings = settings
@@ -98,7 +98,7 @@ class Stager(BurstBolt):
         self.collector.emit((self.context.task_index, staged.files, staged.rejects))
 
     def cleanup(self) -> None:
-        """Remove unfinished files. Retention removes the finished ones if the attempt was superseded."""
+        """Remove unfinished files. If the attempt was superseded, retention removes the finished files."""
         if self._writing is not None:
             self._writing.cancel()
         if self._folder is not None and self._output is not None and not self._is_finished:

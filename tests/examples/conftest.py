@@ -1,4 +1,4 @@
-"""Examples as modules."""
+"""Imports examples as modules."""
 
 import importlib.util
 from types import ModuleType
@@ -12,7 +12,7 @@ __all__ = ["nothing_left_open"]
 
 
 def load(name: str) -> ModuleType:
-    """Import an example anew, like the command line."""
+    """Import an example afresh, like the command line."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""The main job with `--state`: killed anywhere and restarted, it ends with the exact counts (CP-7, CP-10)."""
+"""The main job with `--state` has exact counts after kills and restarts (CP-7, CP-10)."""
 
 import os
 import random
@@ -47,7 +47,7 @@ STEPS_HERE = f"{__name__}:STEPS"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Write three files with about 50,000 lines. At most 20,000 await a checkpoint, so there are several."""
+    """Write three files with about 50,000 lines. At most 20,000 lines wait for a checkpoint, so a run has several checkpoints."""
     texts = tmp_path / "texts"
     texts.mkdir()
     for number, lines in enumerate((30_000, 17_123, 1)):
@@ -69,13 +69,13 @@ def run(folder: Path, url: str | None = None) -> subprocess.CompletedProcess[str
 
 
 def run_with(step: str, number: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run until the n-th time of a step, where the process dies, or to the end."""
+    """Run to the end, or until the process dies at the n-th execution of a step."""
     armed = command_of(STEPS_HERE, step, number, *command(folder)[1:])
     return subprocess.run(armed, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECS)
 
 
 def check_is_exact(folder: Path, shown: str) -> None:
-    """Check that the example reports the exact counts, and that the words it shows have them."""
+    """Check that the example reports and shows exact counts."""
     assert shown.splitlines()[-1] == EXACT
     plain = Counter("".join(path.read_text(encoding="utf-8") for path in folder.iterdir()).split())
     told = dict(reversed(line.split()) for line in shown.splitlines()[:20])
@@ -84,7 +84,7 @@ def check_is_exact(folder: Path, shown: str) -> None:
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.deep
-def test_killed_at_named_steps_the_result_is_exact(folder: Path) -> None:
+def test_the_result_is_exact_after_kills_at_named_steps(folder: Path) -> None:
     killed = []
     for step in NAMED_STEPS:
         done = run(folder, f"tests.checkpoint.killing:deadly_provider?{step}|{2 if 'fold' not in step else 1}|{url_of(folder)}")
@@ -102,7 +102,7 @@ def test_killed_at_named_steps_the_result_is_exact(folder: Path) -> None:
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.deep
-def test_killed_at_random_words_the_result_is_exact(folder: Path) -> None:
+def test_the_result_is_exact_after_kills_at_random_words(folder: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     draws = random.Random(seed)
@@ -115,7 +115,7 @@ def test_killed_at_random_words_the_result_is_exact(folder: Path) -> None:
     check_is_exact(folder, last.stdout)
 
 
-def test_a_finished_job_started_again_says_so(folder: Path) -> None:
+def test_a_finished_job_reports_that_it_is_finished(folder: Path) -> None:
     first, second = run(folder), run(folder)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "47,124 of 47,124 lines done" in first.stdout
@@ -175,7 +175,7 @@ def test_replayed_lines_are_counted_once(word_count: ModuleType, few: Path, seed
 @pytest.mark.guarantee("CP-10")
 @pytest.mark.parametrize("component", ["split", "count"])
 @pytest.mark.parametrize("at_call", [1, 17, 130])
-def test_a_task_that_dies_ends_the_run_and_the_next_start_is_exact(word_count: ModuleType, few: Path, component: str, at_call: int) -> None:
+def test_the_result_is_exact_after_a_task_death_ended_the_run(word_count: ModuleType, few: Path, component: str, at_call: int) -> None:
     with pytest.raises(ComponentError, match="InjectedError"):
         run_topology(job_of(word_count, few).topology(), faults=[RaiseError(component, at_call=at_call)])
     job = job_of(word_count, few)
@@ -195,7 +195,7 @@ def test_a_task_that_dies_after_a_checkpoint_ends_the_run_too(word_count: Module
 
 
 def counted(word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[str]]:
-    """Run the job in this process. Return it, with the lines that it prints after its words."""
+    """Run the job in this process. Return the job and the lines that it prints after the words."""
     job = job_of(word_count, few)
     assert word_count.show_outcome(job, run_in_terminal(job.topology(), view="silent")) == 0
     return job, capsys.readouterr().out.splitlines()

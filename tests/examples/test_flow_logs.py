@@ -1,4 +1,4 @@
-"""Logs through twelve unequal tasks: results are right after deaths, and slow tasks get less (FC-3, FC-5, FC-6)."""
+"""Twelve tasks of different speed process logs. Results are right after task deaths, and slow tasks get less (FC-3, FC-5, FC-6)."""
 
 import os
 import random
@@ -66,7 +66,7 @@ def test_after_repeated_kills_the_sums_are_right(tmp_path: Path) -> None:
     assert sum(lines_by_task(shown)) < LINES
 
 
-def test_the_command_line_runs_it_too(flow_logs: ModuleType, tmp_path: Path) -> None:
+def test_the_command_line_runs_the_example(flow_logs: ModuleType, tmp_path: Path) -> None:
     small = tmp_path / "small.py"
     small.write_text(Path(SCRIPT).read_text().replace(f"LINES, TASKS = {flow_logs.LINES:_}, ", "LINES, TASKS = 2_000, "))
     done = run("-m", "engine", "run", str(small))

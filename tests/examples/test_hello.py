@@ -1,4 +1,4 @@
-"""The first program that a newcomer runs."""
+"""The first program of a new user works."""
 
 import os
 import subprocess

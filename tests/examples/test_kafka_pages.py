@@ -32,7 +32,7 @@ def run(name: str) -> tuple[str, ...]:
 
 
 class Page:
-    """Files of a page, with topics and a group that no other test uses."""
+    """Program files of a page. Its topics and its group are used by no other test."""
 
     def __init__(self, kafka: str, folder: Path, topics: dict[str, str]) -> None:
         self.kafka, self.folder, self.topics = kafka, folder, topics
@@ -99,7 +99,7 @@ async def test_the_first_program_of_the_page(page: Page) -> None:
 
 
 @pytest.mark.parametrize("arguments", [LOOP, run("after_loop.py"), run("after_storm.py")], ids=["loop", "after_loop", "after_storm"])
-async def test_before_and_after_count_the_same(page: Page, arguments: tuple[str, ...]) -> None:
+async def test_the_programs_before_and_after_migration_count_the_same(page: Page, arguments: tuple[str, ...]) -> None:
     page.write("KAFKA_MIGRATING.md")
     await page.until_printed(arguments, [f"{word} {number}" for word, number in COUNTED])
 

@@ -1,4 +1,4 @@
-"""Kafka -> count -> Kafka on a real broker: after kills, the last count of each word is exact."""
+"""The example counts words from Kafka to Kafka on a real broker. After kills the last count of each word is exact."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ LINES = [f"to be or not {number % 97} {number % 1009}" for number in range(1500)
 PATIENCE_SECS = 60.0
 ENGINE = str(ROOT / "engine" / "__main__.py")
 CHANGED = "before a change of a state"
-"""Step that is reached once for each line, and once for each of its words."""
+"""Step that runs once for each line, and once for each word."""
 STEPS = {CHANGED: Step(CHANGED, "engine.state.layered:LayeredState.put", before)}
 
 
@@ -50,7 +50,7 @@ async def say(environment: dict[str, str], *arguments: str) -> tuple[int | None,
 
 
 async def read_counts(environment: dict[str, str], expected: dict[str, int]) -> None:
-    """Read the counts from their beginning until the last count of each word is as expected."""
+    """Read the topic of counts from its beginning, until the last count of each word is as expected."""
     told: dict[str, int] = {}
     topic, brokers = environment["COUNTS_TOPIC"], environment["KAFKA_BROKERS"]
     async with AIOKafkaConsumer(topic, bootstrap_servers=brokers, auto_offset_reset="earliest") as consumer, asyncio.timeout(PATIENCE_SECS):
@@ -108,7 +108,7 @@ def test_a_replayed_line_changes_no_count_and_emits_its_counts_again(example: Mo
     assert counted(example, [(0, 7, "be be"), (0, 7, "be be"), (1, 7, "be")]) == [("be", 1), ("be", 2), ("be", 2), ("be", 2), ("be", 3)]
 
 
-def test_lines_may_arrive_in_any_order_and_with_holes(example: ModuleType) -> None:
+def test_counts_are_right_for_lines_in_any_order_and_with_gaps(example: ModuleType) -> None:
     offsets = [5, 3, 9, 4, 5, 0, 9, 3, 4, 1, 2, 0]
     assert [count for _, count in counted(example, [(0, offset, "be") for offset in offsets])] == [1, 2, 3, 4, 4, 5, 5, 5, 5, 6, 7, 7]
 

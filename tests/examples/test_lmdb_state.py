@@ -34,7 +34,7 @@ class TestLmdb(StateProviderSuite):
 
 
 def test_a_killed_job_continues_with_its_state(tmp_path: Path) -> None:
-    """The job is started three times by the name that a user writes. The first process is killed before it commits."""
+    """The job starts three times with a state URL. The first process is killed before it commits."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be\n" * 2000, encoding="utf-8")
     command = [sys.executable, str(ROOT / "examples" / "word_count.py"), str(text), "--state"]

@@ -1,4 +1,4 @@
-"""examples/log_etl up to the hand-over: the engine's results for the logs, without Spark."""
+"""examples/log_etl up to the hand-over, without Spark."""
 
 from collections import Counter
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_every_line_is_handed_over_as_a_row(folder: Path, lines: list[str]) -> N
     assert len(next(iter(rows))) == len(access_log.SCHEMA)
 
 
-def test_a_request_may_occur_twice_but_not_in_one_batch(folder: Path) -> None:
+def test_duplicate_requests_are_in_different_batches(folder: Path) -> None:
     batches = [Counter(row[0] for row in batch) for batch in handed_over(folder)]
     assert len(batches) > 5
     assert all(count == 1 for batch in batches for count in batch.values())
@@ -66,7 +66,7 @@ def test_the_counts_and_the_rejected_lines_are_exact(folder: Path, lines: list[s
     }
 
 
-def test_all_logs_are_read_in_step(folder: Path) -> None:
+def test_a_batch_has_lines_of_the_same_time_of_day_from_all_logs(folder: Path) -> None:
     """A batch has logs of the same time of the day, so no row is too late for the pipeline."""
     newest = None
     for batch in handed_over(folder):

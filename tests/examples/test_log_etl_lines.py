@@ -1,4 +1,4 @@
-"""examples/log_etl without engine and Spark: generated logs, parsed lines, and the plain computation."""
+"""examples/log_etl without engine and Spark. Tests cover generated logs, parsed lines and the plain computation."""
 
 import random
 from collections import Counter

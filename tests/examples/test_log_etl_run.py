@@ -1,4 +1,4 @@
-"""examples/log_etl as a whole, with real Spark: its tables and its report equal a plain computation."""
+"""examples/log_etl runs with real Spark. Its tables and its report equal a plain computation."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Examples of transactional topologies: their printed results equal plain computations (TX-8, TX-10)."""
+"""The transactional examples print the results of a plain computation (TX-8, TX-10)."""
 
 import os
 import random
@@ -34,7 +34,7 @@ KILLED_AT = (
 )
 """Steps of tests.transactional.kills.steps, which kills its own topology at all of them."""
 MOST_BATCHES = max(1, LINES // BATCH_LINES // (len(KILLED_AT) + 1))
-"""Batches within which a process dies, so that each process reaches its step, and the last one has some left."""
+"""A process dies within this number of batches. So each process reaches its step, and the last process has batches left."""
 
 
 @pytest.fixture

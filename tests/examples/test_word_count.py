@@ -1,4 +1,4 @@
-"""The main job: right results with missing files and interrupts."""
+"""The main job has right results with missing files and after interrupts."""
 
 import io
 import os
@@ -41,7 +41,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
 
 
-def test_a_folder_is_counted_to_its_last_word(folder: Path) -> None:
+def test_all_words_of_a_folder_are_counted(folder: Path) -> None:
     done = run(SCRIPT, str(folder))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -71,7 +71,7 @@ def test_a_deleted_file_is_reported_once_and_left_out(
     assert "The result equals a plain count of the same text." in capsys.readouterr().out
 
 
-def test_a_file_that_fails_halfway_counts_up_to_there(
+def test_the_lines_before_a_read_error_are_counted(
     word_count: ModuleType,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -102,7 +102,7 @@ def test_a_file_that_was_deleted_after_it_was_read_is_named_in_the_comparison(
     assert capsys.readouterr().out.endswith(f"except for what is no longer there: {folder / 'a.txt'}.\n")
 
 
-def test_a_wrong_result_is_not_called_right(word_count: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_result_is_reported(word_count: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = word_count.WordCount(word_count.files_of(folder))
     run_in_terminal(job.topology(), view="silent")
     job.words["be"] += 1

@@ -1,4 +1,4 @@
-"""Servers of the integration tests. Without a server its tests are skipped with the reason. With CI=true they fail."""
+"""Redis servers of the integration tests. Tests without a server are skipped with the reason. With CI=true they fail."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ def server(session_server: RedisServer) -> RedisServer:
 
 @pytest.fixture
 def own_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer]:
-    """Return a server of this test alone. The test may kill it."""
+    """Start a server for this test only. The test may kill it."""
     server = RedisServer(tmp_path)
     server.start()
     yield server

@@ -1,4 +1,4 @@
-"""Shared parts of the Redis tests: opened providers, rows and blobs, and a run of checkpoints with its model."""
+"""Helpers of the Redis tests. They open providers, make rows, and run checkpoints beside a model."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ async def each(*items: Any) -> AsyncIterator[Any]:
 
 
 async def loaded(store: RedisStore) -> dict[tuple[int, bytes], bytes | None]:
-    """Return all rows. Each must come once."""
+    """Return all rows. Fails if a row comes twice."""
     found: dict[tuple[int, bytes], bytes | None] = {}
     async for rows in store.load():
         for row in rows:
@@ -53,7 +53,7 @@ def named(deltas: Iterable[StagedDelta]) -> list[tuple[int, int]]:
 
 
 class Run:
-    """Checkpoints of one task, compared with a model: `model` is the expected state after the commit."""
+    """Checkpoints of one task. `model` is the expected state after the last commit."""
 
     def __init__(self, provider: RedisProvider, patience: StoreRetry, model: dict[object, object] | None = None) -> None:
         self._provider = provider

@@ -1,4 +1,4 @@
-"""A proxy that cuts a connection after a number of bytes, or delivers requests late."""
+"""A TCP proxy that cuts a connection after a number of bytes, or delays requests."""
 
 import asyncio
 from typing import Final, Literal
@@ -20,7 +20,7 @@ class TcpProxy:
         """Forwarded bytes in each direction."""
         self.cuts = 0
         self.keeps = False
-        """True: scripts are held back until `deliver`. Other requests pass."""
+        """If true, the proxy holds Lua scripts back until `deliver`. Other requests pass."""
         self._kept: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]] = []
 
     @property
@@ -43,12 +43,12 @@ class TcpProxy:
         await self._server.wait_closed()
 
     def cut_after(self, way: Way, size: int) -> None:
-        """Cut one connection once, when the bytes of this direction reach a size. Earlier bytes pass."""
+        """Cut one connection after this number of bytes in one direction. The earlier bytes pass."""
         self.passed[way] = 0
         self._cut = (way, size)
 
     async def deliver(self) -> list[bytes]:
-        """Send the held requests on their own connections. Return the answers."""
+        """Send each held request on the connection on which it came. Return the answers."""
         kept, self._kept = self._kept, []
         answers = []
         for reader, writer, sent in kept:
@@ -65,7 +65,7 @@ class TcpProxy:
         try:
             await self._link(reader, writer)
         except (OSError, asyncio.CancelledError):
-            return  # a side is gone, or the test ends; so does the link
+            return  # one side has closed its connection, or the test has ended
         finally:
             writer.transport.abort()
             self._links.discard(link)
@@ -87,7 +87,7 @@ class TcpProxy:
                 far_writer.transport.abort()
 
     async def _pump(self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Forward bytes until the end of the connection. Return the held requests."""
+        """Forward bytes until the connection ends. Return the held requests."""
         kept = b""
         while sent := await reader.read(65536):
             if way == "there" and (kept or (self.keeps and b"EVAL" in sent)):

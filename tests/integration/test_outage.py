@@ -1,4 +1,4 @@
-"""A downstream service fails for a while under load. `python -m tests.soak.outage` does it for a minute (SV-1, SV-2, SV-3)."""
+"""A downstream service fails temporarily under load (SV-1, SV-2, SV-3). `python -m tests.soak.outage` runs the same for a minute."""
 
 from collections import Counter
 from pathlib import Path

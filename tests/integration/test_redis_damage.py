@@ -17,7 +17,7 @@ from tests.servers.redis_server import RedisServer
 
 DAMAGES = 60
 CELLS = ("rows", "deltas", "delta", "ledger", "epochs")
-"""Kinds of keys with state. The other keys name the owner of the topology, and damage to them is refused."""
+"""Kinds of keys that store state. The other keys store the owner of the topology, and the provider refuses a damaged one."""
 pytestmark = pytest.mark.guarantee("CP-11")
 
 
@@ -27,7 +27,7 @@ def url(server: RedisServer) -> str:
 
 
 def cells(client: Any) -> list[tuple[bytes, Any, bytes]]:
-    """Yield each stored value with its key, and its field or its index in a list."""
+    """Return each stored value with its key, and with its field or its index in a list."""
     found: list[tuple[bytes, Any, bytes]] = []
     for key in sorted(client.scan_iter("{test:counts}:*")):
         if key.split(b":")[2].decode() in CELLS:
@@ -39,7 +39,7 @@ def cells(client: Any) -> list[tuple[bytes, Any, bytes]]:
 
 
 def damage(client: Any, random: Random) -> str:
-    """Change one byte of one value or of the name of its field. Return a description."""
+    """Flip one bit of one value or of one field name. Return a description."""
     key, place, value = random.choice(cells(client))
     in_name = isinstance(place, bytes) and random.random() < 0.3
     changed = bytearray(place if in_name else value)

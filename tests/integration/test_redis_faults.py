@@ -1,4 +1,4 @@
-"""The Redis provider with cut connections, late commands, a dead server, and takeovers (CP-7, CP-8)."""
+"""The Redis provider survives cut connections, late commands, server restarts and takeovers (CP-7, CP-8)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,14 +16,14 @@ from tests.servers.redis_server import RedisServer
 pytestmark = pytest.mark.guarantee("CP-7", "CP-8")
 CUTS = 25
 QUICK_SECS = 0.5
-"""Timeout of a missing answer. Long enough for all other answers on a busy machine."""
+"""Request timeout. A busy machine still answers in this time."""
 TXIDS = 6
 STEPS = 17
 """Minimum number of steps of `program`."""
 
 
 async def program(run: Run) -> None:
-    """Run every kind of step: claim, read, fold at the start, load, stage, ledger write, fold, drop."""
+    """Run every kind of step (claim, read, fold at the start, load, stage, ledger write, fold, drop)."""
     await run.begin()
     await run.checkpoint({key: f"value {key}" for key in range(60)})
     await run.checkpoint({**dict.fromkeys(range(0, 60, 3)), "big": "x" * (BYTES_PER_STEP + 1000)}, fold=True)
@@ -33,15 +33,15 @@ async def program(run: Run) -> None:
 
 
 @pytest.mark.parametrize("way", ["there", "back"])
-async def test_a_connection_cut_anywhere_changes_nothing(server: RedisServer, way: Way) -> None:
-    """On the way there the command is lost. On the way back it is executed, and its answer is lost."""
+async def test_a_cut_connection_does_not_change_the_result(server: RedisServer, way: Way) -> None:
+    """A cut request loses the command. A cut answer loses only the answer of an executed command."""
     async with TcpProxy(server.port) as proxy:
         address = server.address(port=proxy.port)
         async with opened(address) as provider:
             proxy.cut_after(way, 10**12)
             await program(Run(provider, patient()))
             total = proxy.passed[way]
-        # Large values take most of the bytes, and small steps are as many: cuts in both.
+        # Large values are most of the bytes, but most steps are small. So cut evenly over all bytes, and densely at the start.
         for cut in sorted({1 + total * number // CUTS for number in range(CUTS)} | set(range(1, min(total, 4000), 173))):
             with server.client() as client:
                 client.flushall()
@@ -53,7 +53,7 @@ async def test_a_connection_cut_anywhere_changes_nothing(server: RedisServer, wa
         assert proxy.cuts > CUTS
 
 
-async def test_all_connections_closed_by_the_server_between_steps(server: RedisServer) -> None:
+async def test_checkpoints_continue_after_the_server_closes_all_connections(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         run = Run(provider, patient())
         await run.begin()
@@ -63,8 +63,8 @@ async def test_all_connections_closed_by_the_server_between_steps(server: RedisS
     assert await stored(server.address()) == run.model
 
 
-async def test_many_tasks_at_once_while_connections_are_closed(server: RedisServer) -> None:
-    """There are more tasks than connections. Late and repeated commands of one task do not affect the others."""
+async def test_many_concurrent_tasks_survive_closed_connections(server: RedisServer) -> None:
+    """More tasks than connections. Late and repeated commands of one task must not affect the others."""
     tasks = 3 * CONNECTIONS
     async with opened(server.address()) as provider:
         await provider.ledger(LEDGER).claim()
@@ -100,7 +100,7 @@ def _close_connections(server: RedisServer) -> None:
         client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
-async def test_a_step_that_is_cancelled_leaves_the_connections_clean(server: RedisServer) -> None:
+async def test_a_cancelled_step_leaves_its_connection_usable(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         await provider.ledger(LEDGER).claim()
         store = await store_of(provider)
@@ -115,7 +115,7 @@ async def test_a_step_that_is_cancelled_leaves_the_connections_clean(server: Red
 
 
 async def test_a_step_that_arrives_after_its_repetition_is_refused(server: RedisServer) -> None:
-    """The old stage, fold and ledger write reach the server after newer ones."""
+    """An old stage, fold and ledger write reach the server after newer ones."""
     async with TcpProxy(server.port) as proxy, opened(server.address(port=proxy.port), timeout_secs=QUICK_SECS) as provider:
         ledger, store = provider.ledger(LEDGER), await store_of(provider)
         await ledger.claim()
@@ -143,7 +143,7 @@ async def test_a_step_that_arrives_after_its_repetition_is_refused(server: Redis
         await ledger.write({"record": "newer"})
 
 
-async def test_a_claim_of_a_dead_process_that_arrives_late_takes_nothing(server: RedisServer) -> None:
+async def test_a_late_claim_of_a_dead_process_is_refused(server: RedisServer) -> None:
     async with TcpProxy(server.port) as proxy:
         async with opened(server.address(port=proxy.port), timeout_secs=QUICK_SECS) as dead:
             ledger = dead.ledger(LEDGER)
@@ -159,7 +159,7 @@ async def test_a_claim_of_a_dead_process_that_arrives_late_takes_nothing(server:
             await ledger.write({"a": 1})
 
 
-async def test_a_superseded_process_writes_nothing_that_counts(server: RedisServer) -> None:
+async def test_writes_of_a_fenced_process_are_refused(server: RedisServer) -> None:
     """The old process pauses between two chunks of a fold, and continues after the takeover."""
     going_on, paused = asyncio.Event(), asyncio.Event()
 
@@ -193,12 +193,12 @@ async def test_a_superseded_process_writes_nothing_that_counts(server: RedisServ
         with pytest.raises(StateFenced):
             await old_ledger.write({})
         assert await new_ledger.read() == {"record": "old"}
-        assert named(await new_store.deltas()) == [(1, 1)], "its delta is still there for the new one"
+        assert named(await new_store.deltas()) == [(1, 1)], "the new process still reads the delta of the old one"
         found = await loaded(new_store)
         assert (found[1, b"late"], found[0, b"1"]) == (b"new", b"new")
 
 
-async def test_looking_at_a_running_topology_does_not_fence_it(server: RedisServer) -> None:
+async def test_reading_a_running_topology_does_not_fence_it(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         run = Run(provider, patient())
         await run.begin()
@@ -211,11 +211,11 @@ async def test_looking_at_a_running_topology_does_not_fence_it(server: RedisServ
 
 @pytest.mark.parametrize("turns", [0, 1, 4])
 @pytest.mark.parametrize("after", range(1, STEPS + 1))
-async def test_a_server_killed_in_the_middle_keeps_all_it_acknowledged(own_server: RedisServer, after: int, turns: int) -> None:
-    """The server is killed `turns` turns of the loop after the begin of a step, and started again. The run continues by itself."""
+async def test_a_killed_server_keeps_all_acknowledged_writes(own_server: RedisServer, after: int, turns: int) -> None:
+    """The server is killed and restarted `turns` loop turns after a step begins. The run continues without help."""
     async with opened(own_server.address()) as provider:
         run = Run(provider, patient())
-        link = provider._opened.link  # where every exchange passes
+        link = provider._opened.link  # every exchange passes here
         exchange, count = link.run, 0
 
         async def counted(*args):  # type: ignore[no-untyped-def]
@@ -236,19 +236,19 @@ async def test_a_server_killed_in_the_middle_keeps_all_it_acknowledged(own_serve
     assert await stored(own_server.address()) == run.model
 
 
-async def test_a_server_that_restarts_empty_is_an_error(own_server: RedisServer) -> None:
+async def test_a_server_that_lost_its_data_raises(own_server: RedisServer) -> None:
     async with opened(own_server.address()) as provider:
         run = Run(provider, patient())
         await run.begin()
         await run.checkpoint({"a": 1})
         with own_server.client() as client:
             client.flushall()
-        with pytest.raises(StateError, match="the data of this run is gone") as told:
+        with pytest.raises(StateError, match="the data of this run is gone") as raised:
             await run.checkpoint({"a": 2})
-        assert not isinstance(told.value, StateUnavailable | StateFenced)
+        assert not isinstance(raised.value, StateUnavailable | StateFenced)
 
 
-async def test_a_password_that_is_changed_meanwhile_may_be_changed_back(own_server: RedisServer) -> None:
+async def test_a_run_continues_after_its_password_is_valid_again(own_server: RedisServer) -> None:
     async with opened(own_server.address()) as provider:
         run = Run(provider, patient())
         await run.begin()
@@ -256,16 +256,16 @@ async def test_a_password_that_is_changed_meanwhile_may_be_changed_back(own_serv
             client.config_set("requirepass", "new")
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             store = await store_of(provider)
-            for _ in range(2 * CONNECTIONS):  # the first ones find connections that are closed
-                with pytest.raises(StateUnavailable) as told:
+            for _ in range(2 * CONNECTIONS):  # the first requests find closed connections
+                with pytest.raises(StateUnavailable) as raised:
                     await store.stage(0, 1, each(b"x"))
-            assert "it requires a password" in told.value.message
+            assert "it requires a password" in raised.value.message
             client.config_set("requirepass", "")
         await run.checkpoint({"a": 1})
     assert await stored(own_server.address()) == run.model
 
 
-async def test_a_frozen_server_is_unavailable_and_then_continues(own_server: RedisServer) -> None:
+async def test_a_run_continues_after_a_frozen_server_is_thawed(own_server: RedisServer) -> None:
     async with opened(own_server.address(), timeout_secs=QUICK_SECS) as provider:
         run = Run(provider, patient())
         await run.begin()

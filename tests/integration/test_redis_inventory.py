@@ -1,4 +1,4 @@
-"""The command `state` on Redis: inspection during and after a run, deletion during a run, and refusals."""
+"""The command `state` on Redis. It inspects during and after a run, deletes during a run, and refuses wrong servers."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ async def test_inspecting_writes_nothing(server: RedisServer, url: str) -> None:
     assert found == await read_at_start(url, "counts", WORD_PLACES)
 
 
-async def test_inspecting_a_run_is_consistent_or_says_that_it_moved(url: str, tmp_path: Path) -> None:
+async def test_an_inspection_is_consistent_or_reports_that_the_run_moved(url: str, tmp_path: Path) -> None:
     config, clean = Config(state_provider=url, state_checkpoint_interval_ms=100), 0
     async with engine.run(counting_topology(tmp_path, 100_000, Death(None, 0)), config) as run:
         while clean < 4:
@@ -53,7 +53,7 @@ async def test_inspecting_a_run_is_consistent_or_says_that_it_moved(url: str, tm
                     rows = [row async for rows in state.rows(component_id) for row in rows]
                     found.append({row.key: row.value for row in rows})
                 if not await state.has_moved():
-                    assert found[0] == found[1], "a cut that is not clean"
+                    assert found[0] == found[1], "the two components are not from the same checkpoint"
                     clean += len(found[0]) > 0
         await run.stop()
 
@@ -68,9 +68,9 @@ async def test_a_deletion_fences_a_run(url: str, tmp_path: Path) -> None:
             _ = [rows async for rows in delete_state(provider_of(url), "killed")]
             await run.completed()
 
-    with pytest.raises(ComponentError) as told:
+    with pytest.raises(ComponentError) as raised:
         await run_and_delete()
-    assert isinstance(told.value.error, StateError)
+    assert isinstance(raised.value.error, StateError)
     assert await provider_of(url).inventory().topologies() == []
 
 
@@ -80,9 +80,9 @@ async def test_a_fenced_process_writes_nothing_into_a_deleted_topology(server: R
         store = await store_of(provider)
         await store.fold(each([Row(0, b"a", b"1")]), 0)
         _ = [rows async for rows in delete_state(provider_of(url), "counts")]
-        with pytest.raises(StateError) as told:
+        with pytest.raises(StateError) as raised:
             await store.fold(each([Row(0, b"a", b"2")]), 1)
-        assert not isinstance(told.value, StateFenced) or told.value.hint
+        assert not isinstance(raised.value, StateFenced) or raised.value.hint
     assert everything(server) == {}
 
 

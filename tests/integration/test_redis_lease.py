@@ -1,4 +1,4 @@
-"""The lease of the process that runs a topology on Redis (CP-8)."""
+"""The process that runs a topology on Redis holds a lease (CP-8)."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.servers.redis_server import RedisServer
 pytestmark = pytest.mark.guarantee("CP-8")
 KEY = "{test:word%20count}:lease"
 LEASE_SECS = 3.0
-"""Three times the time that a busy machine may need to renew it."""
+"""A busy machine may need a third of this time to renew the lease."""
 
 LEFT_MS = 2500
 
@@ -40,19 +40,19 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def test_a_lease_is_renewed_and_released(server: RedisServer) -> None:
     async with opened(address_of(server)) as provider:
-        assert not holder(server), "opening alone takes nothing"
+        assert not holder(server), "opening the provider must not take the lease"
         await provider.ledger(LEDGER).claim()
         taken = holder(server)
         assert "pid" in taken
         with server.client() as client:
-            for _ in range(3):  # each time it has grown again
+            for _ in range(3):  # the lease is renewed again and again
                 client.pexpire(KEY, LEFT_MS)
                 await until(lambda: client.pttl(KEY) > LEFT_MS)
         assert holder(server) == taken
     assert not holder(server)
 
 
-async def test_the_newest_process_has_the_lease_and_the_earlier_one_does_not_take_it_back(server: RedisServer) -> None:
+async def test_the_newest_process_keeps_the_lease(server: RedisServer) -> None:
     async with opened(address_of(server)) as first, opened(address_of(server)) as second:
         await first.ledger(LEDGER).claim()
         await second.ledger(LEDGER).claim()
@@ -64,7 +64,7 @@ async def test_the_newest_process_has_the_lease_and_the_earlier_one_does_not_tak
         assert holder(server) == of_second
 
 
-async def test_a_standby_waits_through_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_standby_keeps_waiting_during_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(address_of(own_server, 2.0)) as first:
         await first.ledger(LEDGER).claim()
         second = RedisProvider(address_of(own_server, 2.0), timeout_secs=0.5)
@@ -92,7 +92,7 @@ async def test_a_removal_deletes_the_lease(server: RedisServer) -> None:
         assert not holder(server)
 
 
-async def test_one_of_two_standbys_begins(server: RedisServer) -> None:
+async def test_one_of_two_standbys_gets_the_lease_first(server: RedisServer) -> None:
     link = RedisLink(address_of(server))
     first, second = RedisLease(link, KEY, "1"), RedisLease(link, KEY, "2")
     told: list[str] = []

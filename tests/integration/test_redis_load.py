@@ -1,4 +1,4 @@
-"""The Redis provider with many keys. Prints its times (pytest -s), and asserts the content."""
+"""The Redis provider with many keys. The test checks the content and prints the times (pytest -s)."""
 
 import asyncio
 import gc
@@ -15,10 +15,10 @@ KEYS = 100_000
 VALUE = "x" * 84
 
 
-class Loop:
-    """Measures the step in its block: its time, and the longest time for which it blocks the event loop.
+class StepTimer:
+    """Measures the time of a block, and the longest time for which the block stalls the event loop.
 
-    It also measures CPU time, because the wall clock of a busy machine includes other programs.
+    Also measures CPU time, because wall time on a busy machine includes other programs.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,11 +27,11 @@ class Loop:
     async def __aenter__(self) -> None:
         self._longest = self._longest_cpu = 0.0
         gc.collect()
-        self._watch = asyncio.create_task(self._turns())
+        self._watch = asyncio.create_task(self._measure_turns())
         await asyncio.sleep(0)
         self._began = time.perf_counter()
 
-    async def _turns(self) -> None:
+    async def _measure_turns(self) -> None:
         last, last_cpu = time.perf_counter(), time.thread_time()
         while True:
             await asyncio.sleep(0)
@@ -46,7 +46,7 @@ class Loop:
         print(f"\n{self._name:40} {took * 1000:8.1f} ms, {stall}", end="")
 
 
-async def state_of(provider: RedisProvider) -> LayeredState[str, object]:
+async def open_state(provider: RedisProvider) -> LayeredState[str, object]:
     return LayeredState(await store_of(provider), codec_named("msgpack"), PLACE)
 
 
@@ -55,22 +55,22 @@ async def state_of(provider: RedisProvider) -> LayeredState[str, object]:
 async def test_a_hundred_thousand_keys_are_staged_folded_and_loaded(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         await provider.ledger("$checkpoint").claim()
-        state = await state_of(provider)
+        state = await open_state(provider)
         for txid, value in enumerate((VALUE, VALUE[:-1] + "y")):
             for number in range(KEYS):
                 state.put(f"key {number:012}", value)
             state.freeze(txid)
-            async with Loop(f"stage {KEYS:,} changed keys, txid {txid}"):
+            async with StepTimer(f"stage {KEYS:,} changed keys, txid {txid}"):
                 await state.write_frozen()
             await state.commit(txid)
-        async with Loop("the two deltas read back"):
+        async with StepTimer("read two deltas"):
             deltas = await (await store_of(provider)).deltas()
         assert [delta.txid for delta in deltas] == [0, 1]
-        async with Loop(f"fold {KEYS:,} keys"):
+        async with StepTimer(f"fold {KEYS:,} keys"):
             await state.fold()
     async with opened(server.address()) as provider:
-        fresh = await state_of(provider)
-        async with Loop(f"load {KEYS:,} keys"):
+        fresh = await open_state(provider)
+        async with StepTimer(f"load {KEYS:,} keys"):
             await fresh.load(1)
         assert sum(1 for _ in fresh.items()) == KEYS
         assert fresh.get("key 000000000007") == VALUE[:-1] + "y"

@@ -1,4 +1,4 @@
-"""Errors of the Redis provider for a wrong URL, a wrong server and foreign keys (CP-8)."""
+"""The Redis provider refuses wrong URLs, wrong servers and foreign keys (CP-8)."""
 
 import asyncio
 import shutil
@@ -30,13 +30,13 @@ def locked_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer
 
 
 async def refused(address: RedisAddress, *said: str, passing: bool = False) -> None:
-    """Check that open raises a StateError with these texts, a fix and no password. `passing`: it is temporary."""
-    with pytest.raises(StateError) as told:
+    """Check that open raises a StateError that has these texts and a hint, and no password. `passing`: the error is temporary."""
+    with pytest.raises(StateError) as raised:
         async with opened(address, timeout_secs=2):
             pass
-    text = str(told.value)
-    assert isinstance(told.value, StateUnavailable) == passing, text
-    assert told.value.hint
+    text = str(raised.value)
+    assert isinstance(raised.value, StateUnavailable) == passing, text
+    assert raised.value.hint
     assert f"{HOST}:{address.port}" in text
     assert SECRET not in text
     for each_said in said:
@@ -73,7 +73,7 @@ async def test_a_user_without_rights_is_refused(server: RedisServer) -> None:
             client.acl_deluser("reader")
 
 
-async def test_the_rights_in_the_hint_are_enough(server: RedisServer) -> None:
+async def test_a_user_with_the_rights_from_the_hint_can_run(server: RedisServer) -> None:
     with server.client() as client:
         client.execute_command("ACL", "SETUSER", "streams", "on", ">pw", "~{test:*", "+@all", "-@admin")
     try:
@@ -144,10 +144,10 @@ async def test_a_key_of_another_type_is_refused(server: RedisServer, key: str) -
     name = f"{{test:word%20count}}:{key}"
     with server.client() as client:
         client.sadd(name, "theirs")
-    with pytest.raises(StateError, match="is a set, which the engine did not write") as told:
+    with pytest.raises(StateError, match="is a set, which the engine did not write") as raised:
         await _use_all_keys(server)
-    assert name in told.value.message
-    assert "prefix" in (told.value.hint or "")
+    assert name in raised.value.message
+    assert "prefix" in (raised.value.hint or "")
     with server.client() as client:
         assert client.smembers(name) == {b"theirs"}
 
@@ -161,7 +161,7 @@ async def _use_all_keys(server: RedisServer) -> None:
         await store.fold(each(rows(2, a="1"), rows(3, a="1")), 1)
 
 
-async def test_full_memory_is_a_temporary_error(server: RedisServer) -> None:
+async def test_full_memory_raises_a_temporary_error(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         with server.client() as client:
@@ -175,7 +175,7 @@ async def test_full_memory_is_a_temporary_error(server: RedisServer) -> None:
         await store.stage(1, 1, each(b"x"))
 
 
-async def test_a_replica_is_a_temporary_error(server: RedisServer) -> None:
+async def test_a_replica_raises_a_temporary_error(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         with server.client() as client:
@@ -189,7 +189,7 @@ async def test_a_replica_is_a_temporary_error(server: RedisServer) -> None:
         await store.stage(1, 1, each(b"x"))
 
 
-async def test_a_busy_script_is_a_temporary_error(own_server: RedisServer) -> None:
+async def test_a_busy_script_raises_a_temporary_error(own_server: RedisServer) -> None:
     async with opened(own_server.address()) as provider:
         store = await store_of(provider)
         with own_server.client() as client:
@@ -226,9 +226,9 @@ async def test_forgotten_scripts_are_sent_again(server: RedisServer) -> None:
 
 @pytest.fixture
 def tls_server(redis_installed: None, tmp_path: Path) -> Iterator[tuple[RedisServer, Path]]:
-    """Yield a server with TLS only, and its certificate."""
+    """Yield a server that accepts TLS only, and its certificate."""
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed, which makes the certificate")
+        pytest.skip("needs openssl to make the certificate")
     certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     names = ["-addext", f"subjectAltName=IP:{HOST}", "-keyout", str(key), "-out", str(certificate)]
@@ -243,7 +243,7 @@ def tls_server(redis_installed: None, tmp_path: Path) -> Iterator[tuple[RedisSer
     server.kill()
 
 
-async def test_tls_connects(tls_server: tuple[RedisServer, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trusted_certificate_is_accepted(tls_server: tuple[RedisServer, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     server, certificate = tls_server
     address = replace(server.address(), tls=True)
     await refused(address, "its certificate is not trusted", "SSL_CERT_FILE")
@@ -272,11 +272,11 @@ async def test_tls_to_a_server_without_it_is_refused(server: RedisServer) -> Non
     ],
 )
 def test_an_ambiguous_url_is_refused(url: str, said: str) -> None:
-    with pytest.raises(StateError) as told:
+    with pytest.raises(StateError) as raised:
         provider_of(url)
-    assert said in str(told.value)
-    assert ":pw@" not in str(told.value)
-    assert "redis://:password@host" in str(told.value)
+    assert said in str(raised.value)
+    assert ":pw@" not in str(raised.value)
+    assert "redis://:password@host" in str(raised.value)
 
 
 def test_a_url_sets_every_option() -> None:

@@ -21,9 +21,10 @@ from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 
 MESSAGES = 1000
-"""At most 64 wait for a checkpoint, and checkpoints are 100 ms apart: two seconds on any machine."""
+"""At most 64 messages wait for a checkpoint every 100 ms. So a run takes two seconds on any machine."""
 MESSAGES_OF_ALL_STEPS = 3000
-"""At most 64 wait for a checkpoint. Thirteen processes that die at their second one leave some to the last process."""
+"""At most 64 messages wait for a checkpoint. Thirteen processes die at their second one, and the last process still has messages.
+"""
 FEW_MESSAGES = 200
 ENDLESS = 100_000
 SECS = 60
@@ -34,7 +35,7 @@ def url_of(server: RedisServer) -> str:
 
 
 async def started(folder: Path, server: RedisServer, messages: int = MESSAGES) -> Process:
-    """Start the topology in a separate process, without a kill. Its errors go to `log` in the folder."""
+    """Start the topology in a separate process that is not killed. The file `log` in the folder receives its errors."""
     places = Places(folder=str(folder), messages=messages, state=url_of(server))
     command = [sys.executable, "-m", "tests.checkpoint.killing", told(places, Death(), 1)]
     with (folder / "log").open("wb") as log:
@@ -65,7 +66,7 @@ class InRedis(ComparedWithTools):
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.deep
-async def test_killed_at_every_step_each_start_has_the_state_that_the_tools_show(server: RedisServer, tmp_path: Path) -> None:
+async def test_each_start_after_a_kill_at_any_step_loads_the_state_that_the_tools_show(server: RedisServer, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     deaths = deaths_at([step for step in STEPS if step not in FOLD_STEPS], random.Random(seed))
@@ -78,7 +79,7 @@ async def test_killed_at_every_step_each_start_has_the_state_that_the_tools_show
 
 @pytest.mark.guarantee("CP-7", "CP-10")
 @pytest.mark.parametrize("step", FOLD_STEPS)
-async def test_killed_in_a_fold_the_next_start_has_the_state_that_the_tools_show(step: str, server: RedisServer, tmp_path: Path) -> None:
+async def test_a_start_after_a_kill_in_a_fold_loads_the_state_that_the_tools_show(step: str, server: RedisServer, tmp_path: Path) -> None:
     killed = await play(InRedis(tmp_path, server, FEW_MESSAGES), [Death(step=step)])
 
     assert killed.violations == []
@@ -131,4 +132,4 @@ async def test_a_second_run_of_the_same_topology_ends_the_first(server: RedisSer
 
     assert running.returncode != 0
     assert "another process has taken this topology over" in (tmp_path / "first" / "log").read_text()
-    assert await counts(server, "first") == after, "the older one wrote after it was taken over"
+    assert await counts(server, "first") == after, "the older process wrote after the takeover"

@@ -1,4 +1,4 @@
-"""The Redis provider on a real server: rows, deltas, ledgers, and the names of keys (CP-7, CP-8)."""
+"""The Redis provider stores rows, deltas and ledgers on a real server (CP-7, CP-8)."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -59,7 +59,7 @@ async def test_an_incomplete_stage_is_no_delta(server: RedisServer) -> None:
         await store.stage(6, 2, each(b"x"))
         await store.fold(each(), 6)
     with server.client() as client:
-        assert not client.keys("*:delta:*"), "what was left of it goes with the next fold"
+        assert not client.keys("*:delta:*"), "the next fold deletes the incomplete delta"
         [(name, folded)] = client.hgetall("{test:word%20count}:deltas:count:0").items()
     assert (name, folded.partition(b":")[0]) == (b"folded", b"6")
 
@@ -74,7 +74,7 @@ async def test_fold_writes_rows_and_drops_the_deltas_up_to_the_txid(server: Redi
         assert await loaded(store) == {(0, b"a"): b"1", (0, b"b"): b"2", (15, b"c"): b"3"}
 
 
-async def test_the_last_row_of_a_key_counts_in_a_fold(server: RedisServer) -> None:
+async def test_a_fold_keeps_the_last_row_of_a_key(server: RedisServer) -> None:
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         await store.fold(each(rows(0, a="1", b="1", c="1")), 0)
@@ -91,8 +91,8 @@ async def test_drop_removes_newer_deltas(server: RedisServer) -> None:
         assert named(await store.deltas()) == [(0, 1), (1, 1)]
 
 
-async def test_a_late_drop_during_a_read_is_no_damage(server: RedisServer) -> None:
-    """The abandoned last step of a fold may be executed between the reads of the index and of a delta."""
+async def test_a_delta_that_is_dropped_during_a_read_is_left_out(server: RedisServer) -> None:
+    """The server may execute the abandoned last step of a fold between two reads of one load."""
     async with opened(server.address()) as provider:
         store = await store_of(provider)
         await store.stage(1, 1, each(b"x"))
@@ -123,10 +123,10 @@ async def test_rows_belong_to_slots_and_deltas_to_tasks(server: RedisServer) -> 
         await first.stage(1, 1, each(b"x"))
         assert await second.deltas() == []
         assert (await loaded(second)) == {(8, b"c"): b"3"}
-        assert len(await loaded(await store_of(provider))) == 3, "one task has them all"
+        assert len(await loaded(await store_of(provider))) == 3, "a single task reads all rows"
 
 
-async def test_many_rows_and_large_ones_load_once_each(server: RedisServer) -> None:
+async def test_each_of_many_and_large_rows_is_loaded_once(server: RedisServer) -> None:
     many = [Row(number % 16, b"%d" % number, b"v") for number in range(20_000)]
     large = [Row(3, b"large %d" % number, bytes([number]) * 100_000) for number in range(30)]
     async with opened(server.address()) as provider:
@@ -221,7 +221,7 @@ async def test_the_url_selects_the_server_and_the_prefix(server: RedisServer) ->
         client.flushdb()
 
 
-async def test_a_server_without_persistence_is_a_warning(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_without_persistence_logs_a_warning(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     with server.client() as client:
         client.config_set("appendonly", "no")
     try:

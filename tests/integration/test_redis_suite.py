@@ -1,4 +1,4 @@
-"""`redis://` against the suite that every provider must pass, on a real server."""
+"""`redis://` passes the suite of state providers on a real server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A ledger in ZooKeeper, with a server that hangs, restarts, or executes abandoned requests late (CP-8)."""
+"""A ledger in ZooKeeper survives a server that hangs, restarts, or executes abandoned requests late (CP-8)."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ from tests.servers.zookeeper_server import ZooKeeperServer
 pytestmark = pytest.mark.guarantee("CP-8", "TX-9")
 TOPOLOGY = "word count"
 QUICK_SECS = 1.0
-"""Timeout of a missing answer. Long enough for all other answers on a busy machine."""
+"""Request timeout. A busy machine still answers in this time."""
 
 
 @asynccontextmanager
@@ -51,13 +51,13 @@ def root() -> str:
     return f"/{secrets.token_hex(8)}/deep"
 
 
-async def test_an_abandoned_write_counts_once_however_late(own_zookeeper: ZooKeeperServer, root: str) -> None:
+async def test_an_abandoned_write_that_arrives_late_has_no_effect_after_the_next_write(own_zookeeper: ZooKeeperServer, root: str) -> None:
     async with claimed(own_zookeeper.hosts, root, timeout_secs=QUICK_SECS, lease_secs=PATIENCE_SECS) as ledger:
         await ledger.write({"number": 1})
         own_zookeeper.freeze()
         with pytest.raises(StateUnavailable, match="did not answer"):
             await ledger.write({"number": 2, "late": True})
-        own_zookeeper.thaw()  # and does what it was told
+        own_zookeeper.thaw()  # now the server executes the abandoned write
         await StoreRetry(PATIENCE_SECS).call_with_retries(lambda: ledger.write({"number": 3}))
         assert (await entries(own_zookeeper.hosts, root))["number"] == 3
         await ledger.write({"number": 4, "late": None})
@@ -92,7 +92,7 @@ async def test_an_abandoned_claim_is_followed_by_a_higher_one(own_zookeeper: Zoo
 
 
 async def test_pending_writes_of_a_fenced_process_have_no_effect(own_zookeeper: ZooKeeperServer, root: str) -> None:
-    """Its write is pending while another process claims. The thawed server executes both in either order."""
+    """A write is pending while another process claims. The thawed server executes the two in either order."""
     async with claimed(own_zookeeper.hosts, root, timeout_secs=PATIENCE_SECS, lease_secs=PATIENCE_SECS) as first:
         await first.write({"by": "first", "number": 1})
         async with opened(own_zookeeper.hosts, root, timeout_secs=PATIENCE_SECS, lease_secs=PATIENCE_SECS) as provider:
@@ -138,7 +138,7 @@ async def test_writes_continue_after_a_restart_of_the_server(own_zookeeper: ZooK
 
 
 async def test_an_expired_session_is_replaced(own_zookeeper: ZooKeeperServer, root: str) -> None:
-    """The server is away longer than the lease: the node with the owner is created again."""
+    """The server is down for longer than the lease. The provider creates the owner's node again."""
     async with opened(own_zookeeper.hosts, root, timeout_secs=1, lease_secs=0.5) as provider:
         ledger = provider.ledger("one")
         await ledger.claim()
@@ -151,7 +151,7 @@ async def test_an_expired_session_is_replaced(own_zookeeper: ZooKeeperServer, ro
 
 
 def _end_session(server: ZooKeeperServer, provider: ZooKeeperProvider) -> None:
-    """Expire the session, as a server does with a silent client."""
+    """Expire the session, like a server that hears nothing from its client."""
     known = provider._opened.link.client.client_id
     other = KazooClient(server.hosts, client_id=known)
     other.start()
@@ -159,7 +159,7 @@ def _end_session(server: ZooKeeperServer, provider: ZooKeeperProvider) -> None:
     other.close()
 
 
-async def test_after_cancelled_writes_the_ledger_continues(zookeeper: str, root: str) -> None:
+async def test_a_ledger_accepts_writes_after_cancelled_ones(zookeeper: str, root: str) -> None:
     async with claimed(zookeeper, root) as ledger:
         for number in range(20):
             writing = asyncio.create_task(ledger.write({"number": number}))

@@ -1,4 +1,4 @@
-"""Errors of the ZooKeeper provider for a wrong URL, a wrong server and foreign nodes (CP-8)."""
+"""The ZooKeeper provider refuses wrong URLs, wrong servers and foreign nodes (CP-8)."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ def root() -> str:
 
 @pytest.fixture
 def client(zookeeper: str) -> Iterator[KazooClient]:
-    """Yield a plain client, for changes by other programs."""
+    """Yield a plain client that acts as another program."""
     with closing(KazooClient(zookeeper)) as made:
         made.start()
         yield made
@@ -37,12 +37,12 @@ def client(zookeeper: str) -> Iterator[KazooClient]:
 
 
 async def refused(address: ZooKeeperAddress, *said: str, passing: bool = False) -> None:
-    """Check that open and claim raise a StateError with these texts, a fix and no password. `passing`: it is temporary."""
-    with pytest.raises(StateError) as told:
+    """Check that open or claim raises a StateError that has these texts and a hint, and no password. `passing`: the error is temporary."""
+    with pytest.raises(StateError) as raised:
         await _claim(address)
-    text = str(told.value)
-    assert isinstance(told.value, StateUnavailable) == passing, text
-    assert told.value.hint
+    text = str(raised.value)
+    assert isinstance(raised.value, StateUnavailable) == passing, text
+    assert raised.value.hint
     assert address.hosts in text
     assert SECRET not in text
     for each in said:
@@ -60,9 +60,9 @@ async def _claim(address: ZooKeeperAddress) -> None:
 
 async def test_zookeeper_keeps_no_rows(zookeeper: str, root: str) -> None:
     async with opened(zookeeper, root) as provider:
-        with pytest.raises(StateError, match="stores the state of coordinators, not of stateful bolts") as told:
+        with pytest.raises(StateError, match="stores the state of coordinators, not of stateful bolts") as raised:
             await provider.store("count", 0, range(4))
-        assert "sqlite:///" in (told.value.hint or "")
+        assert "sqlite:///" in (raised.value.hint or "")
 
 
 async def test_a_closed_port_is_unavailable() -> None:
@@ -110,9 +110,9 @@ async def test_a_user_may_not_change_the_nodes_of_another(zookeeper: str, root: 
 async def test_an_entry_that_is_too_big_is_refused_and_changes_nothing(zookeeper: str, root: str) -> None:
     async with claimed(zookeeper, root) as ledger:
         await ledger.write({"a": 1})
-        with pytest.raises(StateError, match="ZooKeeper accepts at most 1,000,000") as told:
+        with pytest.raises(StateError, match="ZooKeeper accepts at most 1,000,000") as raised:
             await ledger.write({"b": b"x" * MOST_BYTES})
-        assert not isinstance(told.value, StateUnavailable)
+        assert not isinstance(raised.value, StateUnavailable)
         await ledger.write({"c": b"x" * (MOST_BYTES - 100)})
     assert sorted(await entries(zookeeper, root)) == ["a", "c"]
 
@@ -164,11 +164,11 @@ async def test_a_topology_may_have_any_name(zookeeper: str, root: str, name: str
     ],
 )
 def test_an_ambiguous_url_is_refused(url: str, said: str) -> None:
-    with pytest.raises(StateError) as told:
+    with pytest.raises(StateError) as raised:
         provider_of(url)
-    assert said in str(told.value)
-    assert told.value.hint
-    assert ":pw@" not in str(told.value)
+    assert said in str(raised.value)
+    assert raised.value.hint
+    assert ":pw@" not in str(raised.value)
 
 
 def test_a_url_sets_every_option() -> None:

@@ -1,4 +1,4 @@
-"""`zookeeper://` against the suite that every provider must pass, the part of ledgers, on a real server."""
+"""`zookeeper://` passes the ledger part of the suite of state providers on a real server."""
 
 import secrets
 from pathlib import Path

@@ -59,9 +59,9 @@ async def serving(how: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Aw
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        (hangs_up, "It may expect another protocol than PLAINTEXT"),
-        (speaks_http, "It may expect another protocol than PLAINTEXT"),
-        (says_nothing, "accepts connections, but does not answer. It may be overloaded, expect TLS, or be no Kafka broker"),
+        (hangs_up, "It may not expect protocol PLAINTEXT"),
+        (speaks_http, "It may not expect protocol PLAINTEXT"),
+        (says_nothing, "accepts connections, but does not answer. It may be overloaded, expect TLS, or not be a Kafka broker"),
     ],
 )
 async def test_a_server_that_is_not_kafka_is_reported(how: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@
     python -m tests.servers postgres [--port N]      a PostgreSQL
     python -m tests.servers spark-cluster [--port N] a standalone cluster of Spark: a master and two workers
     python -m tests.servers spark-connect [--port N] a Spark Connect server
-    python -m tests.servers fetch                    fetches the files of all servers, so that no test waits for them
+    python -m tests.servers fetch                    fetch the files of all servers, so that no test waits for a download
 
 A server runs until Ctrl-C.
 """
@@ -45,17 +45,17 @@ class Choice:
 
     title: str
     made_of: str
-    """Files that are fetched the first time."""
+    """Files that the first start downloads."""
     port: int
     """Default port."""
     why_not: Callable[[], str | None]
     prepare: Callable[[], None]
     server: Callable[[Path, int], Server]
-    """Makes the server in a folder, on a port."""
+    """Creates the server in a folder, on a port."""
     told: Callable[[int], str]
-    """The address of the server on that port, and the variables to export."""
+    """Returns the address of the server, and the variables to export."""
     ready: Callable[[int], object] = lambda port: None
-    """Prepares the server on that port after its start."""
+    """Prepares the server after its start."""
 
 
 def _told_of_kafka(port: int) -> str:
@@ -67,7 +67,7 @@ def _told_of_kafka(port: int) -> str:
 
 
 def _make_topics(port: int) -> None:
-    """Create the topics of the pages, because spouts and sinks create none."""
+    """Create the topics of the documentation. Spouts and sinks create no topics."""
     for topic in TOPICS:
         asyncio.run(kafka_admin.create_topic(f"{HOST}:{port}", topic))
 
@@ -159,10 +159,10 @@ CHOICES: Final = {
 
 
 def main() -> int:
-    """Run the command line. Returns 1 if the server cannot be had, or ends by itself."""
-    parser = argparse.ArgumentParser(prog="python -m tests.servers", description="Servers to try things out with.")
+    """Run the command line. Returns 1 if the server cannot start, or ends by itself."""
+    parser = argparse.ArgumentParser(prog="python -m tests.servers", description="Servers for experiments.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("fetch", help="fetch what the servers of the tests are made of, so that no test waits for it")
+    commands.add_parser("fetch", help="fetch the files of all servers, so that no test waits for a download")
     for name, choice in CHOICES.items():
         command = commands.add_parser(name, help=f"run {choice.title} until Ctrl-C")
         command.add_argument("--port", type=int, help=f"where it listens, on this machine only (default: {choice.port}, or a free one)")
@@ -180,9 +180,9 @@ def main() -> int:
 
 def try_out(choice: Choice, port: int) -> int:
     """Run a server in a temporary folder until Ctrl-C."""
-    print(f"Starting {choice.title}; the first time, {choice.made_of} are fetched", flush=True)
+    print(f"Starting {choice.title}. The first start downloads {choice.made_of}", flush=True)
     if reason := choice.why_not():
-        print(f"There cannot be one here: {reason}", file=sys.stderr)
+        print(f"Cannot start {choice.title} here: {reason}", file=sys.stderr)
         return 1
     for number in (signal.SIGINT, signal.SIGTERM):  # a program started in the background ignores SIGINT by default
         signal.signal(number, signal.default_int_handler)
@@ -192,15 +192,15 @@ def try_out(choice: Choice, port: int) -> int:
                 choice.ready(port)
                 return run(server, f"{choice.told(port)}\nIts files are in {folder} until Ctrl-C ends it.")
         except KeyboardInterrupt:
-            print("\nIt has ended, and what it kept is gone.")
+            print("\nThe server has ended, and its data is deleted.")
             return 0
 
 
 def run(server: Server, told: str) -> int:
-    """Print the address, and wait until the server ends or an interrupt comes."""
+    """Print the address. Wait until the server ends or an interrupt comes."""
     print(told, flush=True)
     status = server.process.wait()
-    print(f"It ended by itself, with status {status}: {server.process.log_tail()}", file=sys.stderr)
+    print(f"The server ended by itself with status {status}: {server.process.log_tail()}", file=sys.stderr)
     return 1
 
 

@@ -1,4 +1,4 @@
-"""Certificates for a server on this machine, signed by an authority that is made for it. Needs openssl."""
+"""Certificates for a server on this machine, signed by their own authority. Needs openssl."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ class Certificates:
 
     @staticmethod
     def made_in(folder: Path) -> "Certificates":
-        """Return the certificates of a folder, and make them if there are none. Raises RuntimeError without openssl."""
+        """Return the certificates in a folder. Makes them the first time. Raises RuntimeError without openssl."""
         made = Certificates(folder / "ca.pem", folder / "server.pem")
         if not made.key_and_certificate.exists():
             if shutil.which("openssl") is None:

@@ -1,4 +1,4 @@
-"""A test of servers closes what it opens."""
+"""Tests of servers fail if they leave a socket open."""
 
 from tests.servers.left_open import nothing_left_open
 

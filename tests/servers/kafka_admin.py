@@ -1,4 +1,4 @@
-"""Administration of a broker by tests: creates and deletes topics, grants rights."""
+"""Functions that create topics, delete topics and grant rights on a broker."""
 
 import asyncio
 import secrets
@@ -59,7 +59,7 @@ async def create_topic(bootstrap: str, name: str, partitions: int = 4, settings:
             [(_, code, *_)] = answer.topic_errors
             if code != InvalidReplicationFactorError.errno:
                 break
-            await asyncio.sleep(10 * PAUSE_SECS)  # a broker after a freeze accepts no replicas before it has registered again
+            await asyncio.sleep(10 * PAUSE_SECS)  # a thawed broker accepts no replicas before it registers again
         if code:
             raise for_code(code)(name)
         await _until_seen(client, name, partitions)

@@ -1,6 +1,6 @@
-"""Fixtures for tests that need Kafka, one of each for the whole session. tests/conftest.py names them.
+"""Fixtures for tests that need Kafka. One broker serves the whole session. tests/conftest.py imports them.
 
-`KAFKA_BOOTSTRAP=host:port` names a broker that runs already. Tests that end or freeze a broker still start their own.
+With `KAFKA_BOOTSTRAP=host:port`, tests use this running broker. Tests that end or freeze a broker still start their own.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.servers.shared import session_folder, shared_port
 
 BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 STEADY: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
-"""A longer session timeout, because a broker under load must not lose its session with itself."""
+"""A longer session timeout. A broker under load must not lose the session with its own controller."""
 
 NewTopic: TypeAlias = Callable[..., Awaitable[str]]
 NewBroker: TypeAlias = Callable[..., KafkaBroker]
@@ -54,5 +54,5 @@ def new_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewBroker]:
 
 @pytest.fixture
 def own_broker(new_broker: NewBroker) -> KafkaBroker:
-    """Return a broker of this test alone, which it may kill and freeze."""
+    """Start a broker for this test only. The test may kill and freeze it."""
     return new_broker()

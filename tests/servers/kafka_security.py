@@ -1,4 +1,4 @@
-"""Security of a broker: TLS, passwords, rights."""
+"""TLS, passwords and access rights of a broker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

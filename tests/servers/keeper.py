@@ -1,6 +1,6 @@
-"""Ends a server when nobody holds its lock any longer: when the program that started it ended, by whatever death.
+"""Ends a server when no process holds its lock any longer. So the server ends even if kill -9 ends its program.
 
-python -I -S keeper.py LOCK PID SIGNAL     says `waits` once it runs; a lock of the system is released when its holder dies
+python -I -S keeper.py LOCK PID SIGNAL     prints `waits` when it is ready
 """
 
 import fcntl

@@ -10,7 +10,7 @@ import pytest
 def nothing_left_open() -> Iterator[None]:
     """Collect the garbage of the test after its loop has ended. An open socket in it is a ResourceWarning, which fails the test.
 
-    Older objects are frozen meanwhile. They do not belong to this test, and visiting all of them would take a tenth of a second.
+    Older objects are frozen meanwhile, because they do not belong to this test. Visiting them would take 0.1 s.
     """
     gc.freeze()
     yield

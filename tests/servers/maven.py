@@ -1,4 +1,4 @@
-"""Jars with all of their dependencies, fetched once by Maven into the cache folder."""
+"""Jars with their dependencies. Maven fetches them once into the cache folder."""
 
 import hashlib
 import re
@@ -32,11 +32,11 @@ def jar_folder(name: str, coordinates: tuple[str, ...]) -> Path:
 
 @cache
 def why_no_jars(name: str, coordinates: tuple[str, ...], *, alone: bool = False) -> str | None:
-    """Return the reason why there are no jars, or no Java for them, or None. Fetches the jars the first time."""
+    """Return the reason why the jars or Java are missing, or None. Fetches the jars the first time."""
     if reason := why_no_java():
         return reason
     if shutil.which("mvn") is None and not jar_folder(name, coordinates).is_dir():
-        return "mvn is not installed, which fetches the jars: scripts/install-system-packages maven"
+        return "mvn, which fetches the jars, is not installed: scripts/install-system-packages maven"
     try:
         jars(name, coordinates, alone=alone)
     except FetchFailed as failed:

@@ -1,6 +1,6 @@
-"""Fixtures for tests that need PostgreSQL, one of each for the whole session. tests/conftest.py names them.
+"""Fixtures for tests that need PostgreSQL. One server serves the whole session. tests/conftest.py imports them.
 
-`POSTGRES_URL=postgresql://user:password@host:port/database` names a server that runs already. Its user must be able to create databases.
+`POSTGRES_URL=postgresql://user:password@host:port/database` selects a running server. Its user must be able to create databases.
 Tests that end or freeze a server still start their own.
 """
 
@@ -60,5 +60,5 @@ def new_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewPostgr
 
 @pytest.fixture
 def own_postgres(new_postgres: NewPostgres) -> PostgresServer:
-    """Return a server of this test alone, which it may kill and freeze."""
+    """Start a server for this test only. The test may kill and freeze it."""
     return new_postgres()

@@ -31,7 +31,7 @@ TOOL_SECS: Final = 60
 
 
 class NoPrograms(Exception):
-    """PostgreSQL cannot be had. The text says why, and what to do."""
+    """PostgreSQL is not available. The text says why, and what to do."""
 
 
 @cache
@@ -84,7 +84,7 @@ def _failure(command: list[str]) -> str | None:
 
 
 def _installed() -> Path:
-    """Return the programs on the path, else those of the newest folder, because Debian keeps them off the path."""
+    """Return the programs on the path. Debian does not put them on the path, so also look in the newest folder."""
     if on_path := shutil.which("postgres"):
         return Path(on_path).resolve().parent
     versions = [folder for folder in DEBIAN.glob("*/bin") if (folder / "postgres").exists()]
@@ -99,7 +99,7 @@ def _fetched() -> Path:
         raise NoPrograms(f"Maven has no PostgreSQL for {' '.join(machine)}")
     coordinates = (f"io.zonky.test.postgres:embedded-postgres-binaries-{ARTIFACTS[machine]}:{VERSION}",)
     if shutil.which("mvn") is None and not jar_folder(NAME, coordinates).is_dir():
-        raise NoPrograms("mvn is not installed, which fetches PostgreSQL: scripts/install-system-packages maven")
+        raise NoPrograms("mvn, which fetches PostgreSQL, is not installed: scripts/install-system-packages maven")
     try:
         (jar,) = jars(NAME, coordinates)
         place = OPEN_CACHE if os.geteuid() == 0 else cache_folder()
@@ -109,7 +109,7 @@ def _fetched() -> Path:
 
 
 def _unpack(jar: Path, folder: Path) -> None:
-    """Unpack the jar: it has one archive, which has the programs and their libraries."""
+    """Unpack the jar. It contains one archive with the programs and their libraries."""
     with zipfile.ZipFile(jar) as outer:
         (inner,) = (name for name in outer.namelist() if name.endswith(".txz"))
         with outer.open(inner) as file, tarfile.open(fileobj=file, mode="r|xz") as archive:

@@ -54,7 +54,7 @@ class PostgresServer(Server):
         self.folder = folder
         self.port = port or free_port()
         self._settings = {**SETTINGS, **(settings or {})}
-        # Any other signal leaves a segment of shared memory behind, and a system has few of them.
+        # Any other signal leaves a segment of shared memory behind. A system has few segments.
         self.process = ServerProcess(NAME, folder, last_signal=signal.SIGQUIT)
 
     @property

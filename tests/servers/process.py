@@ -1,4 +1,4 @@
-"""One server process: started, watched until it answers, and ended by its process id. It ends with its program."""
+"""One server process. It ends when the program that started it ends."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ from tests.servers.keeper import living, signal_family
 
 HOST: Final = "127.0.0.1"
 PORTS: Final = range(10_240, 32_768)
-"""Ports below the range that Linux, macOS and the BSDs give to clients."""
+"""Ports outside the range that Linux, macOS and the BSDs give to clients."""
 READY_SECS: Final = 60.0
 PAUSE_SECS: Final = 0.025
 STOP_SECS: Final = 20.0
@@ -28,7 +28,7 @@ KEEPER: Final = Path(__file__).with_name("keeper.py")
 
 
 def free_port() -> int:
-    """Return a free port that the system gives to no client while the server is down."""
+    """Return a free port. The system gives it to no client while the server is down."""
     draws = secrets.SystemRandom()
     return next(port for port in iter(lambda: draws.choice(PORTS), None) if is_free(port))
 
@@ -72,7 +72,7 @@ class ServerProcess:
         return self._process.pid
 
     def start(self, command: Sequence[str], is_ready: Callable[[], bool], environment: Mapping[str, str] | None = None) -> None:
-        """Start it and return when it is ready. Raises RuntimeError with the end of its log if it dies or is late."""
+        """Start the server and return when it is ready. Raises RuntimeError with the end of its log if it dies or is late."""
         if self._process is not None:
             raise RuntimeError(f"{self.name} in {self.folder} runs already")
         with (self.folder / "server.log").open("ab") as log:
@@ -87,7 +87,7 @@ class ServerProcess:
             raise
 
     def _keep(self) -> None:
-        """Have it killed when this program dies."""
+        """Start the keeper, which kills the server when this program dies."""
         path = self.folder / "server.lock"
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
@@ -114,11 +114,11 @@ class ServerProcess:
         return f"{path}:\n{path.read_text(errors='replace')[-TAIL_CHARACTERS:]}"
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send the server a signal."""
         os.kill(self.pid, number)
 
     def freeze(self) -> None:
-        """Stop it, and the processes that it started."""
+        """Stop the server and its child processes."""
         signal_family(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -136,18 +136,18 @@ class ServerProcess:
             return
         family = signal_family(self.pid, signal.SIGKILL) if self._process.poll() is None else []
         self._end()
-        for _ in range(int(STOP_SECS / PAUSE_SECS)):  # the locks and ports of the child processes are free after this
+        for _ in range(int(STOP_SECS / PAUSE_SECS)):  # after this the locks and ports of the child processes are free
             if len(family) < 2 or living().keys().isdisjoint(family):
                 return
             time.sleep(PAUSE_SECS)
         raise RuntimeError(f"{self.name} in {self.folder}: of the processes {family}, some did not end within {STOP_SECS:g} s of kill -9")
 
     def end(self) -> None:
-        """End it with `last_signal`."""
+        """End the server with `last_signal`."""
         self.stop(self._last_signal)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ask it to end, and wait. Kills it after a timeout."""
+        """Ask the server to end, and wait. Kills it after a timeout."""
         if self._process is None:
             return
         if number is not signal.SIGKILL and self._process.poll() is None:
@@ -158,7 +158,7 @@ class ServerProcess:
         self.kill()
 
     def release(self) -> None:
-        """Release it to the other holders of its lock. Without any holder it is killed at once."""
+        """Release the lock. If no other program holds it, the server is killed at once."""
         LEFT.extend(process for process in (self._process, self._keeper) if process is not None)
         self._process = self._keeper = None
         self._let_go()

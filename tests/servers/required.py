@@ -1,4 +1,4 @@
-"""Skips a test whose server cannot be had here, with the reason. With CI=true the test fails."""
+"""Skips a test whose server is not available here. With CI=true the test fails."""
 
 import os
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 MISSES: Final = "missing here: "
-"""Prefix of the reason of such a skip. tests/tiers.py sums these skips up in one line."""
+"""Prefix of the skip reason. tests/tiers.py counts these skips in one line."""
 
 
 def required(reason: str | None) -> None:

@@ -1,4 +1,4 @@
-"""One server for all workers of a test session. The first user starts it, and it ends with the last one."""
+"""One server for all workers of a test session. The first user starts the server. It ends with the last user."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Creates the archive of classes for the Sparks of the tests: more classes than an archive for users has.
+"""Creates the class archive for the Spark processes of the tests. It has more classes than the archive for users.
 
 python -m tests.servers.spark_classes PATH FOLDER      the archive, and a folder for temporary files
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECT: Final = "org.apache.spark.sql.connect.SparkConnectPlugin"
-"""Serves remote clients in the same JVM."""
+"""Program of a Connect client that uses this JVM."""
 CLIENT: Final = """
 import sys
 from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ CLIENT_SECS: Final = 100
 
 
 def main(path: str, folder: str) -> None:
-    """Use the features of Spark that the tests use. Java writes the loaded classes at its exit."""
+    """Use each feature of Spark that the tests use. At its exit Java writes the loaded classes."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -58,7 +58,7 @@ def main(path: str, folder: str) -> None:
 
 
 def _write_tables(spark: "SparkSession", folder: str, formats: Sequence[str]) -> None:
-    """Write as the sinks do: rows of functions in Python, to subfolders, and with the id of a transaction."""
+    """Write like the sinks: rows of Python functions, into subfolders, with a transaction id."""
     schema = "word string, n bigint, txid bigint"
     rows = spark.createDataFrame([("a", 1, 1)], schema).mapInArrow(lambda batches: batches, schema)
     for name in formats:

@@ -17,7 +17,7 @@ HOST = "127.0.0.1"
 PAUSE_SECS = 0.025
 LOOK_SECS = 0.5
 WORKER = ("--cores", "4", "--memory", "4g")
-"""Memory that a worker offers, so that several drivers find room. Drivers take less."""
+"""Memory of a worker. It is enough for several drivers."""
 
 
 def main() -> int:

@@ -1,7 +1,6 @@
-"""Fixtures for tests that need Spark, one of each for the whole session. tests/conftest.py names them.
+"""Fixtures for tests that need Spark. Each server serves the whole session. tests/conftest.py imports them.
 
-A process has at most one session: `spark`, or one of the servers for a separate program. No variable names a cluster that runs already,
-because the tests hand over folders of this machine.
+A process has at most one Spark session. No variable selects a running cluster, because the tests hand over folders of this machine.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ NewSparkConnect: TypeAlias = Callable[..., SparkConnectServer]
 
 @pytest.fixture(scope="session")
 def process_spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """Return the session of this process, which ends with the process. Tests take `spark`."""
+    """Return the session of this process. It ends with the process. Tests use the fixture `spark`."""
     required(spark_programs.why_not())
     with ExitStack() as ends:
         yield ends.enter_context(spark_session.session(tmp_path_factory.mktemp("spark")))
@@ -36,7 +35,7 @@ def process_spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSe
 
 @pytest.fixture
 def spark(process_spark: "SparkSession") -> "Iterator[SparkSession]":
-    """Return the local session of this process, with two threads. It has Delta Lake and PostgreSQL's driver if they can be had."""
+    """Return the local session of this process, with two threads. It has Delta Lake and PostgreSQL's driver if they are available."""
     with spark_session.pysparks_own_sockets():
         yield process_spark
 
@@ -73,7 +72,7 @@ def new_spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewS
 
 @pytest.fixture
 def own_spark_cluster(new_spark_cluster: NewSparkCluster) -> SparkCluster:
-    """Return a cluster of this test alone, whose executors and workers it may kill."""
+    """Start a cluster for this test only. The test may kill its executors and workers."""
     return new_spark_cluster()
 
 
@@ -95,5 +94,5 @@ def new_spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewS
 
 @pytest.fixture
 def own_spark_connect(new_spark_connect: NewSparkConnect) -> SparkConnectServer:
-    """Return a Connect server of this test alone, which it may kill and freeze."""
+    """Start a Connect server for this test only. The test may kill and freeze it."""
     return new_spark_connect()

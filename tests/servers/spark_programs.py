@@ -1,4 +1,4 @@
-"""Programs and jars of Spark's servers and sessions. pyspark brings the programs, and jars are copied one by one."""
+"""Programs and jars of Spark's servers and sessions. pyspark contains the programs."""
 
 import hashlib
 import importlib.metadata
@@ -17,10 +17,10 @@ from tests.servers.process import HOST
 NAME: Final = "spark-jars"
 DELTA_SPARK: Final = "4.1"
 DELTA: Final = ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0")
-"""Jars for this version of Spark only. Their dependencies are left out, because Spark has them or nobody can have them."""
+"""Jars for this version of Spark only, without dependencies. Spark has most dependencies, and the others are not published."""
 JDBC: Final = ("org.postgresql:postgresql:42.7.8",)
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""A session of a test lives for seconds: its JVM takes a third less CPU if it compiles little."""
+"""A test session runs for seconds. Its JVM uses a third less CPU if it compiles little."""
 
 
 def why_not() -> str | None:
@@ -33,7 +33,7 @@ def why_not() -> str | None:
 def why_no_delta() -> str | None:
     """Return the reason why a session cannot have Delta Lake, or None. Fetches its jars the first time."""
     if not spark_version().startswith(f"{DELTA_SPARK}."):
-        return f"Delta Lake is there for Spark {DELTA_SPARK} alone, this is {spark_version()}"
+        return f"Delta Lake supports only Spark {DELTA_SPARK}, this is {spark_version()}"
     return why_no_jars(NAME, DELTA, alone=True)
 
 
@@ -50,7 +50,7 @@ def jvm_options() -> str:
 
 
 def prepare() -> None:
-    """Put the jars, the home and the archive of its classes into the cache. Does nothing if they cannot be had."""
+    """Put the jars, the home and its class archive into the cache. Does nothing if they are not available."""
     if why_not() is None:
         why_no_delta()
         why_no_jdbc()
@@ -64,7 +64,7 @@ def prepare() -> None:
 
 
 def delta_jars() -> list[Path]:
-    """Return the jars of Delta Lake, or nothing if they cannot be had."""
+    """Return the jars of Delta Lake, or none if they are not available."""
     return jars(NAME, DELTA, alone=True) if why_no_delta() is None else []
 
 
@@ -74,7 +74,7 @@ def fetched_delta_jars() -> list[Path]:
 
 
 def jdbc_jars() -> list[Path]:
-    """Return the jar of PostgreSQL's driver, or nothing if it cannot be had."""
+    """Return the jar of PostgreSQL's driver, or none if it is not available."""
     return jars(NAME, JDBC, alone=True) if why_no_jdbc() is None else []
 
 
@@ -86,9 +86,9 @@ def spark_version() -> str:
 def spark_home() -> Path:
     """Return a home of Spark: `bin` and jars of pyspark, jars of Delta Lake, and pyspark as a folder.
 
-    `$SPARK_HOME/python/lib/pyspark.zip` is the first entry of the path of each Python process that Spark starts. Python compiles all that
-    it imports from a zip: 0.8 s of CPU for each of some hundred processes. The installed folder has compiled files.
-    Delta Lake is among the jars, because the archive of classes has classes of Spark's class path only.
+    `$SPARK_HOME/python/lib/pyspark.zip` is the first entry of the path of each Python process that Spark starts. Python compiles every
+    module that it imports from a zip. This takes 0.8 s of CPU in each of some hundred processes. The installed folder has compiled files.
+    Delta Lake is among the jars, because the class archive only has classes of Spark's class path.
     """
     installed, delta = _package_folder("pyspark"), fetched_delta_jars()
     parts = hashlib.sha256("\0".join(map(str, (installed, *delta))).encode()).hexdigest()[:16]
@@ -126,7 +126,7 @@ def environment(folder: Path) -> Mapping[str, str]:
     """Return the environment of a process of Spark: no settings of the user, the loopback alone, this Python."""
     return {
         "SPARK_HOME": str(spark_home()),
-        "SPARK_CONF_DIR": str(spark_home() / "conf"),  # pyspark does not bring it
+        "SPARK_CONF_DIR": str(spark_home() / "conf"),  # pyspark does not contain it
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder),
         "PYSPARK_PYTHON": sys.executable,

@@ -37,7 +37,7 @@ DELTA_SETTINGS: Final[Mapping[str, str]] = {
 
 
 def session_settings(folder: Path) -> dict[str, str]:
-    """Return the settings of a session with its files in a folder. Delta Lake and PostgreSQL's driver are added if they can be had."""
+    """Return the settings of a session with its files in a folder. Delta Lake and PostgreSQL's driver are added if they are available."""
     delta, jdbc = spark_programs.delta_jars(), spark_programs.jdbc_jars()
     return {
         **SETTINGS,
@@ -68,7 +68,7 @@ def session(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator
 
 @contextmanager
 def pysparks_own_sockets() -> Iterator[None]:
-    """Collect the sockets of a job's rows, which pyspark leaves to the garbage collector, outside of any test."""
+    """Collect, outside of any test, the sockets that pyspark leaves to the garbage collector."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
         gc.freeze()

@@ -1,4 +1,4 @@
-"""Sources of PostgreSQL's programs, and the errors without them."""
+"""PostgreSQL's programs are found, or the error says why not."""
 
 import sys
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def found() -> Path:
     return postgres_programs.programs.__wrapped__()
 
 
-def test_missing_programs_are_a_reason(fake: Fake) -> None:
+def test_missing_programs_are_reported(fake: Fake) -> None:
     with pytest.raises(NoPrograms, match=r"scripts/install-system-packages maven; postgres is neither on the path nor in .*DEBIAN$"):
         found()
 
@@ -51,14 +51,14 @@ def test_installed_programs_are_used_if_none_can_be_downloaded(fake: Fake) -> No
     assert found() == on_path
 
 
-def test_programs_that_do_not_run_are_a_reason(fake: Fake) -> None:
+def test_programs_that_do_not_run_are_reported(fake: Fake) -> None:
     fake("mvn", 1)
     fake("postgres", 3)
     with pytest.raises(NoPrograms, match=r"Maven could not fetch .*mvn is broken; .*postgres does not run here: postgres is broken"):
         found()
 
 
-def test_a_machine_without_programs_is_a_reason(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_programs_is_reported(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "vax")
     with pytest.raises(NoPrograms, match=r"Maven has no PostgreSQL for .* vax; "):
         found()

@@ -144,7 +144,7 @@ def test_a_cached_file_is_made_once(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
-def test_a_failed_file_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_download_leaves_no_file_behind(tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         path.write_text("half")
         raise ConnectionError("cut")
@@ -169,7 +169,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str]
     return make
 
 
-def test_a_missing_program_is_a_reason(fake: Callable[[str, str], None]) -> None:
+def test_a_missing_program_is_reported(fake: Callable[[str, str], None]) -> None:
     assert why_no_jars("a", ("a:b:1",)) == "java is not installed: scripts/install-system-packages java"
     fake("java", 'openjdk version "11.0.25"')
     assert why_no_jars("b", ("a:b:1",)) == "java 11 is too old, 17 is needed"
@@ -177,7 +177,7 @@ def test_a_missing_program_is_a_reason(fake: Callable[[str, str], None]) -> None
     assert "scripts/install-system-packages maven" in str(why_no_jars("c", ("a:b:1",)))
 
 
-def test_jars_that_cannot_be_downloaded_are_a_reason(fake: Callable[[str, str], None]) -> None:
+def test_jars_that_cannot_be_downloaded_are_reported(fake: Callable[[str, str], None]) -> None:
     fake("java", 'openjdk version "17.0.15"')
     fake("mvn", "[ERROR] no network")
     assert why_no_jars("d", ("a:b:1",)) == "Maven could not fetch a:b:1 in 2 tries: [ERROR] no network"

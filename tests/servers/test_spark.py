@@ -1,4 +1,4 @@
-"""The Sparks of the tests: a session, a cluster and a Connect server that run jobs and end completely."""
+"""A Spark session, a cluster and a Connect server run jobs and end with all of their processes."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def test_a_session_runs_jobs_in_this_python(spark: "SparkSession") -> None:
     assert spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect() == [sys.executable]
 
 
-def test_a_session_calls_back(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_session_calls_python_functions_back(spark: "SparkSession", tmp_path: Path) -> None:
     seen: list[int] = []
     writer = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load().writeStream
     writer = writer.foreachBatch(lambda rows, batch_id: seen.append(rows.count())).option("checkpointLocation", str(tmp_path))
@@ -72,7 +72,7 @@ async def test_a_session_has_the_driver_of_postgres(spark: "SparkSession", with_
     assert [row.n for row in rows] == [7]
 
 
-def test_a_session_leaves_nothing(tmp_path: Path) -> None:
+def test_a_session_leaves_no_process_behind(tmp_path: Path) -> None:
     before = set(descendants(os.getpid()))
     assert said_by(PROGRAM, str(tmp_path)) == "local[2] 1 45"
     assert set(descendants(os.getpid())) <= before

@@ -1,6 +1,6 @@
-"""Fixtures for tests that need ZooKeeper, one of each for the whole session. tests/conftest.py names them.
+"""Fixtures for tests that need ZooKeeper. One server serves the whole session. tests/conftest.py imports them.
 
-`ZOOKEEPER_HOSTS=host:port` names a server that runs already. Tests that end or freeze a server still start their own.
+With `ZOOKEEPER_HOSTS=host:port`, tests use this running server. Tests that end or freeze a server still start their own.
 """
 
 import os
@@ -41,5 +41,5 @@ def new_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewZooKe
 
 @pytest.fixture
 def own_zookeeper(new_zookeeper: NewZooKeeper) -> ZooKeeperServer:
-    """Return a server of this test alone, which it may kill and freeze."""
+    """Start a server for this test only. The test may kill and freeze it."""
     return new_zookeeper()

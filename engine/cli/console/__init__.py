@@ -1,1 +1,1 @@
-"""Parts of a command line that Stormcell and its Spark bridge share: commands, output, terminal sessions, user files."""
+"""Command line code that Stormcell and its Spark bridge share (commands, output, terminal sessions, user files)."""

@@ -21,7 +21,7 @@ from engine.raised import is_of_user_code, raised_text
 if TYPE_CHECKING:
     _FloatParameter = click.ParamType[float]
 else:
-    _FloatParameter = click.ParamType  # generic since click 8.4 only
+    _FloatParameter = click.ParamType  # generic only since click 8.4
 
 CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 DECLINED: Final = 1
@@ -67,7 +67,7 @@ class CommandGroup(click.Group):
 class Program(CommandGroup):
     """Top-level command. Imports the module of a subcommand on first use.
 
-    modules: by the name of a subcommand, `package.module:attribute`. text: the help, with `{name}` for the program's name.
+    modules: `package.module:attribute` by the name of a subcommand. text: the help, with `{name}` for the program's name.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, str], text: str, **extra: Any) -> None:
@@ -136,13 +136,13 @@ def run_and_exit(program: click.Group, arguments: list[str] | None = None) -> No
 
 
 def run_program(program: click.Group, arguments: list[str] | None = None) -> int:
-    """Run a program and return its exit status. Without `arguments` it takes those of the process."""
+    """Run a program and return its exit status. Default of `arguments`: the arguments of the process."""
     with output.keep_streams():
         return _run_and_flush(program, arguments)
 
 
 class _HiddenOSError(Exception):
-    """Carries an OSError past click, which would end the process itself when a pipe is closed."""
+    """Wraps an OSError to hide it from click. Without this, click ends the process when a pipe is closed."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -180,7 +180,7 @@ def _run_and_flush(program: click.Group, arguments: list[str] | None) -> int:
 
 
 def _is_of_output(error: OSError) -> bool:
-    """Tell whether the output of a command raised an error. `output` turns every error of a run's output into BrokenPipeError."""
+    """Tell whether an error comes from the output of a command. `output` turns every error of a run's output into BrokenPipeError."""
     frames = list(traceback.walk_tb(error.__traceback__))
     return isinstance(error, BrokenPipeError) or frames[-1][0].f_code is click.echo.__code__
 
@@ -205,6 +205,6 @@ def _run(program: click.Group, arguments: list[str] | None) -> int:
 
 
 def _show_user_error(error: Exception) -> int:
-    """Show an error that user code raised outside of a component: in a config, a property, an event loop policy."""
+    """Show an error that user code raised outside of a component, for example in a config."""
     output.show_error(EngineError(f"user code raised {raised_text(error)}", hint="Correct this code, or catch the exception there."))
     return _WRONG

@@ -54,7 +54,7 @@ def duration_text(secs: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
-    """Return rows as lines. The first `text_columns` are aligned to the left, the others, numbers, to the right."""
+    """Return rows as lines. The first `text_columns` columns are aligned left. The others are numbers, aligned right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -96,7 +96,7 @@ def amount_text(amount: float | None, *, compact: bool = False) -> str:
 
 
 def rate_text(per_sec: float | None) -> str:
-    """Return `12,345/s`; below ten with one digit more, `0.5/s`."""
+    """Return `12,345/s`, or `0.5/s` with one decimal below ten."""
     if per_sec is None:
         return NONE
     return f"{per_sec:,.0f}/s" if per_sec >= 10 or per_sec == 0 else f"{per_sec:.1f}/s"
@@ -117,12 +117,12 @@ def percent_text(share: float | None) -> str:
 
 
 def clipped(text: str, most_characters: int) -> str:
-    """Return text of at most so many characters; cut text ends with `…`."""
+    """Return text of at most `width` characters. Cut text ends with `…`."""
     return text if len(text) <= most_characters else f"{text[: most_characters - 1]}…"
 
 
 def name_text(name: str) -> str:
-    """Return a name for a terminal; quoted and escaped if it contains control characters.
+    """Return a name for a terminal. It is quoted and escaped if it contains control characters.
 
     >>> print(name_text("counts"), name_text("\\x1b[2J"))
     counts '\\x1b[2J'

@@ -10,9 +10,9 @@ from typing import Any, Final, Self
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 MOST_HANDLED_SIGNALS: Final = 2
-"""The next signal ends the process without cleanup."""
+"""Number of handled signals. The next signal ends the process without cleanup."""
 BLOCKED_LOOP_SECS: Final = 1.0
-"""Time for the event loop to handle the second signal. Then the process ends, since a component blocks the loop."""
+"""Time for the event loop to handle the second signal. After it the process ends, because a component blocks the loop."""
 STOPPED: Final = 130
 """Exit status after the second signal."""
 
@@ -20,9 +20,8 @@ STOPPED: Final = 130
 class Interrupts:
     """Context manager that handles the signals and restores the previous handlers at its exit.
 
-    The handlers are those of Python, not of the event loop, so they also run while a component blocks the loop. If the
-    loop has not handled one signal when the next arrives, the handler raises KeyboardInterrupt in the running code.
-    Outside the main thread, no signal is touched.
+    The handlers are Python's, not the event loop's, so they also run while a component blocks the loop. If the next signal arrives before
+    the loop has handled the previous one, the handler raises KeyboardInterrupt in the running code. Does nothing outside the main thread.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class Interrupts:
         self._loop, self._steps = loop, (drain, stop)
 
     def detach(self) -> None:
-        """Let every later signal raise KeyboardInterrupt, since the loop is about to end."""
+        """Let every later signal raise KeyboardInterrupt, because the loop is about to end."""
         self._loop = None
 
     def __enter__(self) -> Self:
@@ -47,7 +46,7 @@ class Interrupts:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: set outside Python
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: the handler was set outside Python
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
@@ -72,7 +71,7 @@ class Interrupts:
 
 
 def _exit_now() -> None:
-    """End the process without cleanup. Only show the cursor again, which a live table hides."""
+    """End the process without cleanup. Only show the cursor again, because a live table hides it."""
     if os.isatty(2):
         os.write(2, b"\x1b[?25h\n")
     os._exit(STOPPED)

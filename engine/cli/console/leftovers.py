@@ -1,4 +1,4 @@
-"""Limits the wait for work that outlives its run: coroutines that swallow their cancellation, calls in pool threads."""
+"""Limits the wait for work that outlives its run (calls in pool threads, coroutines that swallow their cancellation)."""
 
 import asyncio
 import threading
@@ -14,10 +14,11 @@ _T = TypeVar("_T")
 TO_THREAD: Final = "(to_thread)"
 """Name of the pool of `asyncio.to_thread`. No component may have this name."""
 GRACE_SECS: Final = 1.0
-"""Short, since components have had their own time to close."""
+"""Short, because components already had their own time to close."""
 
 _abandoned: list["asyncio.Task[Any]"] = []
-"""Coroutines of closed sessions that no loop runs. The references prevent their destruction, which would run their code again."""
+"""Coroutines of closed sessions that no loop runs any more. The references keep them alive, else their code would run again.
+"""
 
 
 class BoundedRunner:
@@ -65,7 +66,7 @@ def _name_of(aio_task: "asyncio.Task[Any]") -> str:
 
 
 def report_leftovers() -> bool:
-    """Report pool threads that have not returned. Return True if only the end of the process can end some work."""
+    """Report pool threads that have not returned. Return True if some work ends only with the process."""
     stuck = _alive_threads()
     for pool in stuck:
         where = "asyncio.to_thread() or run_in_executor()" if pool == TO_THREAD else f"bolt {pool!r} in a pool thread"
@@ -74,7 +75,7 @@ def report_leftovers() -> bool:
 
 
 def _alive_threads(pool: str = "") -> list[str]:
-    """Wait shortly for pool threads to return. Return the names of the pools with running threads; pool: "" for all."""
+    """Wait briefly for pool threads to return. Return the names of the pools with running threads. pool: "" for all pools."""
     deadline = Clock().now() + GRACE_SECS
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(f"{POOL_NAME} {pool}")]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Display that is redrawn in place on a terminal. Logs and printed lines scroll above it."""
+"""Display that redraws itself in place on a terminal. Logs and printed lines scroll above the display."""
 
 import asyncio
 import importlib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 INTERVAL_SECS: Final = 0.5
 MOST_DRAWING_SHARE: Final = 0.02
-"""Largest share of the time that may go into drawing."""
+"""Largest share of the time that is spent on drawing."""
 FIRST_COLUMN_WIDTH: Final = 10
 """Minimum width of the first column of a table."""
 
@@ -48,7 +48,7 @@ class LiveDisplay:
             sys.stdout = AboveTable(self._console, sys.stdout)
 
     def draw(self, render: "Callable[[int, int], RenderableType]") -> None:
-        """Draw `render(columns, lines)`. On a slow machine draw less often, since drawing stops the run."""
+        """Draw `render(columns, lines)`. On a slow machine draw less often, because drawing blocks the run."""
         if self._live is not None:
             began = self._clock.now()
             size = self._live.console.size
@@ -83,9 +83,10 @@ class LiveDisplay:
 
 
 class AboveTable(io.TextIOBase):
-    """Replacement of a stream while the table is shown. Writes whole lines above the table.
+    """Replaces a stream while the table is shown. Writes whole lines above the table.
 
-    Like FileProxy of rich. Differs: FileProxy breaks long lines at the width of the terminal, even inside words and JSON.
+    Like FileProxy of rich, but without its line breaks. FileProxy breaks long lines at the width of the terminal, even inside words and
+    JSON.
     """
 
     def __init__(self, console: "Console", stream: TextIO) -> None:
@@ -101,7 +102,7 @@ class AboveTable(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: the table would overwrite half a line."""
+        """Do nothing, because the table would overwrite an incomplete line."""
 
     def close(self) -> None:
         """Write the unfinished line."""
@@ -114,7 +115,7 @@ class AboveTable(io.TextIOBase):
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """Return the descriptor of the replaced stream, for code that writes to it directly."""
+        """Return the descriptor of the replaced stream, for code that writes to the descriptor directly."""
         return self._stream.fileno()
 
     @property

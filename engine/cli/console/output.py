@@ -1,4 +1,4 @@
-"""Standard output and standard error of a program, including when they cannot be written.
+"""Writes to standard output and standard error, and handles failed writes.
 
 A reader may close the pipe, a disk may be full, and user code may close or replace the streams.
 """
@@ -23,7 +23,7 @@ class _KeptStream:
     number: int
     stream: TextIO
     descriptor: int
-    """A duplicate, which stays open if user code closes the stream."""
+    """Duplicate of the descriptor. It stays open if user code closes the stream."""
 
 
 _KEPT: Final[list[_KeptStream]] = []
@@ -68,7 +68,7 @@ def standard_error() -> TextIO:
 
 
 def _is_writable(stream: TextIO) -> bool:
-    """Tell whether a stream accepts text. A full disk is no reason to replace the stream: the write itself reports it."""
+    """Tell whether a stream accepts text. A full disk does not count, because the write itself reports it."""
     try:
         stream.flush()
         stream.write("")
@@ -80,7 +80,7 @@ def _is_writable(stream: TextIO) -> bool:
 
 
 def write_line(text: str, stream: TextIO) -> None:
-    """Write and flush one line. Raise BrokenPipeError for any failure, since nobody will read the output."""
+    """Write and flush one line. Raise BrokenPipeError for any failure, because nobody will read the output."""
     try:
         print(text, file=stream, flush=True)
     except BrokenPipeError:
@@ -138,7 +138,7 @@ def report_lost_output(error: OSError) -> None:
 def discard_unwritten() -> OSError | None:
     """Flush both streams. Discard buffered text that cannot be written, so that the flush at exit does not fail again.
 
-    Return the error; None if all text is written.
+    Return the error, or None if all text is written.
     """
     lost: OSError | None = None
     restore_streams()
@@ -152,12 +152,12 @@ def discard_unwritten() -> OSError | None:
 
 
 def open_missing_descriptors() -> None:
-    """Open descriptors 0 to 2 on /dev/null if they are closed. Else a file or socket of the program would get such a number."""
+    """Open descriptors 0 to 2 on /dev/null if they are closed. Otherwise a file or socket of the program would get one of these numbers."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # open() takes the lowest free number: this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # open() takes the lowest free number, which is this one
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     if sys.stdout is None:

@@ -1,4 +1,4 @@
-"""A terminal session: runs something, shows its snapshots, handles signals, and returns the exit status."""
+"""A terminal session. It starts a run, shows its snapshots, handles signals, and returns the exit status."""
 
 import asyncio
 import inspect
@@ -66,7 +66,7 @@ class SessionResult(Generic[_S]):
 class TerminalSession(Generic[_S]):
     """One run with its view and its signals.
 
-    grace_text: how long the run may take to drain, for the message of the first signal. for_secs: drain after this time.
+    grace_text: time that the run may take to drain, for the message of the first signal. for_secs: drain after this time.
     """
 
     def __init__(self, name: str, view: Display[_S], *, grace_text: str, for_secs: float | None) -> None:
@@ -163,7 +163,7 @@ class TerminalSession(Generic[_S]):
         self._drain(f"{duration_text(secs)} have passed, draining")
 
     def _drain(self, reason: str) -> None:
-        """Drain the run, once, and show the reason. A run that is still starting ends at once: it holds no data yet."""
+        """Drain the run once, and show the reason. A run that is still starting ends at once, because it has no data yet."""
         if self._drains or self._is_over:
             return
         self._drains = True
@@ -187,13 +187,13 @@ class TerminalSession(Generic[_S]):
         self._background.discard(task)
         error = aio_task_error(task)
         if error is not None and not isinstance(error, EngineError):  # `completed` also raises the error that ends a run
-            _LOGGER.error("the view failed, and shows nothing more", exc_info=error)
+            _LOGGER.error("the view failed and is switched off", exc_info=error)
 
     def _stop_showing(self) -> None:
-        """Show nothing more, and drain: the reader has closed the pipe."""
+        """Stop showing and drain, because the reader has closed the pipe."""
         discard_unwritten()
         self._has_reader = False
-        self._drain("The reader of the output has gone, draining")
+        self._drain("The reader has closed the output, draining")
 
 
 def _exit_error(error: BaseException) -> EngineError:
@@ -205,7 +205,7 @@ def _exit_error(error: BaseException) -> EngineError:
 
 
 def refuse_running_loop(caller: str, instead: str) -> None:
-    """Raise UsageError inside an event loop, since a terminal session creates its own."""
+    """Raise UsageError inside an event loop, because a terminal session creates its own loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

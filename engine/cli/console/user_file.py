@@ -1,4 +1,4 @@
-"""Files that the user names: import of a Python file, and reasons why a file cannot be read.
+"""Imports Python files that the user names, and explains why a file cannot be read.
 
 A Python file is imported like a script, with its own folder on `sys.path`, but not as `__main__`. Errors name the file, the
 line and the fix. The caller chooses their class.
@@ -27,7 +27,7 @@ _PREFIXES_OF_OTHER_CODE: Final = (
 
 
 def split_spec(spec: str, error: type[EngineError]) -> tuple[Path, str | None]:
-    """Split `path.py[:name]` into path and name; raise `error` for a colon without a name.
+    """Split `path.py[:name]` into path and name. Raise `error` for a colon without a name.
 
     >>> split_spec("flows/words.py:word-count", EngineError)[1]
     'word-count'
@@ -156,7 +156,7 @@ _SHOWN_CHARACTERS = 200
 
 
 def why_unreadable(path: Path, suffix: str) -> tuple[str, str] | None:
-    """Return the reason why a path is no readable file with this suffix, and the fix. None if it is one."""
+    """Return the reason why a path is not a readable file with this suffix, and the fix. None if it is readable."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -168,7 +168,7 @@ def why_unreadable(path: Path, suffix: str) -> tuple[str, str] | None:
     if path.suffix != suffix:
         return f"{path} is not a {suffix} file", f"Name a file that ends in {suffix}."
     if not stat.S_ISREG(mode):
-        return f"{path} is not a regular file", "A pipe or a device may never end. Copy its content into a file."
+        return f"{path} is not a regular file", "A pipe or a device may be endless. Copy its content into a file."
     return None
 
 

@@ -1,4 +1,4 @@
-"""Base classes for views without a live table: plain lines on standard error, JSON lines on standard output, or nothing."""
+"""Base classes for views without a live table. They write plain lines to standard error, JSON lines to standard output, or nothing."""
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -77,7 +77,7 @@ class PlainView:
 
 
 class JsonView(Generic[_S]):
-    """Writes one JSON object per line to standard output. Events: `start`, `snapshot`, `note`, and last, once, `end`."""
+    """Writes one JSON object per line to standard output. The events are `start`, `snapshot`, `note`, and finally `end`."""
 
     name_field: ClassVar[str]
     """Field of the event `start` with the name of the run."""

@@ -1,4 +1,4 @@
-"""`AdminClient`: reads topics and groups for tools and committers, and commits for groups without members."""
+"""`AdminClient` reads topics and groups for tools and committers. It also commits offsets for groups without members."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
@@ -37,7 +37,7 @@ Offsets = Mapping[PartitionId, int]
 @validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """Access of a tool to a cluster."""
+    """Settings with which a tool connects to a cluster."""
 
     brokers: Brokers
     security: KafkaSecurity = PLAINTEXT
@@ -52,7 +52,7 @@ class ClusterConfig:
         """Return the options of aiokafka's clients. Raise FatalError for unusable certificates."""
         try:
             of_security = self.security.client_options()
-        except OSError as error:  # ssl.SSLError is one
+        except OSError as error:  # ssl.SSLError is a subclass
             raise FatalError(f"the certificates cannot be used: {error}", hint="Check cafile, certfile and keyfile.") from error
         return {
             "bootstrap_servers": ",".join(self.brokers),
@@ -85,16 +85,16 @@ class Group:
 
 @contextmanager
 def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
-    """Translate aiokafka's errors into a FatalError with advice. doing: like "reading topic 'a'"."""
+    """Translate aiokafka's errors into a FatalError with a hint. doing: the operation, such as "reading topic 'a'"."""
     try:
         yield
     except UnstableOffsetError:
-        raise  # the brokers do answer, and its text has the advice
+        raise  # a broker did answer, and the error text has the hint
     except (errors.KafkaError, OSError) as error:
         if not is_transient(error):
             raise fatal_error(error, doing) from error
         text = f"Kafka at {','.join(config.brokers)} does not answer ({doing}): {describe_error(error)}"
-        raise FatalError(text, hint="Check the address, and that the brokers run. Then repeat the command.") from error
+        raise FatalError(text, hint="Check the address and whether the brokers run. Then repeat the command.") from error
 
 
 @asynccontextmanager
@@ -118,18 +118,18 @@ def make_consumer(**options: Any) -> AIOKafkaConsumer:
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
     """Stop a consumer.
 
-    A consumer that has just started, or pauses after an error, raises CancelledError here. It must not cancel the caller.
+    A consumer that has just started, or pauses after an error, raises CancelledError here. This error must not cancel the caller.
     """
     stopping = asyncio.ensure_future(consumer.stop())
     await asyncio.wait([stopping])
     if stopping.cancelled() or stopping.exception() is not None:
-        await consumer._client.close()  # the failed stop left it open
+        await consumer._client.close()  # the failed stop left the client open
     if not stopping.cancelled():
         stopping.result()
 
 
 class AdminClient:
-    """Reads the state of one cluster, and commits for groups without members. Raises FatalError; creates no topics."""
+    """Reads the state of one cluster, and commits offsets for groups without members. Raises FatalError. Never creates topics."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
@@ -144,7 +144,7 @@ class AdminClient:
         try:
             await self._admin.start()
             await self._consumer.start()
-            await self._consumer._client.force_metadata_update()  # of all topics, or the first request of offsets would wait for it
+            await self._consumer._client.force_metadata_update()  # all topics, else the first offset request waits for metadata
         except (errors.KafkaError, OSError) as error:
             with translate_errors(self.config, "connecting"):
                 raise await find_real_error(error, self.config) from error
@@ -218,9 +218,9 @@ class AdminClient:
     async def stable_offsets(
         self, group: str, partitions: Collection[PartitionId], limit_secs: float
     ) -> Mapping[PartitionId, CommittedOffset]:
-        """Return the commits of these partitions after all transactions that write them have ended.
+        """Return the commits of these partitions after all transactions that write offsets of these partitions have ended.
 
-        Raise UnstableOffsetError if one is still open after `limit_secs`.
+        Raise UnstableOffsetError if a transaction is still open after `limit_secs`.
         """
 
         async def send(request: StableOffsetFetch) -> Any:
@@ -230,14 +230,14 @@ class AdminClient:
             return await read_stable_offsets(send, group, partitions, limit_secs)
 
     async def commit(self, group: str, commits: Mapping[PartitionId, CommittedOffset]) -> None:
-        """Commit for a group from outside. The broker accepts this only if the group has no members."""
+        """Commit offsets of a group without being a member. The broker accepts this only if the group has no members."""
         rows: dict[str, list[tuple[int, int, str]]] = {}
         for partition, one in commits.items():
             rows.setdefault(partition.topic, []).append((partition.partition, one.offset, one.metadata))
         request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, list(rows.items()))
         with translate_errors(self.config, f"committing offsets of group {group!r}"):
             try:
-                await self._ask_coordinator(group, partial(self._admin._send_request, request), _first_error)  # no public method exists
+                await self._ask_coordinator(group, partial(self._admin._send_request, request), _first_error)  # no public method
             except (errors.UnknownMemberIdError, errors.IllegalGenerationError) as error:
                 raise UsageError(
                     f"group {group!r} has members again", hint="Stop the readers of this group. Then repeat the command."

@@ -1,6 +1,6 @@
-"""Connects consumers, waits for their topics, and reports brokers that do not answer, with the reason.
+"""Connects consumers and waits for their topics. Reports why brokers do not answer.
 
-aiokafka raises only KafkaConnectionError and logs the reason, so `connection_error` asks each broker itself.
+aiokafka raises only KafkaConnectionError and logs the reason. So `connection_error` connects to each broker to find the reason.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from engine.kafka.client.errors import KafkaWarning, Report, RetryPolicy, descri
 from engine.kafka.client.topic_lookup import log_found_topics
 
 _CONNECT_SECS: Final = 5.0
-"""Limit of the first attempt. Each later attempt gets twice as long."""
+"""Timeout of the first attempt. Each later attempt has twice the timeout of the previous one."""
 _TIMEOUT_SECS: Final = 5.0
 _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 _LONGEST_PAUSE_SECS: Final = 60.0
 _TOPIC_PAUSE_SECS: Final = 0.25
-"""Pause between two looks for a missing topic."""
-_SILENT: Final = "{broker} accepts connections, but does not answer. It may be overloaded, expect TLS, or be no Kafka broker"
+"""Pause between two lookups of a missing topic."""
+_SILENT: Final = "{broker} accepts connections, but does not answer. It may be overloaded, expect TLS, or not be a Kafka broker"
 
 L = TypeVar("L", bound=ConsumerLink)
 
@@ -50,7 +50,7 @@ async def connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
 
 
 async def find_real_error(error: Exception, to: BrokerAccess) -> Exception:
-    """Return the reason for a failed connection if the given error hides it, else that error."""
+    """Return the reason for a failed connection. If no reason is found, return the given error."""
     if isinstance(error, TimeoutError):
         return ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
     if not isinstance(error, errors.KafkaConnectionError):
@@ -59,7 +59,7 @@ async def find_real_error(error: Exception, to: BrokerAccess) -> Exception:
 
 
 async def connection_error(to: BrokerAccess) -> Exception | None:
-    """Ask each broker once. Return None if one answers, else an error, a permanent one before a transient one."""
+    """Connect to each broker once. Return None if a broker answers, else a permanent error, else a transient error."""
     found: Exception | None = None
     for broker in to.brokers:
         this = await _connection_error(broker, to)
@@ -71,7 +71,7 @@ async def connection_error(to: BrokerAccess) -> Exception | None:
 
 
 async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], silence_secs: float, report: Report) -> None:
-    """Report, forever, when no broker has answered for `silence_secs`, and why.
+    """Run forever. Report the reason whenever no broker has answered for `silence_secs`.
 
     Raises FatalError for a permanent reason, such as a changed password.
     """
@@ -96,7 +96,7 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
 
 
 async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:
-    """Wait until all topics exist. Raise FatalError for one that is forbidden or does not appear within `topic_timeout_secs`."""
+    """Wait until all topics exist. Raise FatalError if a topic is forbidden, or does not appear within `topic_timeout_secs`."""
     if config.pattern is not None:
         if link.is_missing_topics:
             text, hint = (
@@ -133,7 +133,7 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
 
 
 async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
-    """Connect to one broker. Return the error, None if the broker answers."""
+    """Connect to one broker. Return the error, or None if the broker answers."""
     host, _, port = broker.rpartition(":")
     options = to.security.client_options() | {name: to.client[name] for name in _OF_A_CONNECTION if name in to.client}
     connection: Any = None
@@ -141,11 +141,11 @@ async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
         async with asyncio.timeout(_TIMEOUT_SECS):
             connection = AIOKafkaConnection(host.strip("[]"), int(port), **options)
             await connection.connect()
-            await connection.send(MetadataRequest([]))  # a listener with SASL answers this only after authentication
+            await connection.send(MetadataRequest([]))  # a SASL listener answers this request only after authentication
     except TimeoutError:
         return ConnectionError(_SILENT.format(broker=broker))
     except Exception as error:  # noqa: BLE001 - returned
-        ended = f"{broker} closed the connection. It may expect another protocol than {to.security.protocol}"
+        ended = f"{broker} closed the connection. It may not expect protocol {to.security.protocol}"
         return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
     finally:
         if connection is not None:
@@ -156,7 +156,7 @@ async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
 def _cut(connection: Any) -> None:
     """Close the socket at once.
 
-    Over TLS, `close` waits for the broker's close_notify, and the event loop may end before it comes.
+    Over TLS, `close` waits for the broker's close_notify. The event loop may end before that.
     """
     connection.close()
     transport = getattr(connection._protocol, "_transport", None)

@@ -1,4 +1,4 @@
-"""Access to a cluster: brokers, TLS and SASL. Settings of spouts, sinks and tools share this part."""
+"""Connection settings of a cluster (brokers, TLS, SASL). Spouts, sinks and tools share them."""
 
 import ipaddress
 import ssl
@@ -13,7 +13,7 @@ from engine.config.validated import set_frozen, validated
 from engine.errors import FatalError
 
 Brokers: TypeAlias = str | tuple[str, ...] | list[str]
-"""`"host:port"`, several with commas between them, or a sequence. The cluster names its other brokers."""
+"""One `"host:port"`, a comma-separated list, or a sequence. The client learns the other brokers from the cluster."""
 
 
 @validated
@@ -97,7 +97,7 @@ def _require_gssapi() -> None:
 
 
 class BrokerAccess(Protocol):
-    """Settings that reach the brokers. Spouts, sinks and tools have them."""
+    """Connection settings. The configs of spouts, sinks and tools have these fields."""
 
     @property
     def brokers(self) -> Sequence[str]: ...
@@ -111,13 +111,13 @@ PLAINTEXT: Final = KafkaSecurity()
 
 
 def connection_faults(made: Any, refused: Mapping[str, str]) -> Iterator[str]:
-    """Yield the faults of brokers, security and client options, and normalize these settings.
+    """Yield the faults of brokers, security and client options. Normalize these settings.
 
     refused: client options that a user may not set, with the setting to use instead.
     """
     yield from _broker_faults(made)
     if not isinstance(made.security, KafkaSecurity):
-        yield f"security must be a KafkaSecurity(...), not of type {type(made.security).__name__}."  # it may hold a password
+        yield f"security must be a KafkaSecurity(...), not of type {type(made.security).__name__}."  # the value may contain a password
     if not isinstance(made.client, Mapping) or not all(isinstance(key, str) for key in made.client):
         yield f"client must be a mapping of options of aiokafka's client, not {made.client!r}."
         return
@@ -144,7 +144,7 @@ def _is_host(text: str) -> bool:
         return text[0] == "[" and _is_ipv6(text[1:].removesuffix("]")) and text[-1] == "]"
     try:
         return bool(text.encode("idna")) and text.isprintable() and " " not in text
-    except UnicodeError:  # an empty label, one of more than 63 characters, or no text
+    except UnicodeError:  # an empty label, a label of more than 63 characters, or an object that is no text
         return False
 
 

@@ -1,4 +1,4 @@
-"""`ConsumerLink`: the consumer of a spout task, over aiokafka's consumer and its private parts."""
+"""`ConsumerLink` is the consumer of a spout task. It uses aiokafka's consumer and private parts of it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -29,7 +29,7 @@ from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_of
 from engine.kafka.client.topic_lookup import disable_topic_creation
 
 COMMIT_TIMEOUT_SECS: Final = 10.0
-"""Limit of one commit. After it the offsets go with the next commit."""
+"""Timeout of one commit. After a timeout the next commit includes the offsets."""
 
 _STOP_TIMEOUT_SECS: Final = 3.0
 _ABANDON_SECS: Final = 1.0
@@ -90,7 +90,7 @@ class Committable(Protocol):
 
 
 class ConsumerLink:
-    """One consumer of a group, or of manually assigned partitions. Raises aiokafka's errors; see `errors`.
+    """One consumer, with group membership or with manually assigned partitions. Raises aiokafka's errors (see `errors`).
 
     `on_revoked` is awaited before the client rejoins its group. `on_assigned` is called at once with the partitions and the membership.
     """
@@ -99,7 +99,7 @@ class ConsumerLink:
         self, config: ConsumerSettings, client_id: str, instance_id: str | None, on_revoked: OnRevoked, on_assigned: OnAssigned
     ) -> None:
         self._config = config
-        self._assignor: Any = type("OwnAssignor", (_ASSIGNORS[config.assignor],), {})  # aiokafka keeps the sticky state in the class
+        self._assignor: Any = type("OwnAssignor", (_ASSIGNORS[config.assignor],), {})  # aiokafka stores the sticky assignment in the class
         self._on_revoked, self._on_assigned = on_revoked, on_assigned
         self._answered_at = 0.0
         self._consumer = AIOKafkaConsumer(
@@ -151,7 +151,7 @@ class ConsumerLink:
         return True
 
     async def _abandon(self) -> None:
-        """End the tasks and connections that an interrupted stop leaves behind."""
+        """Cancel the tasks and close the connections that an interrupted stop left open."""
         consumer = self._consumer
         names = ("_coordination_task", "_heartbeat_task", "_commit_refresh_task", "_reset_committed_task", "_fetch_task")
         tasks = [getattr(part, name, None) for part in (consumer._coordinator, consumer._fetcher) for name in names]
@@ -163,11 +163,11 @@ class ConsumerLink:
             await asyncio.wait(ending, timeout=_ABANDON_SECS)
         for connection in consumer._client._conns.values():
             if connection._writer is not None:
-                connection._writer.transport.abort()  # nobody reads the data that a close would still write
+                connection._writer.transport.abort()  # close() would still write data that nobody reads
             connection.close()
 
     def answered_at(self) -> float:
-        """Return the time of the last answer of a broker, by the client's own clock. It grows with each answer."""
+        """Return the time of the last answer of a broker, by the client's own clock."""
         self._answered_at = max([self._answered_at, *(one._last_action for one in self._consumer._client._conns.values())])
         return self._answered_at
 
@@ -180,7 +180,7 @@ class ConsumerLink:
             self._consumer.subscribe(topics=list(self._config.topics), listener=listener)
 
     def take_over(self, partitions: Collection[PartitionId]) -> None:
-        """Read these partitions, without the group's assignment."""
+        """Read these partitions instead of an assignment by the group."""
         self._consumer.assign([TopicPartition(*partition) for partition in partitions])
         self._on_assigned(partitions, None)
 
@@ -190,16 +190,16 @@ class ConsumerLink:
         """Ask the brokers for these topics. Return False if no broker answered."""
         client = self._consumer._client
         if topics:
-            client.set_topics(client._topics | set(topics))  # a leader of the group also needs the topics of other members
+            client.set_topics(client._topics | set(topics))  # the group leader also needs the topics of other members
         found: bool = await client.force_metadata_update()  # set_topics does not ask again for known topics
         return found
 
     def partitions_of(self, topic: str) -> Sequence[PartitionId]:
-        """Return the known partitions of a topic, none if the topic does not exist."""
+        """Return the known partitions of a topic. Empty if the topic does not exist."""
         return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
 
     def all_partitions(self) -> frozenset[PartitionId]:
-        """Return the known partitions of all topics that are read, those of other members too."""
+        """Return the known partitions of all topics that are read, including topics of other members."""
         topics = self._config.topics or self._consumer.subscription()
         return frozenset(one for topic in topics for one in self.partitions_of(topic))
 
@@ -213,7 +213,7 @@ class ConsumerLink:
 
     @property
     def forbidden_topics(self) -> Collection[str]:
-        """Topics that this user may not read."""
+        """Topics that this user is not allowed to read."""
         found: Collection[str] = self._consumer._client.cluster.unauthorized_topics
         return found
 
@@ -221,7 +221,7 @@ class ConsumerLink:
 
     @property
     def membership(self) -> Membership | None:
-        """Current generation and member id, None without a group."""
+        """Current generation and member id. None without a group."""
         if self._config.membership == "assign":
             return None
         coordinator = self._consumer._coordinator
@@ -232,7 +232,7 @@ class ConsumerLink:
         try:
             answer: bool = await self._consumer._coordinator._do_heartbeat()
         except KafkaError:
-            return False  # the client's own heartbeat gets the same error, and it is reported there
+            return False  # the client's own heartbeat gets and reports the same error
         return answer
 
     async def revoked(self) -> None:
@@ -249,19 +249,19 @@ class ConsumerLink:
     # Records
 
     async def poll(self, timeout_secs: float, most_records: int) -> Batches:
-        """Return fetched records; wait up to `timeout_secs` for some. If it raises, records may be lost: see `reread`."""
+        """Return fetched records. Wait up to `timeout_secs` if there are none. If this raises, records may be lost (see `reread`)."""
         self._look_at_tasks()
         found = await self._consumer.getmany(timeout_ms=timeout_secs * 1000, max_records=most_records)
         return found  # type: ignore[no-any-return]
 
     def _look_at_tasks(self) -> None:
-        """Raise the error of a dead background task of the client. Without these tasks no poll would return records."""
+        """Raise the error of a background task of the client that died. Without its tasks the client fetches no records."""
         for task in (self._consumer._fetcher._fetch_task, self._consumer._client._sync_task):
             if task is not None and task.done() and not task.cancelled() and task.exception() is not None:
                 raise task.exception()
 
     def reread(self, positions: Mapping[PartitionId, int]) -> None:
-        """Seek to these positions, for partitions whose position differs."""
+        """Seek to these positions in each partition that has another position."""
         for partition, position in positions.items():
             if self.position(partition) not in (None, position):
                 self.seek(partition, position)
@@ -270,39 +270,39 @@ class ConsumerLink:
         """Return the partition and the lowest possible offset of the record that the last poll could not decode."""
         for at, fetched in self._consumer._fetcher._records.items():
             records = getattr(fetched, "_partition_records", None)
-            if records is not None and getattr(records._records_iterator, "gi_frame", records) is None:  # a generator that raised
+            if records is not None and getattr(records._records_iterator, "gi_frame", records) is None:  # the generator has raised
                 return PartitionId(*at), records.next_fetch_offset
         return None
 
     def position(self, partition: PartitionId) -> int | None:
-        """Return the offset of the next poll, None if the partition is not assigned or not yet sought."""
+        """Return the offset of the next poll. None if the partition is not assigned, or has no position yet."""
         if partition not in self._consumer.assignment():
             return None
         state = self._consumer._subscription.subscription.assignment.state_value(TopicPartition(*partition))
         return state.position if state.has_valid_position else None
 
     def seek(self, partition: PartitionId, offset: int) -> None:
-        """Continue at this offset. Records of the partition that were fetched and not polled are dropped."""
+        """Seek to this offset. Drops fetched records of the partition that were not polled."""
         self._consumer.seek(TopicPartition(*partition), offset)
 
     def pause(self, partitions: Collection[PartitionId]) -> None:
-        """Exclude these from `poll`, except partitions that are not assigned at the moment."""
+        """Exclude these partitions from `poll`. Ignores partitions that are not assigned at the moment."""
         self._consumer.pause(*(TopicPartition(*partition) for partition in partitions if self.is_assigned(partition)))
 
     def resume(self, partitions: Collection[PartitionId]) -> None:
-        """Include these in `poll` again, except partitions that are not assigned at the moment."""
+        """Include these partitions in `poll` again. Ignores partitions that are not assigned at the moment."""
         for partition in filter(self.is_assigned, partitions):
             self._consumer.resume(TopicPartition(*partition))
             position = self.position(partition)
             if position is not None:
-                self.seek(partition, position)  # wakes aiokafka's fetcher, which would look again only after 200 ms
+                self.seek(partition, position)  # wake aiokafka's fetcher, which otherwise polls every 200 ms
 
     def is_assigned(self, partition: PartitionId) -> bool:
         """Return True if the partition is assigned to the client at the moment."""
         return partition in self._consumer.assignment()
 
     def end_of(self, partition: PartitionId) -> int | None:
-        """Return the end of a partition by the newest fetch, None if unknown."""
+        """Return the end offset of a partition from the newest fetch. None if unknown."""
         if partition not in self._consumer.assignment():
             return None
         found: int | None = self._consumer.highwater(TopicPartition(*partition))
@@ -313,8 +313,8 @@ class ConsumerLink:
     async def commit(self, commits: Mapping[PartitionId, Committable], membership: Membership | None) -> None:
         """Commit as this member. Raise CommitFailedError if the membership has changed. Do nothing without a group.
 
-        `consumer.commit` is not used: it checks the generation before it waits for the coordinator, and a cancelled call still sends
-        its request.
+        `consumer.commit` is not used, because it checks the generation before it waits for the coordinator. Also, a cancelled call still
+        sends its request.
         """
         if self._config.group is None:
             return
@@ -337,7 +337,7 @@ class ConsumerLink:
             raise refused or TimeoutError(f"no broker answered within {COMMIT_TIMEOUT_SECS:g} s") from None
 
     async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, CommittedOffset]:
-        """Return the group's commits. Raise UnstableOffsetError if an open transaction of another program may still change one."""
+        """Return the group's committed offsets. Raise UnstableOffsetError if an open transaction may still change an offset."""
         if self._config.group is None or not partitions:
             return {}
         return await read_stable_offsets(self._ask_coordinator, self._config.group, partitions, self._config.request_timeout_ms / 1000)
@@ -346,7 +346,7 @@ class ConsumerLink:
         coordinator = self._consumer._coordinator
         await coordinator.ensure_coordinator_known()
         answer = await coordinator._send_req(request)
-        if answer.error_code == NotCoordinatorForGroupError.errno:  # then the next attempt looks for the new one
+        if answer.error_code == NotCoordinatorForGroupError.errno:  # so the next attempt looks for the new coordinator
             coordinator.coordinator_dead()
         return answer
 
@@ -365,19 +365,19 @@ class ConsumerLink:
 async def _send_to_coordinator(coordinator: Any, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
     """Send a request. Raise the top-level error of an OffsetFetch answer.
 
-    aiokafka checks only the errors of partitions. While a coordinator loads or has moved, its answer has none, which looks like a group
+    aiokafka checks only the errors of partitions. A coordinator that loads or has moved returns no partitions. This looks like a group
     without commits.
     """
     answer = await send(request)
     if isinstance(request, OffsetFetchRequest) and (code := getattr(answer, "error_code", 0)):
         if code != GroupLoadInProgressError.errno:
-            coordinator.coordinator_dead()  # makes the client look for it again
+            coordinator.coordinator_dead()  # makes the client look for the coordinator again
         raise for_code(code)("reading the offsets of the group")
     return answer
 
 
 async def _refusal(committing: Awaitable[None]) -> KafkaError | None:
-    """Return the retriable error of a commit, None if it succeeded. Raise any other error."""
+    """Return the retriable error of a commit, or None if the commit succeeded. Raise any other error."""
     try:
         await committing
     except (UnknownMemberIdError, IllegalGenerationError, RebalanceInProgressError) as error:

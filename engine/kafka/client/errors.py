@@ -1,4 +1,4 @@
-"""Errors of Kafka's client: which are worth a retry, the retries, and texts with advice for people."""
+"""Classifies errors of Kafka's client, retries transient ones, and makes error texts with hints."""
 
 import asyncio
 import ssl
@@ -29,10 +29,10 @@ _PASSING: Final = (
     asyncio.TimeoutError,
     OSError,
 )
-"""Errors that are worth a retry, although aiokafka does not call them retriable. OSError: the host is down, or has no address yet."""
+"""Transient errors that aiokafka does not call retriable. OSError means that the host is down, or has no address yet."""
 
 _OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-"""Subclasses of OSError that no retry repairs: certificates that do not match, or cannot be read."""
+"""Subclasses of OSError that a retry cannot repair, because a certificate does not match or cannot be read."""
 
 ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
 
@@ -50,10 +50,10 @@ _SPOILT: Final = (
     errors.ProducerFenced,
     errors.ProducerClosed,
 )
-"""Errors of one producer only. Another producer, with another producer id, can continue."""
+"""Errors of one producer only. A new producer, with a new producer id, can continue."""
 
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
-"""Text of the assertion that aiokafka raises while a broker starts and does not list itself yet."""
+"""Text of aiokafka's assertion error while a broker starts and its metadata does not contain it yet."""
 
 CODECS_HINT: Final = "pip install 'stormcell[kafka]', or only cramjam for snappy, lz4 and zstd."
 
@@ -85,7 +85,7 @@ FALLBACK_HINT: Final = "Check brokers, security and rights. The brokers' logs ha
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return True if the call is worth a retry: a broker is away, a group rebalances."""
+    """Return True if a retry may succeed, for example after a broker restart or a rebalance."""
     if isinstance(error, _OF_FILES):
         return False
     if isinstance(error, AssertionError):
@@ -96,8 +96,8 @@ def is_transient(error: BaseException) -> bool:
 def send_error_kind(error: BaseException) -> ErrorKind:
     """Classify the error of a failed send.
 
-    `refused`: nothing was written, and these records never will be; other records may. `passing`: worth a retry, and the records may have
-    been written. `fatal`: no record can be written.
+    `refused`: no broker accepts these records, and nothing was written. `passing`: a retry may succeed, and the records may have been
+    written. `fatal`: no record can be written.
     """
     if isinstance(error, _REFUSED):
         return "refused"
@@ -105,13 +105,15 @@ def send_error_kind(error: BaseException) -> ErrorKind:
 
 
 def concerns_producer(error: BaseException) -> bool:
-    """Return True if only the producer is broken, so that another one can send the same records at once."""
-    # KafkaError itself: aiokafka's sender has died.
+    """Return True if only the producer is broken. A new producer can send the same records at once."""
+    # A bare KafkaError means that aiokafka's sender has died.
     return isinstance(error, _SPOILT) or type(error) is errors.KafkaError
 
 
 def fatal_error(error: BaseException, doing: str) -> FatalError:
-    """Return the error that ends the run, because no retry would succeed. doing: like "reading topics 'a' as group 'g'"."""
+    """Return the error that ends the run, because no retry would succeed. doing: the operation, such as "reading topics 'a' as group
+    'g'".
+    """
     what = f"Kafka refused {doing}" if isinstance(error, errors.KafkaError) else f"{doing} failed"
     found = FatalError(f"{what}: {describe_error(error)}", hint=hint_of(error) or FALLBACK_HINT)
     found.__cause__ = error
@@ -119,14 +121,14 @@ def fatal_error(error: BaseException, doing: str) -> FatalError:
 
 
 def hint_of(error: BaseException) -> str | None:
-    """Return the advice for an error, None if there is none."""
+    """Return the hint for an error, or None."""
     return next((text for kind, text in _HINTS.items() if isinstance(error, kind)), None)
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error of the client as one line: its class and its text."""
+    """Return the class and the text of a client error as one line."""
     kind = type(error).__name__
-    said = error.args[-1] if isinstance(error, errors.CommitFailedError) else error  # the other arguments advise plain consumers
+    said = error.args[-1] if isinstance(error, errors.CommitFailedError) else error  # the other arguments are advice for plain consumers
     text = " ".join(str(said).split())
     return text if kind in text else f"{kind}: {text}" if text else kind
 
@@ -152,7 +154,7 @@ class UnstableOffsetError(errors.KafkaError):  # type: ignore[misc]
 
 
 class RetryPolicy:
-    """Waits before each retry, as long as `BACKOFF` says. Call `reset()` after a success."""
+    """Waits before each retry, with the pauses of `BACKOFF`. Call `reset()` after a success."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -163,7 +165,7 @@ class RetryPolicy:
         self._failures = 0
 
     async def wait_or_raise(self, error: Exception, doing: str) -> None:
-        """Report a transient error and wait. Raise FatalError for any other. doing: like "reading topics 'a'"."""
+        """Report a transient error and wait. Raise FatalError for any other error. doing: the operation, such as "reading topics 'a'"."""
         if isinstance(error, FatalError):
             raise error
         if not is_transient(error):

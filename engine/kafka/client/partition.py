@@ -1,4 +1,4 @@
-"""Plain values of Kafka's protocol: a partition, a committed offset, a member of a group."""
+"""Plain values of Kafka's protocol (partition, committed offset, group membership)."""
 
 from typing import NamedTuple
 
@@ -32,5 +32,5 @@ class Membership(NamedTuple):
         return self.generation < 0
 
     def follows(self, before: "Membership | None") -> bool:
-        """Return True if this is the generation right after `before`: the member missed none in between."""
+        """Return True if this generation directly follows `before`, so the member missed no rebalance."""
         return before is not None and not before.is_lost and self == Membership(before.generation + 1, before.member)

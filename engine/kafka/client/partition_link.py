@@ -1,4 +1,4 @@
-"""`PartitionLink`: a `ConsumerLink` that reads one partition at a time, for the batches of transactions."""
+"""`PartitionLink` is a `ConsumerLink` that reads one partition at a time, for the batches of transactions."""
 
 import asyncio
 import re
@@ -13,13 +13,13 @@ from engine.kafka.client.partition import PartitionId
 
 
 class PartitionLink(ConsumerLink):
-    """Reads manually assigned partitions. Each is paused until `begin`."""
+    """Reads manually assigned partitions. Each partition is paused until `begin`."""
 
     def __init__(self, config: ConsumerSettings, client_id: str) -> None:
         super().__init__(config, client_id, None, _nothing, lambda partitions, membership: None)
         self._settings = config
         self._lone: dict[PartitionId, tuple[int, int]] = {}
-        """Position and end of a partition in its newest empty answer to a fetch of this partition alone."""
+        """Position and end of each partition. Taken from the newest empty answer to a fetch of this partition only."""
 
     async def start(self) -> None:
         await super().start()
@@ -58,7 +58,7 @@ class PartitionLink(ConsumerLink):
         positions = {one: self.position(one) for one in begun}
         self.take_over(partitions)
         for one in partitions:
-            self.seek(one, positions.get(one) or 0)  # without a position, aiokafka would look for one and raise
+            self.seek(one, positions.get(one) or 0)  # without a position, aiokafka would look up a position and raise
         self.pause([one for one in partitions if one not in begun])
 
     def begin(self, partition: PartitionId, offset: int) -> None:
@@ -90,7 +90,7 @@ class PartitionLink(ConsumerLink):
         return any(at != partition and type(one) is FetchResult for at, one in self._consumer._fetcher._records.items())
 
     async def _fetch_and_note(self, assignment: Any, node_id: int, request: Any) -> Any:
-        """Send a fetch as aiokafka does, and record an empty answer to a fetch of a single partition."""
+        """Send a fetch like aiokafka. Record an empty answer to a fetch of a single partition."""
         asked = [(PartitionId(topic, number), offset) for topic, partitions in request.topics for number, offset, _ in partitions]
         if len(asked) > 1:
             return await self._fetch(assignment, node_id, request)
@@ -99,7 +99,7 @@ class PartitionLink(ConsumerLink):
         state = assignment.state_value(at)
         answered_at, replica = state.timestamp, fetcher._preferred_read_replica.get(at)
         found = await self._fetch(assignment, node_id, request)
-        # A leader that names a replica to read from (client_rack) sends no records, whatever it has.
+        # With client_rack, a leader may name a replica to read from. Then its answer never contains records.
         is_referred = fetcher._preferred_read_replica.get(at) not in (None, replica)
         end = self._end_in(state)
         if state.timestamp not in (None, answered_at) and not is_referred and end is not None and at not in fetcher._records:
@@ -123,7 +123,7 @@ class PartitionLink(ConsumerLink):
         self._consumer.resume(*(TopicPartition(*one) for one in begun if self.is_assigned(one)))
 
     def surely_empty_up_to(self, partition: PartitionId) -> int | None:
-        """Return the partition's end from an empty answer to a fetch of this partition alone, else None.
+        """Return the partition's end if a fetch of this partition only was empty, else None.
 
         Answers to fetches of several partitions do not count: their size is limited, so they may leave out records of this partition.
         """

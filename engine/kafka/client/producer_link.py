@@ -1,4 +1,4 @@
-"""`ProducerLink`: a producer that is replaced when it breaks, over aiokafka's producer and its private parts."""
+"""`ProducerLink` is a producer that replaces itself when it breaks. It uses aiokafka's producer and private parts of it."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ from engine.kafka.client.errors import (
 from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
 
 STOP_SECS: Final = 2.0
-"""Time for a normal stop. After it the connections are closed by force."""
+"""Timeout of a normal stop. After it the connections are closed by force."""
 
 _FENCED: Final = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
@@ -46,11 +46,11 @@ class ClientConfig(BrokerAccess, Protocol):
 def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
     """Return aiokafka's options for an idempotent producer. Raise FatalError for unusable certificates.
 
-    Of `config.client`, only options that any client knows are used.
+    Ignores options in `config.client` that only some clients have.
     """
     try:
         security = config.security.client_options()
-    except OSError as error:  # an SSLError is one
+    except OSError as error:  # ssl.SSLError is a subclass
         raise FatalError(f"the certificates of KafkaSecurity cannot be used: {describe_error(error)}", hint="Correct its files.") from error
     return {
         **{name: value for name, value in config.client.items() if name in OF_ANY_CLIENT},
@@ -87,7 +87,7 @@ class _Producer:
         future.result()
 
     def take_numbers_back(self, topic: str, partition: int, records: int) -> None:
-        """Give the sequence numbers of a refused batch to the next batch, because brokers accept no gap.
+        """Give the sequence numbers of a refused batch to the next batch. Brokers accept no gap in them.
 
         Safe only if the producer has no other batch of that partition.
         """
@@ -116,7 +116,7 @@ class _Producer:
             waiter.add_done_callback(_retrieve)
 
     async def _close_by_force(self, stopping: "asyncio.Future[None]") -> None:
-        """Close the connections without a flush, because no broker answers. This ends the sender, for which `stop` waits."""
+        """Close the connections without a flush, because no broker answers. This ends the sender task, and `stop` waits for that task."""
         sender = self.client._sender.sender_task
         for _ in range(2):
             if sender is not None and not sender.done():
@@ -129,10 +129,10 @@ class _Producer:
         await asyncio.wait((stopping,), timeout=STOP_SECS / 2)
 
     def _fail_batches(self) -> None:
-        """Fail the batches that are left. `stop`, and perhaps other callers, wait for them."""
+        """Fail the remaining batches. `stop` and other callers may wait for them."""
         accumulator = self.client._message_accumulator
         batches = [*itertools.chain(*accumulator._batches.values()), *accumulator._pending_batches]
-        accumulator._pending_batches.update(batches)  # where aiokafka's own callbacks look for them
+        accumulator._pending_batches.update(batches)  # aiokafka's own callbacks look for the batches here
         accumulator.fail_all(errors.ProducerClosed("the producer was replaced"))
         for batch in batches:
             batch._drain_waiter.add_done_callback(_retrieve)
@@ -147,8 +147,8 @@ def _retrieve(future: "asyncio.Future[Any]") -> None:
 class ProducerLink:
     """A producer that starts with retries, is replaced when it breaks, and stops within a limit.
 
-    options: aiokafka's, see `producer_options`. writing: its purpose for error texts, like "writing topic 'words'". report: gets each
-    failed attempt.
+    options: options of aiokafka's producer, see `producer_options`. writing: the purpose in error texts, such as "writing topic 'words'".
+    report: called with the error of each failed attempt.
     """
 
     def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
@@ -158,7 +158,7 @@ class ProducerLink:
         self._report = report
         self._producer: _Producer | None = None
         self._builders: Any = None
-        """The newest started producer. It makes the batches, which any producer can send."""
+        """The newest started producer. It creates batches, and any later producer can send them."""
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_stopped = False
@@ -177,7 +177,7 @@ class ProducerLink:
             await asyncio.wait(set(self._ending))
 
     async def _current(self) -> _Producer:
-        """Return the current producer; start a new one if there is none, or if it is broken."""
+        """Return the current producer. Start a new one if there is none, or if the current one is broken."""
         async with self._starting:
             if self._producer is not None and self._producer.is_spoilt:
                 self._give_up_producer(STOP_SECS)
@@ -229,8 +229,8 @@ class ProducerLink:
     async def partitions_of(self, topic: str, timeout_secs: float) -> tuple[int, ...]:
         """Return the partition numbers of a topic, ascending. Raise UnknownTopicOrPartitionError if it does not appear in time.
 
-        Raise InvalidTopicError for an internal topic of the brokers. A missing topic is reported, and logged when it appears. Time without
-        an answering broker is reported, and does not count.
+        Raise InvalidTopicError for an internal topic of the brokers. Reports a missing topic, and logs when it appears. Time in which no
+        broker answers is reported, but does not count.
         """
         client, now = (await self._current()).client.client, asyncio.get_running_loop().time
         deadline, reported = now() + timeout_secs, set[str]()
@@ -260,13 +260,13 @@ class ProducerLink:
         return tuple(sorted(found))
 
     def _report_once(self, reported: set[str], kind: str, error: Exception) -> None:
-        """Report an error unless one of its kind was reported before."""
+        """Report an error, but only the first error of each kind."""
         if kind not in reported:
             reported.add(kind)
             self._report(error)
 
     def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the known partitions of a topic, and those that have a leader, both ascending."""
+        """Return the known partitions of a topic, and the partitions that have a leader. Both are ascending."""
         if self._producer is None:
             return (), ()
         cluster = self._producer.client.client.cluster
@@ -288,7 +288,7 @@ class ProducerLink:
                 raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has no partition {partition}")
             await producer.wait_for(await producer.client.send_batch(batch, topic, partition=partition), timeout_secs)
         except Exception as error:
-            if send_error_kind(error) == "refused" or type(error) is errors.UnknownError:  # the broker expects these numbers again
+            if send_error_kind(error) == "refused" or type(error) is errors.UnknownError:  # the broker expects the same numbers again
                 producer.take_numbers_back(topic, partition, batch.record_count())
             else:
                 producer.is_spoilt = True
@@ -296,7 +296,7 @@ class ProducerLink:
 
 
 class TransactionLost(errors.KafkaError):  # type: ignore[misc]
-    """The transaction will not be committed. Its batch is worth a retry."""
+    """The transaction will not be committed. The batch can be retried."""
 
     retriable: ClassVar[bool] = True
 
@@ -304,8 +304,8 @@ class TransactionLost(errors.KafkaError):  # type: ignore[misc]
 class TransactionLink(ProducerLink):
     """Runs one transaction at a time. After any error the producer is replaced, and its successor aborts the open transaction.
 
-    So one path handles all errors. The outcome of the transaction is known after the successor has started: the broker answers its first
-    request only after the earlier transaction is committed or aborted.
+    So one path handles all errors. When the successor has started, the outcome of the transaction is final. The broker answers the
+    successor's first request only after it has committed or aborted the earlier transaction.
     """
 
     def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
@@ -330,7 +330,7 @@ class TransactionLink(ProducerLink):
         self._within.retrieve_outcome()
 
     async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
-        """Send a batch in the transaction. Raise the broker's refusal, or TransactionLost for any other error."""
+        """Send a batch in the transaction. Raise the broker's error if it refuses the batch, else TransactionLost."""
         if self._within is None or self._within.is_spoilt:
             raise TransactionLost("the transaction has failed already")
         try:

@@ -75,7 +75,7 @@ class OffsetFetchRequestV7(RequestStruct):  # type: ignore[misc]
 class StableOffsetFetch(OffsetFetchRequest):  # type: ignore[misc]
     """Request that the coordinator refuses while a transaction may change one of the offsets.
 
-    The partitions must be named. An answer for all partitions leaves out a partition whose first commit is still pending.
+    The request must list its partitions. An answer for all partitions omits a partition whose first commit is still pending.
     """
 
     def __init__(self, group: str, partitions: Collection[PartitionId]) -> None:
@@ -99,9 +99,9 @@ class StableOffsetFetch(OffsetFetchRequest):  # type: ignore[misc]
 async def read_stable_offsets(
     send: Send, group: str, partitions: Collection[PartitionId], limit_secs: float
 ) -> dict[PartitionId, CommittedOffset]:
-    """Return the commits of a group after all transactions that write them have ended. Partitions without a commit are left out.
+    """Return the commits of a group after all transactions that write to it have ended. Omits partitions without a commit.
 
-    Retries transient errors for `limit_secs`, then raises the last one: UnstableOffsetError if a transaction is still open.
+    Retries transient errors for `limit_secs`, then raises the last error. This is UnstableOffsetError if a transaction is still open.
     """
     now, pauses = asyncio.get_running_loop().time, _BACKOFF.pauses()
     deadline = now() + limit_secs

@@ -1,7 +1,6 @@
 """Makes aiokafka look up topics without creating them, and logs topics that appear and disappear.
 
-By default aiokafka asks the brokers to create each topic that it looks up. It also logs a missing topic at each look, several times a
-second.
+By default aiokafka asks the brokers to create each topic that it looks up. It also logs a missing topic several times a second.
 """
 
 import logging
@@ -27,13 +26,13 @@ def disable_topic_creation(client: Any) -> None:
 
 
 def log_found_topics(topics: Collection[str]) -> None:
-    """Log that these topics, which were missing, exist now."""
+    """Log that these topics exist now, after they were missing."""
     for topic in sorted(topics):
         LOGGER.warning("topic %r exists now", topic)
 
 
 class _Client(AIOKafkaClient):  # type: ignore[misc]
-    """Client that gives each of its connections the class `_Connection`."""
+    """Client whose connections are of class `_Connection`."""
 
     async def _get_conn(self, *args: Any, **options: Any) -> Any:
         connection = await super()._get_conn(*args, **options)

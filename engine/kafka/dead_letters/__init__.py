@@ -1,4 +1,4 @@
-"""Dead letters: records that were given up.
+"""Dead letters, which are records that were given up.
 
 `dead_letter` is the format. `dead_letter_writer` writes letters, `dead_letter_list` reads them, and `replay` sends them back.
 """

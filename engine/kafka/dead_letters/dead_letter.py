@@ -1,7 +1,7 @@
-"""Format of a dead letter: the unchanged record, and headers that name its origin and the failure.
+"""Format of a dead letter. A dead letter is the unchanged record, with headers that name its origin and the failure.
 
-Our headers follow the record's own headers and begin with `stormcell.dead_letter`. A letter that fails again has two blocks, and the last
-one counts.
+Our headers follow the record's own headers and begin with `stormcell.dead_letter`. A letter that fails again has two blocks of headers. The
+last block counts.
 
 | header | holds |
 |---|---|
@@ -30,7 +30,7 @@ MARK: Final = PREFIX + "dead_letter"
 VERSION: Final = b"1"
 MOST_ERROR_CHARACTERS: Final = 2000
 CUT_BYTES: Final = 1024
-"""Bytes that are kept of a key or value that is too large. Larger headers are dropped."""
+"""Bytes to keep of a key or value that is too large. Headers that are larger are dropped."""
 
 Headers = Sequence[tuple[str, bytes]]
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class DeadLetter:
     """A record that was given up, and its failure."""
 
     topic: str
-    """Topic that it was read from, or that the sink tried to write."""
+    """Topic of the record. Either the record was read from it, or the sink tried to write it there."""
     partition: int | None
     offset: int | None
     timestamp_ms: int | None
@@ -58,11 +58,11 @@ class DeadLetter:
 
     @property
     def is_whole(self) -> bool:
-        """True if key, value and headers are complete. Only then the letter can be replayed."""
+        """True if key, value and headers are complete. Only such a letter can be replayed."""
         return self.cut_from_bytes is None
 
     def wire_headers(self) -> list[tuple[str, bytes]]:
-        """Return the headers of the letter: the record's own, then ours."""
+        """Return the headers of the letter. The record's headers come first."""
         return [*self.headers, *((name, text.encode("utf-8", "replace")) for name, text in self._own_headers())]
 
     def _own_headers(self) -> Iterator[tuple[str, str]]:
@@ -155,7 +155,7 @@ def _failure(own: "_OwnHeaders") -> Failure:
     reason = own.read("reason", str) or ERROR
     try:
         return Failure(cast(FailureReason, reason), own.read("component", str), own.read("task", int), own.read("error", str))
-    except UsageError:  # a reason of a later version, or of another program
+    except UsageError:  # a later version or another program wrote this reason
         return Failure(ERROR, own.read("component", str), own.read("task", int), f"{reason}: {own.read('error', str)}")
 
 

@@ -45,7 +45,7 @@ _CHOOSERS: Final[Mapping[str, Callable[[StoredDeadLetter, str], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Filter of dead letters. For each name, one of its texts must match. Without names all letters match."""
+    """Filter of dead letters. For each name in the filter, one of its texts must match. An empty filter matches all letters."""
 
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class DeadLetterFilter:
     def parse(cls, conditions: Iterable[str]) -> "DeadLetterFilter":
         """Read conditions `name=text`. Raise UsageError for an unknown name.
 
-        Names are topic, topology, component, reason, letter, and error, of which a part is enough.
+        Names are topic, topology, component, reason, letter and error. For error, a part of the text is enough.
         """
         texts: dict[str, list[str]] = {}
         for condition in conditions:
@@ -76,7 +76,7 @@ class DeadLetterList:
     letters: tuple[StoredDeadLetter, ...]
     """Letters in the order of their failures."""
     others: int
-    """Number of other records that were read."""
+    """Number of records that are no dead letters."""
 
 
 async def newest_dead_letters(admin: AdminClient, topic: str, choice: DeadLetterFilter, limit: int) -> DeadLetterList:
@@ -142,7 +142,7 @@ def consumer_options(config: ClusterConfig) -> dict[str, Any]:
     return {
         **config.client_options(),
         "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",  # if retention deletes the sought offset
+        "auto_offset_reset": "earliest",  # retention may delete the offset to read
         "isolation_level": "read_committed",
         "max_poll_records": POLL_RECORDS,
     }

@@ -15,9 +15,9 @@ from engine.kafka.sink.records import OutgoingRecord, SinkTopic
 
 TOPIC_SECS: Final = 30.0
 DELIVERY_SECS: Final = 60.0
-"""Limit of one attempt to write a letter. Retries follow."""
+"""Timeout of one attempt to write a letter. Retries follow."""
 MOST_BYTES: Final = 1_048_576
-"""Limit of a whole letter; a larger one is cut at once."""
+"""Limit of a whole letter. A larger letter is cut before the first attempt."""
 
 
 class DeadLetterConfig(ClientConfig, Protocol):
@@ -40,7 +40,8 @@ class _Ticket:
 class DeadLetterWriter:
     """Writes dead letters with its own producer, so that failures of a sink's producer do not affect them.
 
-    Spouts and sinks use it. config: theirs. report: `report_error` of their collector. They bound the number of letters in flight.
+    Spouts and sinks use it, and bound the number of letters in flight. config: settings of the spout or the sink. report: `report_error` of
+    its collector.
     """
 
     def __init__(self, config: DeadLetterConfig, context: TaskContext, report: Report) -> None:
@@ -77,7 +78,7 @@ class DeadLetterWriter:
             self._place(ticket)
 
     async def stop(self) -> None:
-        """Stop, and cancel unacknowledged letters. Await them before the stop if they must arrive."""
+        """Stop, and cancel unacknowledged letters. A caller that needs their acknowledgments must await them before."""
         for pause in self._pauses:
             pause.cancel()
         senders = [sender.aio_task for sender in self._senders.values() if sender.aio_task is not None]
@@ -117,11 +118,11 @@ class DeadLetterWriter:
     def _close(self, arrived: "asyncio.Future[None]") -> None:
         del self._open[arrived]
         if not arrived.cancelled():
-            arrived.exception()  # retrieved, so that asyncio does not warn if nobody waits any more
+            arrived.exception()  # retrieve the error, else asyncio warns if nobody waits for it
 
     def _place(self, ticket: _Ticket) -> None:
         """Add a letter to the sender of its key's partition."""
-        if ticket.arrived.done():  # cancelled by the caller
+        if ticket.arrived.done():  # the caller has cancelled the future
             return
         letter = ticket.letter
         number = self._partitions.choose_partition(letter.key, None)
@@ -151,7 +152,7 @@ class DeadLetterWriter:
                 record.origin.arrived.set_result(None)
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
-        """Retry after a pause, which doubles after each failure."""
+        """Retry after a pause. The pause doubles after each failure."""
         self._failures += 1
         pause = BACKOFF.pause_secs(self._failures)
         text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; retry in {pause:g} s"
@@ -166,7 +167,7 @@ class DeadLetterWriter:
         self._pauses.add(handle)
 
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
-        """Cut the letter. If it is cut already, fail it with FatalError."""
+        """Cut the letter and retry. If it is already cut, fail it with FatalError."""
         ticket: _Ticket = record.origin
         if ticket.letter.is_whole:
             ticket.letter = ticket.letter.cut()

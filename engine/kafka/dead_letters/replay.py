@@ -1,4 +1,4 @@
-"""Sends dead letters back to their topics, each letter once. The commits of a group of its own hold the progress."""
+"""Sends each dead letter back to its topic once. A separate consumer group stores the progress in its commits."""
 
 import asyncio
 from collections import Counter
@@ -27,14 +27,14 @@ class Outcome(NamedTuple):
     refused: str | None = None
     """Reason why no broker accepts the letter."""
     error: Exception | None = None
-    """Error after which the letter may be missing. Other letters may get the same error."""
+    """Error of the attempt. The letter may or may not be written, and other letters may get the same error."""
 
 
 SENT: Final = Outcome()
 
 
 class DeadLetterSender:
-    """Producer of a replay. A letter goes to the partition that it was read from. If that is unknown, its key decides."""
+    """Producer of a replay. It writes a letter to the partition of its record. If this partition is unknown, the key selects one."""
 
     def __init__(self, config: ClusterConfig, report: Report) -> None:
         options = producer_options(config, f"{config.client_id}.replay")
@@ -66,19 +66,19 @@ class DeadLetterSender:
         return outcomes
 
     async def _partition(self, topic: str, letter: DeadLetter, *, to_own_partition: bool) -> int:
-        async with asyncio.timeout(2 * DELIVERY_SECS):  # the lookup waits for absent brokers, but a command must end
+        async with asyncio.timeout(2 * DELIVERY_SECS):  # the lookup waits for brokers without a limit, but a command must end
             partitions = await self._link.partitions_of(topic, DELIVERY_SECS)
         if to_own_partition and letter.partition in partitions:
             return letter.partition
         return partitions[next(self._turns) % len(partitions)] if letter.key is None else java_partition(letter.key, partitions)
 
     async def _send_to_partition(self, topic: str, partition: int, letters: Sequence[DeadLetter]) -> list[Outcome]:
-        """Write letters to one partition, batch after batch. Stop at the first error that does not concern its letter alone."""
+        """Write letters to one partition, batch after batch. Stop at the first error that affects more than one letter."""
         outcomes: list[Outcome] = []
         while len(outcomes) < len(letters):
             batch, records = self._filled_batch(letters[len(outcomes) :])
             outcome = await self._send_batch(batch, topic, partition)
-            if outcome.refused is not None and records > 1:  # perhaps the broker accepts them one by one
+            if outcome.refused is not None and records > 1:  # the broker may accept the letters one by one
                 for letter in letters[len(outcomes) : len(outcomes) + records]:
                     outcomes.append(await self._send_batch(self._filled_batch([letter])[0], topic, partition))
             else:
@@ -88,7 +88,7 @@ class DeadLetterSender:
         return outcomes
 
     def _filled_batch(self, letters: Sequence[DeadLetter]) -> tuple[Any, int]:
-        """Return a batch with as many of the first letters as fit, and their number."""
+        """Return a batch of the first letters that fit, and their number."""
         batch = self._link.new_batch()
         for number, letter in enumerate(letters):
             if batch.append(timestamp=None, key=letter.key, value=letter.value, headers=list(letter.headers)) is None:
@@ -127,7 +127,7 @@ class ReplayPlan:
 
 @dataclass(slots=True)
 class ReplayResult:
-    """Counts of the letters that were in the topic when the replay began."""
+    """Counts of the letters that were in the topic at the start of the replay."""
 
     sent: Counter[str] = field(default_factory=Counter)
     """Sent letters by topic. A dry replay counts the letters that it would send."""
@@ -147,9 +147,9 @@ async def read_replay_progress(admin: AdminClient, topic: str, group: str) -> Ma
 
 
 async def replay(admin: AdminClient, plan: ReplayPlan, advance: Advance, report: Callable[[BaseException], None]) -> ReplayResult:
-    """Send letters back, and return the counts. advance: gets the number of sent letters after each chunk.
+    """Send letters back, and return the counts. advance: called with the number of sent letters after each chunk.
 
-    Raises UsageError for an impossible plan, and FatalError for a permanent error. The group then has the progress made until there.
+    Raises UsageError for an impossible plan, and FatalError for a permanent error. The group then stores the progress so far.
     """
     partitions = await admin.partitions_of(plan.topic)
     if plan.to == plan.topic:
@@ -158,9 +158,7 @@ async def replay(admin: AdminClient, plan: ReplayPlan, advance: Advance, report:
         await admin.partitions_of(plan.to)
     members = (await admin.group(plan.group)).members
     if members and not plan.is_dry:
-        hint = (
-            f"Wait for the end of the other replay. If it was killed, wait {SESSION_MS // 1000} s. Another --group sends all letters again."
-        )
+        hint = f"Wait until the other replay ends. If it was killed, wait {SESSION_MS // 1000} s. Another --group sends all letters again."
         raise UsageError(f"group {plan.group!r} has a member: {members[0].client_id} on {members[0].host}", hint=hint)
     if plan.is_dry:
         return await _Replay(admin, plan, None, advance).run_through(partitions)
@@ -206,7 +204,7 @@ class _Replay:
                 if self._has_enough:
                     break
         except FatalError:
-            member.check_alone()  # another member may be the reason
+            member.check_alone()  # the reason may be another member
             raise
 
     def _check_starts(self, starts: Mapping[PartitionId, int], ends: Mapping[PartitionId, int]) -> None:
@@ -220,7 +218,7 @@ class _Replay:
         return self._plan.limit is not None and self._result.sent.total() >= self._plan.limit
 
     async def _send_chunk(self, member: DryMember, partition: PartitionId, records: Sequence[Any]) -> None:
-        """Send the chosen letters of these records, commit the progress, and only then raise an error."""
+        """Send the chosen letters of these records and commit the progress. Raise an error only after the commit."""
         room = None if self._plan.limit is None else self._plan.limit - self._result.sent.total()
         chosen: dict[int, tuple[str, StoredDeadLetter]] = {}
         judged = []
@@ -270,16 +268,18 @@ class _Replay:
         return None
 
     def _checked_progress(self, partition: PartitionId, judged: Sequence[int], chosen: Collection[int]) -> ReplayProgress:
-        """Return the progress. Raise UsageError if its commit could not hold the chosen letters: they would be sent twice."""
+        """Return the progress. Raise UsageError if a commit cannot store all chosen letters, because the others would be sent twice."""
         progress = self._progress[partition]
-        for sent in (set(chosen), set(list(chosen)[::2])):  # all, and every other one: refusals cannot scatter them more
+        for sent in (set(chosen), set(list(chosen)[::2])):  # worst cases: all letters are sent, or every second letter is refused
             trial = progress.copy()
             for offset in judged:
                 trial.note_record(offset, is_sent=offset in sent or trial.is_sent(offset))
             if trial.next_commit() is not None:
                 continue
             text = f"the sent letters of {partition} are too scattered for a commit of group {self._plan.group!r}"
-            hint = "The letters sent until now are committed. Send the others too, or use another --group for this filter."
+            hint = (
+                "The commits contain the letters that were sent so far. Send the other letters too, or use another --group for this filter."
+            )
             raise UsageError(text, hint=hint)
         return progress
 

@@ -1,7 +1,7 @@
-"""Group of a replay: its only member reads the dead letters, and its commits hold the progress.
+"""Consumer group of a replay. Its only member reads the dead letters, and its commits store the progress.
 
-So no letter is sent twice. The format is that of a spout's commits: all letters below the offset are sent, and the metadata list the sent
-letters above it. Letters that a filter left out stay there for another replay.
+So no letter is sent twice. The commits have the format of a spout's commits. All letters below the offset are sent, and the metadata list
+the sent letters above it. A later replay can send letters that a filter left out.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from engine.kafka.dead_letters.dead_letter_list import consumer_options, open_re
 from engine.kafka.source import acked_set
 
 NAME: Final = "replay"
-"""Written into the metadata in place of a topology."""
+"""Name in the metadata, at the place of the topology name."""
 SESSION_MS: Final = 6000
 _JOIN_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.02
@@ -30,7 +30,7 @@ _HEARTBEAT_MS: Final = 1000
 class ReplayProgress:
     """Sent letters of one partition. Records must be noted in ascending order, from `start` on. Decides only, without I/O.
 
-    runs: letters above `start` that earlier replays sent: start, stop, start, stop…
+    runs: letters above `start` that earlier replays sent, as start, stop, start, stop……
 
     >>> progress = ReplayProgress(10, (12, 13))
     >>> progress.is_sent(12)
@@ -51,7 +51,7 @@ class ReplayProgress:
 
     @classmethod
     def of_commit(cls, commit: CommittedOffset | None, beginning: int) -> Self:
-        """Return the progress in a commit. Metadata of another program are ignored."""
+        """Return the progress in a commit. Ignores metadata of other programs."""
         if commit is None:
             return cls(beginning)
         note = acked_set.decode(commit.metadata)
@@ -64,11 +64,11 @@ class ReplayProgress:
         return bisect_right(self._earlier, offset) % 2 == 1
 
     def is_sent_before(self, offset: int) -> bool:
-        """Return True if an earlier replay sent this letter, or has passed its offset."""
+        """Return True if an earlier replay sent this letter or committed a higher offset."""
         return offset < self._start or self.is_sent(offset)
 
     def note_record(self, offset: int, *, is_sent: bool) -> None:
-        """Record the next record, sent or not. Offsets between the previous record and this one hold no records."""
+        """Record whether the next record was sent. There are no records between the previous record and this one."""
         self._next = offset + 1
         if not is_sent:
             self.offset = self.offset if self._has_open else offset
@@ -83,23 +83,23 @@ class ReplayProgress:
 
     @property
     def runs(self) -> list[int]:
-        """Sent letters above `offset`: start, stop, start, stop…"""
+        """Sent letters above `offset`, as start, stop, start, stop……"""
         ahead = [max(bound, self._next) for bound in self._earlier]
         pairs = [(ahead[at], ahead[at + 1]) for at in range(0, len(ahead), 2) if ahead[at] < ahead[at + 1]]
         return [*self._later, *(bound for pair in pairs for bound in pair)]
 
     def next_commit(self) -> CommittedOffset | None:
-        """Return the commit of this progress, None if its metadata cannot hold all sent letters."""
+        """Return the commit of this progress. None if its metadata cannot store all sent letters."""
         metadata, left_out = acked_set.encode(NAME, self.offset, self.runs, MOST_METADATA_BYTES)
         return None if left_out else CommittedOffset(self.offset, metadata)
 
     def copy(self) -> "ReplayProgress":
-        """Return a copy, to try something out."""
+        """Return a copy."""
         return deepcopy(self)
 
 
 class DryMember:
-    """Reads the letters for a dry replay: without a group, and without commits."""
+    """Reads the letters for a dry replay, without a group and without commits."""
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
@@ -142,7 +142,7 @@ class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer.subscribe([self._topic], listener=self)
         async with asyncio.timeout(_JOIN_SECS):
             while not self._has_joined:
-                await self._consumer.getmany(timeout_ms=0)  # raises the error of a join that the group refused
+                await self._consumer.getmany(timeout_ms=0)  # raises the error if the group refused the join
                 await asyncio.sleep(_PAUSE_SECS)
         if {PartitionId(*one) for one in self._consumer.assignment()} != set(partitions):
             self._is_lost = True
@@ -162,11 +162,11 @@ class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
     def check_alone(self) -> None:
         """Raise UsageError if the group has other members."""
         if self._is_lost:
-            hint = "Wait for the end of the other replay. The commits of the group hold what was sent until now."
+            hint = "Wait until the other replay ends. The commits of the group contain the letters that were sent so far."
             raise UsageError(f"group {self._group!r} has another member", hint=hint)
 
     async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do a piece of work to its end, even if the group rebalances or the user cancels meanwhile."""
+        """Run a piece of work to its end, even if the group rebalances or the user cancels meanwhile."""
         async with self._working:
             if self._is_lost:
                 work.close()

@@ -1,4 +1,4 @@
-"""Sends records to one partition: one batch is in flight while the next one fills."""
+"""Sends records to one partition. One batch is in flight while the next batch fills."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ from engine.kafka.client.producer_link import ProducerLink
 from engine.kafka.sink.records import OutgoingRecord, SinkTopic
 
 MOST_TRIES: Final = 3
-"""Attempts for one batch if only the producer is broken. After them its tuples fail."""
+"""Attempts for one batch if only the producer is broken. After the last attempt the tuples of the batch fail."""
 BATCH_OVERHEAD_BYTES: Final = 61
 NO_LIMIT: Final = 2**62
 
@@ -43,7 +43,7 @@ class RecordOutcomes(Protocol):
         """Handle a record that no broker will accept."""
 
     def release_room(self, records: int, byte_count: int) -> None:
-        """Count these records and bytes as no longer in flight."""
+        """Remove these records and bytes from the count in flight."""
 
 
 class RecordBatch:
@@ -58,7 +58,7 @@ class RecordBatch:
         self.made_at = made_at
 
     def add_record(self, record: OutgoingRecord) -> int:
-        """Add a record, and return its bytes, 0 if it does not fit. The first record always fits."""
+        """Add a record and return its size in bytes. Return 0 if it does not fit. The first record always fits."""
         placed = self.builder.append(timestamp=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers)
         if placed is None:
             return 0
@@ -88,10 +88,10 @@ class PartitionSender:
         self._full: deque[RecordBatch] = deque()
         self._sending: RecordBatch | None = None
         self._settled = 0
-        """Number of its first records that have an outcome."""
+        """Number of records that have an outcome. These are the first records of the batch."""
         self._filled: asyncio.Future[None] | None = None
         self._most_batch_bytes = NO_LIMIT
-        """Shrinks when batches are refused as too large, because the topic's `max.message.bytes` is unknown here."""
+        """Shrinks when the broker refuses a batch as too large. The topic's `max.message.bytes` is unknown here."""
 
     def add_record(self, record: OutgoingRecord) -> int:
         """Add a record to the current batch, and return its bytes."""
@@ -114,7 +114,7 @@ class PartitionSender:
                 yield from batch.records
 
     def waits_since(self) -> float | None:
-        """Return the start time of the batch in flight by the run's clock, None without one."""
+        """Return the start time of the batch in flight, by the run's clock. None if no batch is in flight."""
         return None if self._sending is None else self._sending.made_at
 
     def remove_records(self) -> list[OutgoingRecord]:
@@ -146,7 +146,7 @@ class PartitionSender:
             await self._deliver(batch)
             self._sending = None
             self._owner.release_room(len(batch.records), batch.byte_count)
-        self.aio_task = None  # before any await, because the next record must start a new task
+        self.aio_task = None  # before any await, so that the next record starts a new task
 
     async def _next(self) -> RecordBatch | None:
         if not self._full and self._filling is not None and self._settings.linger_secs:
@@ -165,7 +165,7 @@ class PartitionSender:
             self._filled = None
 
     async def _deliver(self, batch: RecordBatch) -> None:
-        """Send a batch; if the broker refuses it, send it in parts."""
+        """Send a batch. If the broker refuses it, send it in parts."""
         error = await self._try(batch)
         if error is None:
             self._settled += len(batch.records)
@@ -179,7 +179,7 @@ class PartitionSender:
             self._owner.note_failed(batch.records, error)
 
     async def _try(self, batch: RecordBatch) -> Exception | None:
-        """Send a batch with retries. Return the last error, None after success."""
+        """Send a batch with retries. Return the last error, or None after success."""
         if len(batch.records) == 1 and batch.byte_count + BATCH_OVERHEAD_BYTES > self._settings.most_record_bytes:
             most = self._settings.most_record_bytes
             too_large: Exception = errors.MessageSizeTooLargeError(

@@ -1,4 +1,4 @@
-"""Records to write: made of tuples, and assigned to the partitions of their topic."""
+"""Makes records from tuples, and assigns them to the partitions of their topic."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ class OutgoingRecord(NamedTuple):
     """A record to write."""
 
     origin: Any
-    """Tuple that the record was made of; the ticket of a dead letter."""
+    """Source tuple of the record. For a dead letter, its ticket."""
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes]]
@@ -28,7 +28,7 @@ class OutgoingRecord(NamedTuple):
 
 
 class RecordSettings(Protocol):
-    """Settings that make records of tuples."""
+    """Settings that convert tuples to records."""
 
     @property
     def topic(self) -> str | Callable[[Tuple], str]: ...
@@ -45,7 +45,7 @@ class RecordSettings(Protocol):
 
 
 class RecordMaker:
-    """Makes records of tuples. An error concerns one tuple, a FatalError the whole stream."""
+    """Makes records from tuples. A FatalError concerns the whole stream, any other error one tuple."""
 
     def __init__(self, config: RecordSettings) -> None:
         self._config = config
@@ -109,7 +109,7 @@ class RecordMaker:
         made: Any = None if self._config.headers is None else self._config.headers(tup)
         if made is None:
             return _NO_HEADERS
-        hint = "Return pairs of a name and bytes: [('trace', b'17')]."
+        hint = "Return pairs of a name and bytes, such as [('trace', b'17')]."
         if isinstance(made, (str, bytes)) or not isinstance(made, Iterable):
             raise UsageError(f"headers: the function returned {made!r}", hint=hint)
         headers = list(made)
@@ -165,12 +165,12 @@ class SinkTopic:
         self._turn = 0
 
     def update_partitions(self, partitions: Sequence[int], available: Sequence[int]) -> None:
-        """Update the partitions from the cluster. Ignore an empty answer, because the topic may be missing only for a moment."""
+        """Update the partitions from the cluster. Ignore an empty answer, because the topic may be missing temporarily."""
         if partitions:
             self.partitions, self.available = tuple(partitions), tuple(available)
 
     def note_batch_closed(self, partition: int) -> None:
-        """Move on after a partition's batch was closed: records without a key go to the next partition."""
+        """Record that a partition's batch was closed. The next records without a key use the next partition."""
         if self._current() == partition:
             self._turn += 1
 
@@ -200,5 +200,5 @@ def _murmur(key: bytes) -> int:
 
 
 def java_partition(key: bytes, partitions: Sequence[int]) -> int:
-    """Return the partition of a key as Java's client does, by murmur2. Hashes are cached, because aiokafka's murmur2 is slow Python."""
+    """Return the partition of a key by murmur2, like Java's client. Hashes are cached, because aiokafka's murmur2 is slow Python code."""
     return partitions[_murmur(key) % len(partitions)]

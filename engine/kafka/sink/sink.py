@@ -38,7 +38,7 @@ class KafkaSink(Bolt):
         self.config: Final = config
         self._maker = RecordMaker(config)
         self._topics: dict[str, SinkTopic] = {}
-        """Existing topics, and topics whose lookup is running."""
+        """Topics that exist, and topics whose lookup is still running."""
         self._senders: dict[tuple[str, int], PartitionSender] = {}
         self._fixed: SinkTopic | None = None
         self._in_flight = self._bytes_in_flight = 0
@@ -70,7 +70,7 @@ class KafkaSink(Bolt):
         try:
             await self._connect()
             context.create_task(self._look_after())
-            await asyncio.sleep(0)  # starts the task, which closes the clients whatever ends this instance
+            await asyncio.sleep(0)  # from now on the task closes the clients, however this instance ends
         except BaseException:
             await self._close()
             raise
@@ -122,7 +122,7 @@ class KafkaSink(Bolt):
             self.collector.report_error(TimeoutError(text))
 
     async def cleanup(self) -> None:
-        """Flush for at most `flush_timeout_secs`, and disconnect. Tuples that are left fail."""
+        """Flush for at most `flush_timeout_secs`, and disconnect. The remaining tuples fail."""
         await self._begin_close(self.config.flush_timeout_secs)
 
     def _begin_close(self, flush_secs: float) -> "asyncio.Task[None]":
@@ -147,7 +147,7 @@ class KafkaSink(Bolt):
             await self._dead_letters.stop()
         await self._link.stop(*([0.0] if unsettled else []))
         if not self._broken.cancel() and not self._broken.cancelled():
-            self._broken.exception()  # retrieved, so that asyncio does not warn
+            self._broken.exception()  # retrieve the error, else asyncio warns
 
     def _broken_by(self) -> Exception | None:
         """Return the error that ends this instance, None for a normal end."""
@@ -180,7 +180,7 @@ class KafkaSink(Bolt):
         return None
 
     async def _wait_for_room(self) -> None:
-        """Wait until only half of the limit is in flight, so that the next batches are large again."""
+        """Wait until at most half of the limit is in flight. Then the next batches are large again."""
         while self._in_flight * 2 > self._most_records or self._bytes_in_flight * 2 > self._most_bytes:
             self._room = self._loop.create_future()
             await self._room
@@ -206,7 +206,7 @@ class KafkaSink(Bolt):
         return topic
 
     async def _open(self, topic: SinkTopic) -> None:
-        """Look up a topic, and place its waiting records. If the topic is missing they fail, and the next record looks again."""
+        """Look up a topic, and place its waiting records. If the topic is missing, the records fail. The next record repeats the lookup."""
         error = await self._ask_for(topic)
         if error is not None and send_error_kind(error) == "fatal" and not isinstance(error, errors.InvalidTopicError):
             raise self._missing(topic, error)
@@ -293,7 +293,7 @@ class KafkaSink(Bolt):
         )
 
     def release_room(self, records: int, byte_count: int) -> None:
-        """Count these as no longer in flight, and wake `execute` if it waits."""
+        """Remove these records and bytes from the count in flight. Wake `execute` if it waits."""
         self._in_flight -= records
         self._bytes_in_flight -= byte_count
         if self._room is not None and not self._room.done():

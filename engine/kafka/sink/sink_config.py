@@ -46,7 +46,7 @@ class KafkaSinkConfig:
     """
 
     brokers: Brokers
-    """`"host:port"`, several with commas between them, or a sequence. The cluster names its other brokers."""
+    """One `"host:port"`, a comma-separated list, or a sequence. The client learns the other brokers from the cluster."""
     topic: str | Callable[[Tuple], str]
     """Topic to write, or a function from a tuple to a topic name."""
     client_id: str | None = setting(None, help="Name of this client in the brokers' logs and quotas. none: topology, component and task.")
@@ -66,19 +66,19 @@ class KafkaSinkConfig:
     partition: Callable[[Tuple], int | None] | None = None
     """Number of the partition. None leaves the choice to the partitioner."""
     partitioner: Partitioner | None = None
-    """Default: murmur2 of the key, like Java's client. Records without a key fill the batch of one partition, then of the next."""
+    """Default: murmur2 of the key, like Java's client. Records without a key fill a batch of one partition, then a batch of the next."""
 
     linger_ms: float = setting(
-        0.0, minimum=0, help="Milliseconds that a batch waits for more records. Records that come during a send share a batch anyway."
+        0.0, minimum=0, help="Milliseconds that a batch waits for more records. Records that arrive during a send always share a batch."
     )
     batch_bytes: int = setting(131_072, minimum=1, maximum=_C_INT_MAXIMUM, help="Bytes of one batch before compression.")
     compression: Literal["gzip", "snappy", "lz4", "zstd"] | None = setting(None, help="Codec for the compression of batches.")
     max_record_bytes: int = setting(
         1_048_576, minimum=1, maximum=_C_INT_MAXIMUM, help="Bytes of one record before compression. A larger record is refused."
     )
-    max_in_flight: int = setting(20_000, minimum=1, help="Unacknowledged records at which the sink takes no more tuples.")
+    max_in_flight: int = setting(20_000, minimum=1, help="Number of unacknowledged records at which the sink accepts no more tuples.")
     max_in_flight_bytes: int = setting(
-        33_554_432, minimum=1, help="Bytes of unacknowledged records at which the sink takes no more tuples."
+        33_554_432, minimum=1, help="Bytes of unacknowledged records at which the sink accepts no more tuples."
     )
     request_timeout_ms: int = setting(40_000, minimum=100, help="Milliseconds until a request without an answer fails.")
     delivery_timeout_ms: int = setting(
@@ -142,7 +142,7 @@ def _topic_faults(topic: object) -> Iterator[str]:
 
 
 def record_faults(made: Any) -> Iterator[str]:
-    """Yield the faults of the functions that make records of tuples."""
+    """Yield the faults of the functions that convert tuples to records."""
     for name in ("key", "value", "headers", "timestamp_ms", "partition"):
         function = getattr(made, name)
         if function is not None and not callable(function):

@@ -1,11 +1,12 @@
-"""Metadata of a commit: the acked offsets above it (KS-7), and the topology that wrote it (KS-5). Decides only, without I/O.
+"""Metadata of a commit. They store the acked offsets above it (KS-7) and its topology (KS-5). Contains no I/O.
 
-The text is `stormcell:<version>:<topology>:<base64>`, and every version has the topology at this place. Version 1 holds a plain body.
-Version 2 holds a packed body, and is written only if it holds more. Runs that do not fit are left out from the end.
+The text is `stormcell:<version>:<topology>:<base64>`. Every version has the topology at this place. Version 1 has a plain body. Version 2
+has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out.
 
-Plain body: varints. The first is the base. Then gaps and lengths of runs alternate.
-Packed body: the same, compressed by zlib. A length of 0 starts a bitmap: its number of bytes, at most 127, then the bytes. The lowest bit
-is the first offset after the gap, and the highest set bit is the last offset. A stretch of runs gets the shorter of both forms.
+A plain body consists of varints. The first one is the base. Then gaps and lengths of runs alternate.
+A packed body has the same content, compressed by zlib. A length of 0 starts a bitmap. The next varint is its size (at most 127 bytes), and
+then come its bytes. The lowest bit is the first offset after the gap, and the highest set bit is the last offset. Each stretch of runs is
+written in the shorter of the two forms.
 """
 
 import base64
@@ -19,7 +20,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 PLENTY: Final = 256
-"""Bytes that are enough for metadata with an empty set, even with the longest topology name."""
+"""Size that always fits metadata with an empty set, even with the longest topology name."""
 MOST_BODY_BYTES: Final = 65_536
 """Limit of an unpacked body. A reader must not unpack more from bytes of another program."""
 
@@ -44,19 +45,19 @@ class CommitNote(NamedTuple):
     topology: str
     """Topology name in the form of `written_name`."""
     base: int
-    """Committed offset that the runs belong to."""
+    """Committed offset above which the runs are."""
     runs: tuple[int, ...]
     """Start, stop, start, stop… of the finished offsets above it."""
 
     def is_by(self, topology: str) -> bool | None:
-        """Return True if this topology wrote it, None if an older version cut the name and the writer is unknown."""
+        """Return True if this topology wrote the commit. Return None if an older version cut the name, so the writer is unknown."""
         if len(self.topology) == _LONGEST_NAME and _CUT not in self.topology:
             return None if _quoted(topology).startswith(self.topology) else False
         return self.topology == written_name(topology)
 
 
 def written_name(topology: str) -> str:
-    """Return a topology name for metadata: without ':', and cut with a digest if it is long.
+    """Return a topology name for metadata. It contains no ':'. A long name is cut and gets a digest.
 
     >>> written_name("word count: 2")
     'word%20count%3A%202'
@@ -98,9 +99,9 @@ def moved_to(note: CommitNote, offset: int) -> str:
 
 
 def decode(metadata: str | None) -> CommitNote | None:
-    """Return the content of our metadata, None for metadata that are damaged or of another program.
+    """Return the content of our metadata. None if they are damaged, or if another program wrote them.
 
-    Only the topology of a later version is read. Its base is -1, so that no commit matches it.
+    Of metadata of a later version, only the topology is read. The base is then -1, so that no commit matches it.
 
     >>> decode("stormcell:1:words:CgID")
     CommitNote(topology='words', base=10, runs=(12, 15))
@@ -116,12 +117,12 @@ def decode(metadata: str | None) -> CommitNote | None:
         body = base64.b64decode(parts[3], validate=True)
         base, runs = _read(body, has_bitmaps=False) if parts[1] == _PLAIN else _read(_unpacked(body), has_bitmaps=True)
         return CommitNote(parts[2], base, runs)
-    except ValueError:  # binascii.Error is one
+    except ValueError:  # binascii.Error is a subclass
         return None
 
 
 def shown_name(written: str) -> str:
-    """Return a topology name for display; only the beginning of a long one.
+    """Return a topology name for display. A long name is cut.
 
     >>> shown_name(written_name("x" * 500)) == "x" * 63 + "…"
     True
@@ -129,16 +130,16 @@ def shown_name(written: str) -> str:
     name, _, digest = written.partition(_CUT)
     if not digest and len(name) < _LONGEST_NAME:
         return unquote(name)
-    return unquote(re.sub("%.?$", "", name), errors="ignore") + "…"  # the cut may be inside a character
+    return unquote(re.sub("%.?$", "", name), errors="ignore") + "…"  # the cut may split a character
 
 
 def count(runs: Iterable[int]) -> int:
-    """Return the number of offsets in start, stop, start, stop…"""
+    """Return the number of offsets in runs (start, stop, start, stop…).…"""
     bounds = list(runs)
     return sum(bounds[1::2]) - sum(bounds[::2])
 
 
-# Bodies: each writer returns the body of as many runs as fit, and the number of their bounds
+# Bodies. Each writer returns a body with the runs that fit, and the number of their bounds.
 
 
 def _plain_body(base: int, runs: Sequence[int], most_bytes: int) -> tuple[bytes, int]:
@@ -165,19 +166,19 @@ def _packed_body(base: int, runs: Sequence[int], most_bytes: int) -> tuple[bytes
     def part(count: int) -> bytes:
         return _stretch(runs[first - 1] if first else base, runs[first : first + 2 * count])
 
-    more = 0  # runs of the next stretch, which does not fit as a whole
+    more = 0  # the next stretch does not fit as a whole, but some of its runs may
     if whole < len(stretches):
         more = _most((bounds[whole + 1] - first) // 2 - 1, lambda count: len(pack(whole, part(count))) <= most_bytes)
     return pack(whole, part(more)), first + 2 * more
 
 
 def _most(count: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number up to `count` that fits, by binary search. 0 always fits."""
+    """Return the largest number up to `count` that fits. Uses binary search. 0 always fits."""
     return bisect_left(range(1, count + 1), True, key=lambda number: not fits(number))
 
 
 def _stretches(base: int, runs: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return stretches of neighbouring runs: the number of bounds up to its end, and its bytes. In all at most `MOST_BODY_BYTES`."""
+    """Return stretches of neighbouring runs (number of bounds up to the end, bytes). In total at most `MOST_BODY_BYTES`."""
     found: list[tuple[int, bytes]] = []
     before, first, left = base, 0, MOST_BODY_BYTES - len(_varint(base))
     while first < len(runs):
@@ -205,20 +206,20 @@ def _stretch(before: int, runs: Sequence[int]) -> bytes:
 
 
 def _bitmap(runs: Sequence[int], size: int) -> bytes:
-    """Return the bitmap of the offsets from the first one on. Cheap per run, because there may be 50,000 runs."""
+    """Return the bitmap of the offsets from the first one on. Must be fast, because there may be 50,000 runs."""
     bounds = bytearray(size * 8 + 1)
     for bound in runs:
         bounds[bound - runs[0]] = 1
     bits = int(bounds.translate(_AS_DIGITS)[::-1], 2)
     shift = 1
-    while shift <= size * 8:  # each bit becomes the parity of the bounds up to it
+    while shift <= size * 8:  # each bit becomes the parity of the number of bounds up to this bit
         bits ^= bits << shift
         shift *= 2
     return (bits & (1 << size * 8) - 1).to_bytes(size, "little")
 
 
 def _varint(number: int) -> bytes:
-    """Return a number, 0 or more, in bytes of seven bits, lowest first. The eighth bit marks all bytes except the last."""
+    """Encode a number of at least 0 in groups of seven bits, lowest first. The eighth bit is set in all bytes except the last."""
     if number < 0x80:
         return bytes((number,))
     out = bytearray()
@@ -230,7 +231,7 @@ def _varint(number: int) -> bytes:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Return a packed body before its compression. Raise ValueError if it is damaged or too large."""
+    """Decompress a packed body. Raise ValueError if it is damaged or too large."""
     inflating = zlib.decompressobj()
     try:
         body = inflating.decompress(data, MOST_BODY_BYTES)

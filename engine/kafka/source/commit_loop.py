@@ -20,7 +20,7 @@ _LEAST_METADATA_BYTES: Final = 128
 
 
 class CommitLoop:
-    """Commits each period and on demand, one commit at a time. No commit is running when the client rejoins its group."""
+    """Commits periodically and on demand, one commit at a time. No commit runs while the client rejoins its group."""
 
     def __init__(self, config: KafkaSpoutConfig, context: TaskContext, partitions: Partitions, report: Report) -> None:
         self._config, self._topology, self._partitions, self._report = config, context.topology_name, partitions, report
@@ -42,12 +42,12 @@ class CommitLoop:
                 await self.commit(link)
 
     def request_commit(self) -> None:
-        """Request a commit if one would let a full partition continue."""
+        """Request a commit if it would let a full partition continue."""
         if any(manager.wants_commit for manager in self._partitions):
             self._due.set()
 
     async def commit(self, link: ConsumerLink, most_secs: float | None = None, *, is_last: bool = False) -> None:
-        """Commit all finished offsets. A transient error is reported, and the next commit repeats it. Raise FatalError for others."""
+        """Commit all finished offsets. Report a transient error, and leave the offsets to the next commit. Raise FatalError for others."""
         try:
             async with asyncio.timeout(most_secs), self._lock:
                 await self._commit(link)
@@ -63,7 +63,7 @@ class CommitLoop:
         link.resume([manager.partition for manager in self._partitions.to_resume()])
 
     async def commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
-        """Commit the start positions of these, before any of their records is emitted. Raise the errors of a commit."""
+        """Commit the start positions of these partitions, before any of their records is emitted. Raises the errors of a commit."""
         async with self._lock:
             for commit in (await self._commit_of(managers, link)).values():
                 commit.manager.note_committed(commit)
@@ -98,7 +98,7 @@ class CommitLoop:
         owned, membership, retry_policy = self._partitions.owned, self._partitions.membership, RetryPolicy(self._report)
         batches = {PartitionId(*at): records for at, records in batches.items() if at in owned}
         if not batches:
-            return batches  # all partitions are still being opened
+            return batches  # no partition has been opened yet
         commits = {at: owned[at].commit_ahead(self._topology, records[-1].offset + 1, len(records)) for at, records in batches.items()}
         while not self._partitions.suspended and membership == self._partitions.membership:
             try:

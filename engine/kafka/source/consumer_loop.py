@@ -1,4 +1,4 @@
-"""One coroutine that owns the consumer of a spout task: it connects, polls, commits, and follows rebalances."""
+"""One coroutine owns the consumer of a spout task. It connects, polls, commits and handles rebalances."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
@@ -51,7 +51,7 @@ class SpoutCallbacks(Protocol):
 
 
 class ConsumerLoop:
-    """Runs the consumer of a spout task. The spout takes records from `partitions`; everything else happens here."""
+    """Runs the consumer of a spout task. The spout only takes records from `partitions`."""
 
     def __init__(
         self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, spout: SpoutCallbacks
@@ -79,7 +79,7 @@ class ConsumerLoop:
     # Life
 
     async def run(self) -> None:
-        """Connect, join the group, and read until cancelled. Commit and leave at the end, also after an error."""
+        """Connect, join the group, and read until cancelled. At the end commit and leave the group, also after an error."""
         try:
             self._link = link = await self._connect()
             silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
@@ -93,7 +93,7 @@ class ConsumerLoop:
             self._spout.start_task(self.commits.commit_periodically(link))
             await self._keep_polling(link)
         finally:
-            self._ending = asyncio.ensure_future(self._end())  # in its own task, because this one may be cancelled again
+            self._ending = asyncio.ensure_future(self._end())  # in a separate task, because the current task may be cancelled again
 
     async def wait_closed(self) -> None:
         """Wait until all acked offsets are committed and the consumer has left its group."""
@@ -101,7 +101,7 @@ class ConsumerLoop:
             await self._ending
 
     def _watch_session(self, link: ConsumerLink) -> None:
-        """Watch the session, except for at most once: its waiting records are committed, so no other member reads them."""
+        """Watch the session, except with at most once. There, waiting records are already committed, so no other member reads them."""
         if self._config.guarantee != "at_most_once":
             period_secs = self._config.heartbeat_interval_ms / 1000
             most_secs = self._config.session_timeout_ms / 1000 - period_secs
@@ -133,13 +133,13 @@ class ConsumerLoop:
         return await connect(make, self._config, self._spout.report)
 
     def end_of(self, partition: PartitionId) -> int | None:
-        """Return the end of a partition, None if unknown."""
+        """Return the end of a partition. None if unknown."""
         return None if self._link is None else self._link.end_of(partition)
 
     # Partitions
 
     async def _revoked(self) -> None:
-        """Prepare for a rebalance: stop emitting, drain records in flight, commit. Then the client rejoins (KS-6)."""
+        """Prepare for a rebalance. Stop emitting, drain records in flight, and commit. Then the client rejoins (KS-6)."""
         link, partitions = self._link, self.partitions
         partitions.suspend()
         if link is None or not partitions.owned or link.membership != partitions.membership:
@@ -153,7 +153,7 @@ class ConsumerLoop:
             self._spout.report(error)
 
     async def _wait_until_quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
-        """Wait until `is_open` is false, at most `most_secs`. Check whenever a partition has nothing in flight."""
+        """Wait up to `most_secs` until `is_open` is false. Check whenever a partition has nothing in flight."""
         quiet = asyncio.Event()
         for manager in self.partitions:
             manager.when_quiet(quiet.set)
@@ -169,7 +169,7 @@ class ConsumerLoop:
                 manager.when_quiet(None)
 
     def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
-        """Handle an assignment: continue kept partitions, and find the start positions of the others."""
+        """Handle an assignment. Continue kept partitions, and find the start positions of the others."""
         link = self._link
         if link is None:
             return
@@ -178,7 +178,7 @@ class ConsumerLoop:
         if self._at_first is None:
             self._at_first = link.all_partitions()
         self._note_topics(link)
-        if self._config.guarantee == "at_most_once" and membership is not None:  # the commit at the revocation gave waiting records back
+        if self._config.guarantee == "at_most_once" and membership is not None:  # the commit at the revocation excluded the waiting records
             self._give_up(self.partitions.assign((), membership)[1])
         before = self.partitions.membership
         kept, given_up = self.partitions.assign(assigned, membership)
@@ -212,7 +212,7 @@ class ConsumerLoop:
     async def _open(
         self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
     ) -> None:
-        """Find the start positions of these and open them. Do nothing if the group has rebalanced meanwhile."""
+        """Find the start positions of these partitions and open them. Do nothing if the group has rebalanced meanwhile."""
         retry_policy = RetryPolicy(self._spout.report)
         while True:
             try:
@@ -235,9 +235,9 @@ class ConsumerLoop:
         self._spout.wake()
 
     async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
-        """Commit start positions that a later start would not find, for at least once.
+        """With at least once, commit start positions that a later start would not find.
 
-        Without this commit a restart would begin later, and lose records that this process emitted and did not finish.
+        Without this commit a restart would begin at a higher offset. It would lose records that this process emitted and did not finish.
         """
         if self._config.guarantee != "at_least_once":
             return
@@ -246,7 +246,7 @@ class ConsumerLoop:
         except errors.CommitFailedError:
             if self._config.membership == "group":
                 raise
-            # The group has members of its own, so the broker refuses each commit of this spout. commit() reports it.
+            # The group has members that subscribed, so the broker refuses each commit of this spout. commit() reports this.
 
     def _manager(self, partition: PartitionId, start: StartPosition) -> OffsetManager:
         limit = self._config.max_uncommitted_offsets
@@ -283,9 +283,9 @@ class ConsumerLoop:
             self._spout.report(KafkaWarning(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """Open partitions again whose next offset does not exist: retention, or a topic that was created again (KS-7).
+        """Open partitions again whose next offset does not exist. Retention deleted it, or the topic was created again (KS-7).
 
-        Ignore errors of other offsets: the client started at the commit before our seek, and kept its error until now.
+        Ignore errors of other offsets. The client started at the commit before our seek, and raises that error late.
         """
         offsets: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
@@ -306,7 +306,7 @@ class ConsumerLoop:
         while True:
             try:
                 await self._wait_for_room(link)
-                link.resume([manager.partition for manager in self.partitions.to_resume()])  # no longer full or stopped
+                link.resume([manager.partition for manager in self.partitions.to_resume()])  # the partition is no longer full or stopped
                 link.pause([manager.partition for manager in self.partitions.to_pause()])
                 batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
                 if batches and self._config.guarantee == "at_most_once":
@@ -326,7 +326,7 @@ class ConsumerLoop:
                 await retry_policy.wait_or_raise(error, self._doing)
 
     async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
-        """Handle a record that cannot be decoded: finish all records before it, then end the run with its offset."""
+        """Handle a record that cannot be decoded. Finish all records before it, then end the run with an error that has its offset."""
         if self._undecodable.is_reached(place, self.partitions.owned, error):
             await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
             raise undecodable_error(place, error, self._config.group)
@@ -339,7 +339,7 @@ class ConsumerLoop:
         return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
 
     async def _wait_for_room(self, link: ConsumerLink) -> None:
-        """Wait until fewer records wait than one poll returns. Poll now and then, so that the group sees a living member."""
+        """Wait until fewer records wait than one poll returns. Poll at times, so that the group does not remove this member."""
         while self.partitions.waiting >= self._config.max_poll_records:
             self._room.clear()
             self.partitions.on_low(self._room.set, below=self._config.max_poll_records)
@@ -359,7 +359,7 @@ class ConsumerLoop:
         came = False
         for at, records in batches.items():
             manager = owned.get(at)
-            if manager is not None:  # a partition that is being opened gets a seek later
+            if manager is not None:  # a partition that is not open yet gets a seek later
                 if manager.stop_at is not None and records[-1].offset >= manager.stop_at:
                     records = [one for one in records if one.offset < manager.stop_at]
                 came = manager.feed(records) > 0 or came
@@ -372,9 +372,9 @@ class ConsumerLoop:
             self._spout.wake()
 
     async def commit(self) -> None:
-        """Commit finished offsets. Do nothing during a rebalance, which commits itself, and nothing for at most once.
+        """Commit finished offsets. Do nothing during a rebalance, because it commits, and nothing with at most once.
 
-        At most once has committed waiting records already. A lower commit would emit them before their commit.
+        With at most once, waiting records are already committed. A lower commit would emit them before their commit.
         """
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
@@ -384,13 +384,13 @@ class ConsumerLoop:
 async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
     """Assign partitions round robin by index, including partitions that are added later. No partition changes its task.
 
-    Wait for a deleted topic as at the start; raise FatalError if it does not come back.
+    Wait for a deleted topic like at the start. Raise FatalError if it does not come back.
     """
     share: set[PartitionId] | None = None
     while True:
         every = [(at + one.partition, one) for at, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
         found = {one for number, one in every if number % tasks == task_index}
-        if share is None or not found <= share:  # a topic that is missing now may come back
+        if share is None or not found <= share:  # a missing topic may come back
             share = found | (share or set())
             link.take_over(sorted(share))
         await asyncio.sleep(_TOPICS_PERIOD_SECS)

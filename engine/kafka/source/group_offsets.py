@@ -13,12 +13,12 @@ EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 
 ResetTarget: TypeAlias = int | Literal["earliest", "latest"] | tuple[Literal["timestamp"], int]
-"""An offset, an end, or a time in milliseconds since the epoch."""
+"""An offset, `earliest` or `latest`, or a time in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """One partition of a group. None means: no commit, no topic, no owner."""
+    """One partition of a group. A field is None if there is no commit, no topic or no owner."""
 
     partition: PartitionId
     committed: int | None
@@ -29,14 +29,14 @@ class PartitionOffsets:
 
     @property
     def lag(self) -> int | None:
-        """Number of existing records from the commit to the end, including those that are acked above the commit."""
+        """Number of existing records from the commit to the end, including acked records above the commit."""
         if self.committed is None or self.end is None or self.beginning is None:
             return None
         return max(0, self.end - max(self.committed, self.beginning))
 
     @property
     def note(self) -> acked_set.CommitNote | None:
-        """Content of the commit's metadata, None if another program wrote them."""
+        """Content of the commit's metadata. None if another program wrote them."""
         return acked_set.decode(self.metadata) if self.committed is not None else None
 
     @property
@@ -47,7 +47,7 @@ class PartitionOffsets:
 
     @property
     def acked_runs(self) -> tuple[int, ...]:
-        """Start, stop, start, stop… of the acked offsets above the commit; empty if the metadata belong to another offset."""
+        """Acked offsets above the commit, as start, stop, start, stop… Empty if the metadata belong to another offset."""
         note = self.note
         return note.runs if note is not None and note.base == self.committed else ()
 
@@ -58,7 +58,7 @@ class PartitionOffsets:
 
     @property
     def trouble(self) -> str | None:
-        """Fault of the commit, None if it is good."""
+        """Fault of the commit, or None."""
         if self.end is None or self.beginning is None:
             return "no such topic"
         if self.committed is not None and self.committed > self.end:
@@ -77,7 +77,7 @@ class GroupOffsets:
 
     @property
     def state(self) -> str:
-        """State of the group; `unknown` if it has commits and uses another protocol, which the coordinator does not describe."""
+        """State of the group. `unknown` if the group has commits, but uses a protocol that the coordinator does not describe."""
         is_there = any(one.committed is not None for one in self.partitions)
         return "unknown" if self.group.state == DEAD and is_there else self.group.state
 
@@ -88,7 +88,7 @@ class GroupOffsets:
 
 
 async def describe_group(admin: AdminClient, name: str, topics: Collection[str] = ()) -> GroupOffsets:
-    """Return the offsets of a group for these topics, by default for all that it reads or has commits of.
+    """Return the offsets of a group for these topics. Default: all topics that the group reads or has commits of.
 
     Raises UsageError if the group does not exist.
     """
@@ -99,7 +99,7 @@ async def describe_group(admin: AdminClient, name: str, topics: Collection[str] 
     known = await admin.topics()
     for topic in topics:
         if topic not in known:
-            await admin.partitions_of(topic)  # raises, and names the existing topics
+            await admin.partitions_of(topic)  # raises an error that names the existing topics
     owners = {partition: member for member in group.members for partition in member.partitions}
     chosen = set(topics) or {partition.topic for partition in (*commits, *owners)}
     there = {partition for topic in chosen for partition in known.get(topic, ())}
@@ -128,7 +128,7 @@ class OffsetReset:
 async def plan_reset(admin: AdminClient, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
     """Return the commits of a reset. Raise UsageError if the group has members, or a partition has no such offset.
 
-    The metadata keep the name of the topology, so that its `start` continues there. The acked set is dropped.
+    The metadata keep the name of the topology, so that it continues at the new offset. The acked set is dropped.
     """
     found = await admin.group(group)
     commits = await admin.committed(group)

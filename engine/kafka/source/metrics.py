@@ -24,7 +24,7 @@ _PERIOD_SECS: Final = 1.0
 
 
 class PartitionMetrics:
-    """Sets the gauges of a task's partitions once a second, in the order of the columns of a table.
+    """Sets the gauges of a task's partitions once a second. Their order is the order of the table's columns.
 
     The lag counts from the first unfinished record, not from the commit, which may be one period old. Unknown values are NaN.
     """
@@ -32,7 +32,7 @@ class PartitionMetrics:
     def __init__(self, context: TaskContext, consumer_loop: ConsumerLoop) -> None:
         self._context, self._consumer_loop = context, consumer_loop
         for name in GAUGES:
-            context.drop_metric(name)  # set by an instance that died
+            context.drop_metric(name)  # an instance that died set these gauges
 
     async def update_periodically(self) -> None:
         """Update the gauges forever."""
@@ -61,7 +61,7 @@ class PartitionMetrics:
         )
 
     def drop_gauges(self, managers: Iterable[OffsetManager]) -> None:
-        """Drop the gauges of these partitions: another task or process has them now."""
+        """Drop the gauges of these partitions, because another task or process owns them now."""
         for manager in managers:
             for name in GAUGES:
                 self._context.drop_metric(name, **_labels(manager.partition))

@@ -1,4 +1,4 @@
-"""Offsets of one partition: which may be committed, and the metadata of the commit (KS-2, KS-3, KS-7). Decides only, without I/O."""
+"""Decides which offsets of one partition may be committed, and with what metadata (KS-2, KS-3, KS-7). Contains no I/O."""
 
 from typing import NamedTuple
 
@@ -8,23 +8,24 @@ from engine.kernel import PartitionOffsets
 
 
 class Commit(NamedTuple):
-    """Commit of one partition, and the values to record after the broker has it."""
+    """Commit of one partition, and the values to record after the broker has accepted it."""
 
     offset: int
     metadata: str
     passed: int
     """Number of entries that the head had passed at this commit."""
     left_out: int
-    """Acked offsets that the metadata had no room for."""
+    """Number of acked offsets that did not fit into the metadata."""
     manager: "OffsetManager"
-    """Window that this commit belongs to. Another window of the same partition must ignore it."""
+    """Window that made this commit. Another window of the same partition must ignore the commit."""
 
 
 class OffsetManager(PartitionOffsets):
     """Window of one partition, from its assignment to its revocation.
 
-    start: first offset to read. committed: offset that the broker has. skips: acked set of that commit. limit: most records after the
-    commit. most_waiting: strict order (KS-11), a failed record stops the partition, and at most this many records wait behind it.
+    start: first offset to read. committed: committed offset at the broker. skips: acked set of that commit. limit: maximum number of
+    records after the commit. most_waiting: set for strict order (KS-11). Then a failed record stops the partition, and at most this number
+    of records wait behind it.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class OffsetManager(PartitionOffsets):
         self.partition = partition
         self.committed = committed
         self.metadata: str | None = None
-        """Metadata of the commit that the broker has, None if another program or topology wrote it."""
+        """Metadata of the last commit at the broker. None if another program or topology wrote it."""
         self.stop_at: int | None = None
         """Offset at which reading ends, for `stop_at_end`."""
         self.is_paused = False
@@ -50,7 +51,7 @@ class OffsetManager(PartitionOffsets):
         self._limit, self._most_waiting = limit, most_waiting
         self._committed_passed = 0
         self._is_ahead = False
-        """True after a commit ahead was begun, which the broker may have."""
+        """True after a commit ahead was sent. The broker may have accepted it."""
 
     @property
     def uncommitted(self) -> int:
@@ -80,11 +81,11 @@ class OffsetManager(PartitionOffsets):
         return self.stop_at is not None and self.position >= self.stop_at
 
     def reach(self, position: int) -> None:
-        """Record that all offsets below this one were fed. Offsets from `stop_at` on are never fed, even if they were fetched."""
+        """Record that all offsets below this one were fed. Offsets from `stop_at` on are never fed."""
         super().reach(position if self.stop_at is None else min(position, self.stop_at))
 
     def next_commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
-        """Return the next commit, None if the broker has it already or the partition was given up."""
+        """Return the next commit. None if the broker already has it, or if the partition was given up."""
         if self.closed:
             return None
         offset = self.end
@@ -95,12 +96,12 @@ class OffsetManager(PartitionOffsets):
         return Commit(offset, metadata, self.passed, left_out, self)
 
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
-        """Return a commit of fetched records that are not fed yet, for at most once. If it is interrupted, the next commit corrects it."""
+        """Return a commit of fetched records that are not fed yet, for at most once. The next commit corrects an interrupted one."""
         self._is_ahead = True
         metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
         return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)
 
     def note_committed(self, commit: Commit) -> None:
-        """Record that the broker has this commit."""
+        """Record that the broker has accepted this commit."""
         self._is_ahead = False
         self.committed, self.metadata, self._committed_passed = commit.offset, commit.metadata, commit.passed

@@ -1,4 +1,4 @@
-"""Partitions of one spout task: which it keeps after a rebalance, and which emits next (KS-6). Decides only, without I/O."""
+"""Decides which partitions a spout task keeps after a rebalance, and which partition emits next (KS-6). Contains no I/O."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -20,7 +20,7 @@ class Partitions(RoundRobin):
         super().__init__()
         self.owned: dict[PartitionId, OffsetManager] = {}
         self.opening: set[PartitionId] = set()
-        """Assigned partitions whose start position is not known yet."""
+        """Assigned partitions that have no start position yet."""
         self.membership: Membership | None = None
         self.suspensions = 0
 
@@ -37,9 +37,9 @@ class Partitions(RoundRobin):
             self.suspended = False
 
     def assign(self, assigned: Collection[PartitionId], membership: Membership | None) -> tuple[list[OffsetManager], list[OffsetManager]]:
-        """Apply the new assignment. Return the kept and the given-up windows; new partitions go to `opening`.
+        """Apply the new assignment. Return the kept and the given-up windows. New partitions are added to `opening`.
 
-        A window is kept if this member held it in the generation right before. Without a group (None) every held window is kept.
+        A window is kept if this member owned it in the previous generation. Without a group (None) every window is kept.
         """
         held_on = membership is None or membership.follows(self.membership)
         kept = [manager for partition, manager in self.owned.items() if held_on and partition in assigned]
@@ -96,7 +96,7 @@ class Partitions(RoundRobin):
         )
 
     def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
-        """Record that the broker has these commits. Windows that were opened again meanwhile ignore them."""
+        """Record that the broker has accepted these commits. Windows that were opened again meanwhile ignore them."""
         for partition, commit in commits.items():
             if self.owned.get(partition) is commit.manager:
                 commit.manager.note_committed(commit)

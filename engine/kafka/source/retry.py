@@ -1,4 +1,4 @@
-"""Backoff and due times of failed records (KS-4). Decides only, without I/O."""
+"""Backoff and due times of failed records (KS-4). Contains no I/O."""
 
 import heapq
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ _MOST_DOUBLINGS = 64
 
 @dataclass(frozen=True, slots=True)
 class RecordBackoff:
-    """Pauses before the retries of one Kafka record (KS-4), as Storm's spout has them. Times are in seconds.
+    """Pauses before the retries of one Kafka record (KS-4), like those of Storm's spout. Times are in seconds.
 
-    Not an `engine.backoff.Backoff`: the first pause is a setting of its own, and the others do not grow from it.
+    This is no `engine.backoff.Backoff`, because the first pause is a separate setting and the others do not grow from it.
     """
 
     first_secs: float = 0.0
@@ -55,7 +55,7 @@ class RetryService:
         return True
 
     def postpone(self, entry: Entry, now: float) -> None:
-        """Schedule an entry after the longest wait, however many retries it had."""
+        """Schedule an entry after the longest wait, whatever its number of retries."""
         self._push(entry, now + self._backoff.longest_secs)
 
     def _push(self, entry: Entry, due: float) -> None:
@@ -63,11 +63,11 @@ class RetryService:
 
     @property
     def next_due(self) -> float | None:
-        """Due time of the next entry, None if no entry waits."""
+        """Due time of the next entry. None if no entry waits."""
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now: float) -> Entry | None:
-        """Return a due entry, None if there is none. Skip entries of partitions that were revoked."""
+        """Return a due entry, or None. Skip entries of partitions that were revoked."""
         while self._heap and self._heap[0][0] <= now:
             entry = heapq.heappop(self._heap)[2]
             if not entry.is_lost and not entry.is_done:

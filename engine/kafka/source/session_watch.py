@@ -1,4 +1,4 @@
-"""Detects that this process slept longer than its session: other members may own its partitions now (KS-6)."""
+"""Detects that this process slept longer than its session, so other members may own its partitions now (KS-6)."""
 
 import asyncio
 from typing import Final
@@ -13,8 +13,8 @@ _PAUSE_SECS: Final = 0.1
 class SessionWatch:
     """Suspends emitting after a long sleep, until the group confirms the membership.
 
-    A process that was paused, or whose loop was blocked, learns of its lost session only from its next heartbeat. Until then it would emit
-    records of other members. most_secs: the session less one heartbeat. period_secs: the interval of the checks.
+    After a pause of the process or a blocked loop, only the next heartbeat reports that the session is lost. Until then the spout would
+    emit records of other members. most_secs: the session timeout minus one heartbeat interval. period_secs: the interval of the checks.
     """
 
     def __init__(self, link: ConsumerLink, partitions: Partitions, clock: Clock, *, most_secs: float, period_secs: float) -> None:
@@ -32,7 +32,7 @@ class SessionWatch:
             self._asking.cancel()
 
     def _look(self) -> None:
-        """Check the time. A timer calls this, not a coroutine, because after a sleep timers run before the spout."""
+        """Check the time. Called by a timer and not by a coroutine, because after a sleep timers run before the spout."""
         now = self._clock.now()
         if now - self._looked > self._most_secs and not self._partitions.suspended:
             self._partitions.suspend()

@@ -24,8 +24,8 @@ from engine.topology.task_port import SpoutPortUser
 class KafkaSpout(Spout, SpoutPortUser):
     """Reads topics of Kafka: `builder.set_spout("lines", lambda: KafkaSpout(config), parallelism=2)`.
 
-    The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. An ack is
-    one store into it, in compiled code.
+    The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. An ack
+    stores one value into the entry, in compiled code.
     """
 
     def __init__(self, config: KafkaSpoutConfig) -> None:
@@ -43,16 +43,16 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.ack = settle  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetterWriter | None = None
         self._has_ended = False
-        """True after SpoutExhausted, until a rebalance brings more."""
+        """True after SpoutExhausted, until a rebalance assigns more partitions."""
         self._alarm: asyncio.TimerHandle | None = None
         """Timer of the next failed record."""
         self._alarm_at = 0.0
-        """Due time of the timer. Kept here, because `when` of uvloop's handle fails if less than half a millisecond is left."""
+        """Due time of the timer. Stored here, because `when` of uvloop's handle fails in the last half millisecond."""
 
     # Life
 
     def open(self) -> None:
-        """Start to connect in the background. Records come after the group has assigned partitions."""
+        """Start to connect in the background. The first records arrive after the group has assigned partitions."""
         context, config = self.context, self.config
         client_id = config.client_id or f"{context.topology_name}.{context.component_id}.{context.task_index}"
         most_retries = config.max_retries
@@ -88,7 +88,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         self._feed.next_tuple()
 
     def rest(self) -> None:
-        """Handle a poll with nothing to emit: ask for a commit, or raise SpoutExhausted at the end."""
+        """Handle a poll that emits nothing. Request a commit, or raise SpoutExhausted at the end."""
         self._consumer_loop.commits.request_commit()
         if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.unacknowledged):
             return
@@ -106,7 +106,7 @@ class KafkaSpout(Spout, SpoutPortUser):
     def unreadable(self, entry: Entry, error: BaseException, values: object) -> None:
         """Fail a record that the translator could not translate (KS-8)."""
         if inspect.iscoroutine(values):
-            values.close()  # or Python warns that it was never awaited
+            values.close()  # else Python warns that the coroutine was never awaited
         manager: OffsetManager = entry.manager
         self.report(translator_error(entry.record, error))
         failure = Failure(ERROR, self.context.component_id, self.context.task_id, error_text(error))
@@ -136,7 +136,7 @@ class KafkaSpout(Spout, SpoutPortUser):
             settle(entry)
 
     def due(self) -> Entry | None:
-        """Return a due failed entry, marked as in flight again, None if there is none."""
+        """Return a due failed entry and mark it as in flight again. None if no entry is due."""
         now = self.context.clock.now()
         while not self._partitions.suspended:
             entry = self._retries.take_due(now)
@@ -148,7 +148,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         return None
 
     def _wait_for_due(self, now: float) -> None:
-        """Set the timer, which polls the spout when the next failed record is due."""
+        """Set the timer that polls the spout when the next failed record is due."""
         due = self._retries.next_due
         self._feed.has_retries = due is not None and due <= now
         if due is None or due <= now or (self._alarm is not None and self._alarm_at <= due):
@@ -159,17 +159,17 @@ class KafkaSpout(Spout, SpoutPortUser):
         self._alarm = asyncio.get_running_loop().call_later(due - now, self._ring)
 
     def _ring(self) -> None:
-        """Wake the spout for a due record. It may be due within a millisecond, because uvloop rounds timers."""
+        """Wake the spout for a due record. uvloop rounds timers, so the record may be due a millisecond later."""
         self._alarm = None
         self._feed.has_retries = True
         self.context.wake()
 
     def _bury(self, entry: Entry, failure: Failure) -> None:
-        """Send a record to the dead letters. It is done after the broker has the letter."""
+        """Send a record to the dead letters. The record is finished after the broker has acknowledged the letter."""
         assert self._dead_letters is not None
         sent = self._dead_letters.send_failed_record(entry.record, failure, entry.failures)
         if self.config.guarantee == "at_most_once":
-            settle(entry)  # at once, or the commit at a revocation would give back records that were emitted after it
+            settle(entry)  # start now, else the commit at a revocation would exclude records that were emitted after this one
         sent.add_done_callback(lambda done: self._buried(entry, done))
 
     def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:
@@ -195,7 +195,7 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     def wake(self) -> None:
         """Poll the spout at once."""
-        if self._has_ended and not self._partitions.have_ended:  # a rebalance brought partitions of another member
+        if self._has_ended and not self._partitions.have_ended:  # a rebalance has assigned partitions of another member
             self._has_ended = False
             self.port.poll_again()
         self.context.wake()

@@ -52,7 +52,7 @@ class KafkaSpoutConfig:
     """
 
     brokers: Brokers
-    """`"host:port"`, several with commas between them, or a sequence. The cluster names its other brokers."""
+    """One `"host:port"`, a comma-separated list, or a sequence. The client learns the other brokers from the cluster."""
     topics: str | tuple[str, ...] | list[str] = ()
     """Topics to read: one name or several."""
     pattern: str | None = setting(
@@ -129,7 +129,7 @@ class KafkaSpoutConfig:
     max_poll_records: int = setting(2_000, minimum=1, help="Records that one poll of the client returns at most.")
     fetch_min_bytes: int = setting(1, minimum=1, help="Bytes that a broker waits for before it answers a fetch.")
     fetch_max_wait_ms: int = setting(
-        100, minimum=1, help="Milliseconds that a broker waits for them. A resumed partition may wait as long."
+        100, minimum=1, help="Milliseconds that a broker waits for them. A resumed partition may wait for the same time."
     )
     fetch_max_bytes: int = setting(52_428_800, minimum=1, help="Bytes of one answer to a fetch.")
     max_partition_fetch_bytes: int = setting(1_048_576, minimum=1, help="Bytes of one partition in an answer.")
@@ -138,7 +138,7 @@ class KafkaSpoutConfig:
 
     @property
     def carries_acked_set(self) -> bool:
-        """True if commits store acked offsets above them. In strict order these are emitted again anyway."""
+        """True if commits store acked offsets above the commit. Strict order does not need this, because it emits these records again."""
         return self.guarantee == "at_least_once" and self.commit_acked_set and self.on_failure == "go_on"
 
     def _faults(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Start positions of partitions: the commit, or the position that the settings name (KS-5, KS-7)."""
+"""Start positions of partitions. A position is the commit, or the one that the settings name (KS-5, KS-7)."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -18,12 +18,12 @@ class StartPosition:
 
     offset: int
     committed: int | None = None
-    """Offset of the commit that reading starts at."""
+    """Committed offset at which reading starts."""
     metadata: str | None = None
     skips: tuple[int, ...] = ()
     """Runs of finished offsets above it."""
     dropped: int = 0
-    """Number of offsets of an acked set that could not be used."""
+    """Number of offsets in an acked set that cannot be used."""
     foreign: str | None = None
     """Topology that wrote the commit, if it is another one."""
     unsure: str | None = None
@@ -32,20 +32,20 @@ class StartPosition:
     """Wanted offset, if the broker does not have it."""
     first: int = 0
     last: int = 0
-    """Offsets of the broker: from `first` to before `last`."""
+    """The broker has the offsets from `first` to before `last`."""
     is_passing: bool = False
-    """True if a later start would find another position unless this one is committed."""
+    """True if a later start would find another position. Then this position must be committed."""
 
     def within(
         self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"], *, last_is_stable: bool = False
     ) -> "StartPosition":
-        """Return this position limited to the broker's offsets. A position outside is moved, and its acked set dropped (KS-7).
+        """Return this position limited to the broker's offsets. A position outside of them is moved and loses its acked set (KS-7).
 
         last_is_stable: `last` is the last stable offset, so records of an open transaction may follow it.
         """
         dropped = self.dropped + acked_set.count(self.skips)
         if first <= self.offset and (self.offset <= last or last_is_stable):
-            if self.skips and self.skips[-1] > last and not last_is_stable:  # other records will stand there
+            if self.skips and self.skips[-1] > last and not last_is_stable:  # other records will get these offsets
                 return replace(self, metadata=None, skips=(), dropped=dropped, first=first, last=last)
             return replace(self, first=first, last=last)
         offset = last if out_of_range == "latest" else first
@@ -64,7 +64,7 @@ async def find_start_positions(
     """Return the start position of each of these partitions.
 
     unread: positions of running partitions whose next offset does not exist. added: partitions that did not exist when the spout started.
-    For these, "latest" means their first offset, or records written before their discovery would never be read.
+    They are read from their first offset even with "latest". Else records from before their discovery would never be read.
     """
     first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
     committed = await link.committed([one for one in partitions if one not in unread])
@@ -89,13 +89,13 @@ async def find_start_positions(
 
 
 def position_at_commit(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) -> StartPosition | None:
-    """Return the start position at a commit, None if the settings name another one."""
+    """Return the start position at a commit. None if the settings name another position."""
     note = acked_set.decode(metadata)
     mine = note.is_by(topology) if note is not None else False
     if mine is False and config.start in ("earliest", "latest"):
         return None
     if mine is None and config.start == "earliest":
-        return None  # loses no record, whoever wrote the commit; for "latest" the commit does that
+        return None  # this loses no record, whoever wrote the commit; with "latest" the commit itself does this
     if mine and note is not None and note.base == offset and config.carries_acked_set:
         return StartPosition(offset, offset, metadata, note.runs)
     foreign = acked_set.shown_name(note.topology) if note is not None and mine is False else None

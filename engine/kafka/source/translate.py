@@ -1,4 +1,4 @@
-"""Translators: functions that make tuples of records (KS-8)."""
+"""Translators are functions that convert records to tuples (KS-8)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -52,7 +52,7 @@ Translated: TypeAlias = Values | ToStream | None
 """Values for the default stream, values for a named stream, or None to skip the record."""
 
 Translator: TypeAlias = Callable[[Any], Translated]
-"""Makes a tuple of a record (a `KafkaRecord`). An error fails that record alone (KS-4)."""
+"""Converts a record (a `KafkaRecord`) to a tuple. An error fails only this record (KS-4)."""
 
 RECORD_FIELDS: Final = Fields("topic", "partition", "offset", "key", "value")
 
@@ -63,7 +63,7 @@ def whole_record(record: KafkaRecord) -> Values:
 
 
 class TranslatorError(Exception):
-    """Report of a translator that raised, or made no tuple of the stream. Has the frames and causes of the error."""
+    """Report of a translator that raised, or returned no valid tuple. Has the frames and causes of the error."""
 
 
 def translator_error(record: KafkaRecord, error: BaseException, then: str = "") -> TranslatorError:

@@ -1,4 +1,4 @@
-"""Handles records that the client cannot decode: read up to the record, then end the run with its offset (KS-8)."""
+"""Handles records that the client cannot decode. The spout reads up to the record, then an error with its offset ends the run (KS-8)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,9 +15,9 @@ _MOST_TRIES: Final = 5
 
 
 class UndecodableRecord:
-    """Place of the record that cannot be decoded, if any. Decides only, without I/O.
+    """Place of the record that cannot be decoded, if any. Contains no I/O.
 
-    A poll that meets such a record returns nothing, so up to it records are polled one at a time.
+    A poll that reaches such a record returns nothing. So the records before it are polled one at a time.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class UndecodableRecord:
         return usual
 
     def is_reached(self, place: tuple[PartitionId, int], owned: Mapping[PartitionId, OffsetManager], error: Exception) -> bool:
-        """Record that a poll met it. Return True if all earlier records were read and no retry is left."""
+        """Record that a poll reached the record. Return True if all earlier records were read and no retry is left."""
         self._tries = self._tries + 1 if place == self._place else 1
         self._place = partition, offset = place
         if partition not in owned or owned[partition].position < offset:

@@ -1,6 +1,7 @@
 """Kafka in transactional topologies: spouts that read batches, and a committer that writes each batch exactly once (TX-10).
 
-Begin with `batch_spouts` and `kafka_committer`. `batch_reader` describes a batch, and `batch_writer` what is written with its txid.
+Begin with `batch_spouts` and `kafka_committer`. `batch_reader` describes a batch. `batch_writer` describes the records that are written
+with its txid.
 """
 
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig

@@ -1,4 +1,4 @@
-"""Batches of partitions: new ones as large as the settings allow, and exact repetitions of earlier ones."""
+"""Reads batches of partitions. New batches are as large as the settings allow, and replays repeat earlier batches exactly."""
 
 import asyncio
 import logging
@@ -25,11 +25,11 @@ _GAP_SECS: Final = 0.1
 _OPAQUE_HINT: Final = "KafkaOpaqueSpout continues with the existing records. A larger retention.ms of the topic keeps records for longer."
 
 Metadata: TypeAlias = list[int] | None
-"""`[start, end, records]`, None while the start of the partition is unknown."""
+"""`[start, end, records]`. None while the start of the partition is unknown."""
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of a batch: from `start` to before `end`.
+    """Offsets of a batch, from `start` to before `end`.
 
     It may have fewer records than offsets: compaction and the markers of transactions leave gaps.
     """
@@ -99,7 +99,7 @@ def _stream_of(made: Any) -> str:
 
 
 class BatchReader:
-    """Kafka's side of an emitter. Reads one batch of one partition at a time."""
+    """Kafka consumer of an emitter. Reads one batch of one partition at a time."""
 
     def __init__(self, config: KafkaBatchSpoutConfig, context: TaskContext) -> None:
         self._config, self._context = config, context
@@ -132,7 +132,7 @@ class BatchReader:
     # Batches
 
     async def first_start(self, attempt: TransactionAttempt, partition: PartitionId) -> int | None:
-        """Return the start of a partition's first batch, None while its leader does not answer."""
+        """Return the start of a partition's first batch. None while its leader does not answer."""
         return await self._starts.start_of(partition, is_added=attempt.txid > 1)
 
     async def read_new(self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, start: int) -> OffsetRange:
@@ -147,7 +147,7 @@ class BatchReader:
             except OffsetLost:
                 if left == config.batch_records:
                     raise
-                break  # the emitted records are a batch, and the next batch handles the gap
+                break  # the emitted records form a batch, and the next batch handles the gap
             if records:
                 left -= len(records)
                 left_bytes -= sum([one.serialized_key_size + one.serialized_value_size for one in records])
@@ -202,7 +202,7 @@ class BatchReader:
     async def _wait_for_rest(self, partition: PartitionId, wanted: OffsetRange, give_up_at: float) -> bool:
         """Wait for more records of a range. Return False if the partition ends before the range.
 
-        Only the end at `give_up_at` counts, because a broker that has just come back may name a lower one.
+        Only the end at `give_up_at` counts, because a broker that has just restarted may report a lower end.
         """
         wait_secs = give_up_at - self._now()
         if wait_secs <= 0:
@@ -230,7 +230,7 @@ class BatchReader:
         return first[partition], last[partition]
 
     async def _first_existing(self, lost: OffsetLost, wanted: OffsetRange) -> int:
-        """Return the first existing offset of a range whose beginning is deleted: the deleted offsets may have had no records."""
+        """Return the first existing offset of a range whose beginning is deleted. The deleted offsets may have had no records."""
         first, last = await self.bounds_of(lost.partition)
         if lost.offset < first < wanted.end <= last:
             return first

@@ -42,7 +42,7 @@ class KafkaBatchSpoutConfig:
     """
 
     brokers: Brokers
-    """`"host:port"`, several with commas between them, or a sequence. The cluster names its other brokers."""
+    """One `"host:port"`, a comma-separated list, or a sequence. The client learns the other brokers from the cluster."""
     topics: str | tuple[str, ...] | list[str] = ()
     """Topics to read: one name or several."""
     pattern: str | None = setting(
@@ -95,7 +95,7 @@ class KafkaBatchSpoutConfig:
     topic_timeout_secs: float = setting(30.0, minimum=0, help="Seconds to wait for a missing topic, before the run ends with an error.")
 
     membership: ClassVar[Literal["group", "assign"]] = "assign"
-    """Constant for `ConsumerSettings`. The next four settings have no effect without a group."""
+    """Constant for `ConsumerSettings`. The next four settings only have an effect with a group."""
     assignor: ClassVar[str] = "sticky"
     session_timeout_ms: ClassVar[int] = 45_000
     rebalance_timeout_ms: ClassVar[int] = 60_000

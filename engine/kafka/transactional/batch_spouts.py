@@ -21,7 +21,7 @@ from engine.transactional import (
 
 
 class _EmitterBase:
-    """Common part of both emitters: the reader, and the commits of a group."""
+    """Common part of both emitters. It has the reader and the commits of a group."""
 
     context: TaskContext
 
@@ -129,7 +129,7 @@ class _CommitsToGroup(_EmitterBase):
     """Emitter with a group. Only it has `commit`, because the engine sends the commit phase only to emitters with this method."""
 
     def commit(self, attempt: TransactionAttempt) -> None:
-        """Commit the ends of this batch to the group, soon."""
+        """Schedule a commit of the ends of this batch to the group."""
         assert self._commits is not None
         self._commits.commit_batch(attempt.txid)
 
@@ -163,7 +163,7 @@ class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
 
 
 class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
-    """Reads topics, and continues without absent partitions and after lost records. For opaque values (TX-8)."""
+    """Reads topics. Continues without unavailable partitions, and after lost records. For opaque values (TX-8)."""
 
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self.config = _checked(config, "KafkaOpaqueSpout")

@@ -1,4 +1,4 @@
-"""`BatchWriter`: the producer of one committer task, and the txids that the brokers have stored."""
+"""`BatchWriter` is the producer of one committer task. It also reads the txids that the brokers have stored."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from engine.transactional import FailedBatch, TransactionAttempt
 
 LOGGER: Final = logging.getLogger("engine.kafka")
 _STABLE_SHARE: Final = 0.9
-"""Part of a batch's time limit in which its stored txid must become stable. The rest is for the error that says why it did not."""
+"""Share of a batch's time limit in which its stored txid must become stable. The rest is for the error report."""
 REFRESH_SECS: Final = 86_400.0
 """Age at which an unchanged txid is stored again. Brokers forget it after offsets.retention.minutes, by default 7 days."""
 
@@ -47,7 +47,7 @@ class BatchWriter:
         self.sender_settings = SenderSettings(context.clock.now, 0.0, config.transaction_timeout_ms / 1000, config.max_record_bytes)
         self._stored: dict[int, StoredTxid] = {}
         self._stored_of = 0
-        """Number of the producer after whose start the txids were read. Its start has ended all earlier transactions."""
+        """Number of the producer that had started when the txids were read. Its start ended all earlier transactions."""
         self._stable_by = 0.0
         """Time of the event loop at which the stored txids must be stable, for the current batch."""
         self._one_at_a_time = asyncio.Lock()
@@ -78,7 +78,7 @@ class BatchWriter:
         self._context.create_task(self._refresh_periodically())
 
     def check_config(self, config: KafkaCommitterConfig) -> None:
-        """Raise FatalError if the config of a later batch names another place: the txids are stored with this topic."""
+        """Raise FatalError if a later batch has other brokers or another topic, because the txids are stored with the topic."""
         for name in ("brokers", "topic"):
             before, now = getattr(self._config, name), getattr(config, name)
             if now != before:
@@ -93,9 +93,9 @@ class BatchWriter:
     # Transactions
 
     async def write_batch(self, attempt: TransactionAttempt, output: BatchOutput) -> None:
-        """Write the records of a batch and its txid in one transaction. Do nothing if they are written already.
+        """Write the records of a batch and its txid in one transaction. Do nothing if they are already written.
 
-        Raise FailedBatch for an error that is worth a retry, else FatalError.
+        Raise FailedBatch if a retry may succeed, else FatalError.
         """
         async with self._one_at_a_time:
             began, limit_secs = self._context.clock.now(), self._config.transaction_timeout_ms / 1000
@@ -114,7 +114,7 @@ class BatchWriter:
         link = self.link
         self.topic.update_partitions(*link.known_partitions(self._config.topic))
         await link.begin_transaction()
-        # The txid first: while the broker still ends the previous transaction, aiokafka retries sooner for a group than for a partition.
+        # Store the txid first. While the broker still ends the previous transaction, aiokafka retries a group sooner than a partition.
         await link.store_offset(self._owner.group, TopicPartition(self._config.topic, 0), txid, self._owner.metadata)
         if output is not None:
             await output.send_records()
@@ -143,7 +143,7 @@ class BatchWriter:
             await self.refresh_txid()
 
     async def refresh_txid(self) -> None:
-        """Store the newest txid again. An error is logged, and the next refresh comes a day later."""
+        """Store the newest txid again. An error is logged, and the next refresh is a day later."""
         async with self._one_at_a_time:
             mine = self._stored.get(self._owner.task)
             if mine is None or self._stored_of != self.link.producers:
@@ -158,7 +158,7 @@ class BatchWriter:
     # Stored txids
 
     async def _must_write(self, txid: int) -> bool:
-        await self.link.start()  # starts another producer if the last one was abandoned
+        await self.link.start()  # starts a new producer if the last one was abandoned
         if self._stored_of != self.link.producers:
             await self._read_txids()
         return must_write(self._stored, self._owner, txid, writes_unknown=self._config.when_unknown == "write")
@@ -190,11 +190,11 @@ class BatchWriter:
         )
 
     async def _final_txids(self, admin: AdminClient) -> dict[int, StoredTxid]:
-        """Return the stored txids of all tasks after no earlier transaction can change the decision about a batch.
+        """Return the stored txids of all tasks, once no earlier transaction can change the decision about a batch.
 
         Tasks of another parallelism are fenced first, which ends their transactions.
         """
-        # Not stable: a transaction of an earlier parallelism would keep this read waiting until its timeout, instead of being fenced.
+        # Not stable, because a stable read would wait for a transaction of an earlier parallelism until its timeout. Fence it instead.
         stored, is_final = await self._stored_by_all(admin, stable=()), False
         fenced: set[int] = set()
         while True:
@@ -204,13 +204,13 @@ class BatchWriter:
                 fenced.add(newest.parallelism)
             elif is_final:
                 return stored
-            # Stable: this producer's start has ended the transaction of its predecessor, but the stored txid may still be the older one.
-            # Txids of other tasks decide only after a change of parallelism. Else a wait for these tasks would only cost time.
+            # Stable, because the stored txid may still be the older one, although this producer's start ended its predecessor's
+            # transaction. Txids of other tasks matter only after a change of parallelism. Otherwise a wait for these tasks only costs time.
             stable = range(max(self._owner.parallelism, *fenced)) if fenced else (self._owner.task,)
             stored, is_final = await self._stored_by_all(admin, stable), True
 
     async def _stored_by_all(self, admin: AdminClient, stable: Collection[int]) -> dict[int, StoredTxid]:
-        """Return the stored txids of all tasks, by task. stable: tasks whose open transactions are waited for."""
+        """Return the stored txids of all tasks, by task. stable: tasks for whose open transactions the read waits."""
         stored = await self._stored_by(admin, range(self._owner.parallelism), stable)
         most = max((one.parallelism for one in stored.values()), default=0)
         return stored | await self._stored_by(admin, range(self._owner.parallelism, most), stable)
@@ -229,7 +229,7 @@ class BatchWriter:
         return found
 
     async def _fence(self, parallelism: int) -> None:
-        """Fence the tasks of an earlier parallelism: a paused process may still have a transaction open."""
+        """Fence the tasks of an earlier parallelism, because a paused process may still have an open transaction."""
         for task in range(parallelism):
             link = self._link_of(self._owner._replace(task=task, parallelism=parallelism))
             try:
@@ -253,7 +253,7 @@ class WriterResource:
 
 
 def _root_cause(error: BaseException) -> BaseException:
-    """Return the cause of an error that only says that the transaction, or aiokafka's sender, has ended."""
+    """Return the cause of an error that only reports the end of the transaction or of aiokafka's sender."""
     while error.__cause__ is not None and (isinstance(error, TransactionLost) or type(error) is errors.KafkaError):
         error = error.__cause__
     return error

@@ -14,7 +14,7 @@ _C_INT_MAXIMUM: Final = 2**31 - 1
 _NEEDED: Final = "Transactions need its default."
 _REFUSED: Final[Mapping[str, str]] = {
     **REFUSED,
-    "transactional_id": "The committer makes it of the names of topology and component, so that it fences only itself.",
+    "transactional_id": "The committer derives it from the names of topology and component, so that it fences only itself.",
     "transaction_timeout_ms": "Write transaction_timeout_ms=... of the config.",
     "acks": _NEEDED,
     "enable_idempotence": _NEEDED,
@@ -30,7 +30,7 @@ class KafkaCommitterConfig:
     """
 
     brokers: Brokers
-    """`"host:port"`, several with commas between them, or a sequence. The cluster names its other brokers."""
+    """One `"host:port"`, a comma-separated list, or a sequence. The client learns the other brokers from the cluster."""
     topic: str
     """Topic to write. The txids are stored as offsets of its partition 0."""
     client_id: str | None = setting(None, help="Name of this client in the brokers' logs and quotas. none: topology, component and task.")
@@ -40,7 +40,7 @@ class KafkaCommitterConfig:
     """More options of `aiokafka.AIOKafkaProducer`, passed on unchanged."""
 
     keyed_by: str | tuple[str, ...] | list[str] | None = None
-    """Fields of the fields grouping before it, for more than one task. None: it has one task."""
+    """Fields of the committer's fields grouping, if it has more than one task. None: one task."""
     key: Callable[[Tuple], Content] | None = None
     """Default: the field "key" if the input has it, else no key."""
     value: Callable[[Tuple], Content] | None = None
@@ -52,7 +52,7 @@ class KafkaCommitterConfig:
     partition: Callable[[Tuple], int | None] | None = None
     """Number of the partition. None leaves the choice to the partitioner."""
     partitioner: Partitioner | None = None
-    """Default: murmur2 of the key, like Java's client. Records without a key fill the batch of one partition, then of the next."""
+    """Default: murmur2 of the key, like Java's client. Records without a key fill a batch of one partition, then a batch of the next."""
 
     batch_bytes: int = setting(131_072, minimum=1, maximum=_C_INT_MAXIMUM, help="Bytes of one batch of Kafka before compression.")
     compression: Literal["gzip", "snappy", "lz4", "zstd"] | None = setting(None, help="Codec for the compression of batches.")
@@ -98,6 +98,6 @@ class KafkaCommitterConfig:
             "compression_type": self.compression,
             "transaction_timeout_ms": self.transaction_timeout_ms,
             "linger_ms": 0,
-            "retry_backoff_ms": 5,  # a transaction right after another one has to wait for its end
+            "retry_backoff_ms": 5,  # a transaction must wait for the end of the previous transaction
             **self.client,
         }

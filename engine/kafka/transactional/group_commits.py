@@ -25,11 +25,11 @@ class GroupCommits:
         self._wake = asyncio.Event()
 
     def note_batch_end(self, txid: int, partition: PartitionId, end: int) -> None:
-        """Record the end of a batch. Its newest attempt counts."""
+        """Record the end of a batch. The newest attempt counts."""
         self._ends.setdefault(txid, {})[partition] = end
 
     def commit_batch(self, txid: int) -> None:
-        """Commit the ends of a batch, soon."""
+        """Schedule a commit of the ends of a batch."""
         self._due.update(self._ends.get(txid, {}))
         if self._due:
             self._wake.set()
@@ -40,7 +40,7 @@ class GroupCommits:
             del self._ends[old]
 
     async def commit_when_due(self) -> None:
-        """Commit forever, whenever ends are due."""
+        """Run forever. Commit whenever ends are due."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -48,7 +48,7 @@ class GroupCommits:
             await asyncio.sleep(_PAUSE_SECS)
 
     async def close(self) -> None:
-        """Commit the due ends, within a limit."""
+        """Commit the due ends within a time limit."""
         if self._due:
             await self._commit(_END_SECS)
 

@@ -20,8 +20,8 @@ class KafkaCommitter(Committer):
     >>> config = KafkaCommitterConfig(brokers="127.0.0.1:9092", topic="counts")
     >>> committer = lambda: KafkaCommitter(config)  # builder.set_bolt("counts", committer).global_grouping("count")
 
-    The records of a batch wait in memory until its commit phase. Then one transaction of Kafka writes them and the txid. A replay that
-    finds its txid writes nothing.
+    The records of a batch wait in memory until its commit phase. Then one transaction of Kafka writes them and the txid. If a replay finds
+    its txid, it writes nothing.
     """
 
     needs_transactional_spout: ClassVar[bool] = True
@@ -33,7 +33,7 @@ class KafkaCommitter(Committer):
             raise UsageError(text, hint="Write KafkaCommitter(KafkaCommitterConfig(brokers=..., topic=...)).")
         self.config: Final = config
         self.keyed_by: Sequence[str] | None = config.keyed_by
-        """Fields of the fields grouping of its input, for several tasks."""
+        """Fields of its fields grouping, if it has several tasks."""
         self._maker = RecordMaker(config)
         self._senders: dict[int, PartitionSender] = {}
         self._bytes = 0
@@ -91,4 +91,4 @@ class KafkaCommitter(Committer):
         self.collector.report_error(ValueError(f"{text}. The record is dropped"))
 
     def release_room(self, records: int, byte_count: int) -> None:
-        """Do nothing: all records are in memory before the first is sent, so nothing waits for room."""
+        """Do nothing. All records are in memory before the first one is sent, so nothing waits for room."""

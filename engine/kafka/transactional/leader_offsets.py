@@ -1,4 +1,4 @@
-"""Offsets from the leaders of partitions. A leader that does not answer does not delay the others."""
+"""Gets offsets from the leaders of partitions. A leader that does not answer does not delay the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -12,7 +12,7 @@ from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 Ask: TypeAlias = Callable[[Collection[PartitionId]], Awaitable[Mapping[PartitionId, int]]]
 
 _PATIENCE_SECS: Final = 2.0
-"""Time for a leader to answer before the caller continues without it. A late answer still counts."""
+"""Time after which the caller continues without an answer of a leader. A late answer is still used."""
 
 
 class LeaderOffsets:
@@ -25,7 +25,7 @@ class LeaderOffsets:
         self._looking: asyncio.Task[bool] | None = None
 
     async def ask_leaders(self, partitions: Collection[PartitionId]) -> None:
-        """Ask each leader, and wait for those without a pending question. Raise FatalError for a permanent error."""
+        """Send a request to each leader. Wait only for leaders without an earlier request. Raise FatalError for a permanent error."""
         self._collect()
         await self._look_up_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
         by_leader: dict[int, list[PartitionId]] = {}
@@ -72,7 +72,7 @@ class LeaderOffsets:
 
 
 class StartOffsets:
-    """Start offsets of the first transaction. Each partition is asked for once, together with the others of its leader."""
+    """Start offsets of the first transaction. One request per leader asks for all of its partitions."""
 
     def __init__(self, link: PartitionLink, config: KafkaBatchSpoutConfig, report: Report) -> None:
         self._link, self._config = link, config
@@ -81,10 +81,10 @@ class StartOffsets:
         self._first = LeaderOffsets(link, lambda its: link.bounds(its, "earliest"), report, doing)
 
     async def start_of(self, partition: PartitionId, *, is_added: bool) -> int | None:
-        """Return the start offset of a partition, None if its leader does not answer in time.
+        """Return the start offset of a partition. None if its leader does not answer in time.
 
-        is_added: the partition was created after the first transaction. It is read from its first offset, or records written before its
-        discovery would never be read.
+        is_added: the partition was created after the first transaction. It is read from its first offset, so that records from before its
+        discovery are not lost.
         """
         bounds = self._first if is_added else self._of_settings
         if partition not in bounds.known:
@@ -97,7 +97,7 @@ class StartOffsets:
             return await self._link.bounds(partitions, "earliest")
         if self._config.start_timestamp_ms is None:
             return await self._link.bounds(partitions, "latest")
-        last = await self._link.bounds(partitions, "latest")  # asked first, so that no record between both answers is skipped
+        last = await self._link.bounds(partitions, "latest")  # this request is first, so that no record between the two answers is skipped
         return {**last, **await self._link.at_time(partitions, self._config.start_timestamp_ms)}
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Consumer of one emitter task: reads one partition at a time, and fetches the others ahead."""
+"""Consumer of one emitter task. It reads one partition at a time, and fetches the others ahead."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from engine.kafka.source.undecodable import undecodable_error
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 
 _ALONE_SECS: Final = 3.0
-"""Time to wait for a fetch of one partition alone. `fetch_max_wait_ms` of this fetch and of the one before are added."""
+"""Time to wait for a fetch of one partition only, plus `fetch_max_wait_ms` of this fetch and of the previous fetch."""
 _MOST_TRIES: Final = 5
 """Fetches of a record with a wrong checksum, which may have been damaged in transit."""
 
@@ -48,7 +48,7 @@ class PartitionReader:
         self.link = await connect(make, self._config, self._report)
         try:
             self._assign(await self.link.find_partitions())
-        except errors.KafkaError as error:  # `begin` looks for each again
+        except errors.KafkaError as error:  # `begin` looks for each topic again
             self._report(KafkaWarning(f"looking for topics failed: {describe_error(error)}"))
         except BaseException:
             await self.link.stop()
@@ -61,7 +61,7 @@ class PartitionReader:
     def begin(self, partition: PartitionId, offset: int) -> None:
         """Read a partition from this offset."""
         if self._alone not in (None, partition):
-            self.link.note_position(self._alone)  # its leader did not answer: wait for it again only after an answer
+            self.link.note_position(self._alone)  # the leader did not answer, so do not wait for it again before it answers
             self._fetch_all()
         if partition not in self._assigned:
             self._assign([partition])
@@ -70,7 +70,7 @@ class PartitionReader:
             self.link.begin(partition, offset)
 
     def _assign(self, more: Sequence[PartitionId]) -> None:
-        """Assign all partitions of the topics, so that the assignment changes rarely. Partitions that were not begun are paused."""
+        """Assign all partitions of the topics, because then the assignment rarely changes. Pause partitions that were not begun."""
         for topic in {one.topic for one in more}:
             self._assigned.update(self.link.partitions_of(topic))
         self._assigned.update(more)
@@ -80,7 +80,7 @@ class PartitionReader:
     def position(self, partition: PartitionId) -> int:
         """Return the offset of the next record."""
         position = self.link.position(partition)
-        assert position is not None  # because `begin` was called
+        assert position is not None  # `begin` was called before
         return position
 
     async def take_records(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
@@ -95,7 +95,7 @@ class PartitionReader:
             raise OffsetLost(partition, position) from error
         except Exception as error:  # noqa: BLE001 - reported or raised
             place = self.link.undecodable()
-            self.link.begin(partition, position)  # the failed poll has dropped records
+            self.link.begin(partition, position)  # the failed poll dropped records
             self._retry_or_raise(error, partition, place)
             return ()
         if records:
@@ -106,9 +106,10 @@ class PartitionReader:
         return records
 
     def _pass_gap(self, partition: PartitionId) -> None:
-        """Move to the partition's end if no record is left before it, because compaction may have deleted the last ones.
+        """Move to the partition's end if no record is left before it. Compaction may have deleted the last records.
 
-        An empty answer to a fetch of several partitions proves nothing: it may have been full. Then fetch this partition alone.
+        An empty answer to a fetch of several partitions proves nothing, because the answer may have been full. Then fetch only this
+        partition.
         """
         end, position = self.link.empty_up_to(partition), self.position(partition)
         if end is None:
@@ -125,7 +126,7 @@ class PartitionReader:
             self.link.fetch_alone(partition, self._begun)
 
     def alone_secs(self) -> float:
-        """Return the remaining time for a fetch of one partition alone, 0 without such a fetch."""
+        """Return the remaining time for a fetch of one partition only. 0 without such a fetch."""
         return 0.0 if self._alone is None else max(0.0, self._alone_until - self._now())
 
     def _fetch_all(self) -> None:
@@ -145,7 +146,7 @@ class PartitionReader:
         self._report(KafkaWarning(f"reading {partition} failed: {describe_error(error)}", hint="It will be retried."))
 
     async def wait_for_records(self, timeout_secs: float) -> None:
-        """Wait until records of any partition come."""
+        """Wait for records of any partition."""
         await self.link.wait_for_records(timeout_secs)
 
     def has_records_of_others(self, partition: PartitionId) -> bool:

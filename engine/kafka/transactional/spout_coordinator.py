@@ -1,4 +1,4 @@
-"""Coordinator of both Kafka spouts: lists the partitions of the topics, and detects new records."""
+"""Coordinator of both Kafka spouts. It lists the partitions of the topics, and detects new records."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self._config = config
         self._partitions: list[PartitionId] = []
-        """Known partitions in the order of their discovery, so that none changes its task during the run."""
+        """Known partitions in the order of their discovery. So no partition changes its task during the run."""
         self._at_first: Sequence[PartitionId] = ()
         self._stop_at: dict[PartitionId, int] = {}
         """First known ends of the first partitions, for `stop_at_end`."""
@@ -81,7 +81,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         return any(known.get(one, -1) > self._position(one) for one in self._partitions)
 
     def _position(self, partition: PartitionId) -> int:
-        """Return the end of the newest batch. Before the first batch, a value below any end, because its start is not known yet."""
+        """Return the end of the newest batch. Before the first batch, return a value below any end."""
         newest = range_of(self.positions.get(str(partition)))
         if newest is not None:
             return newest.end
@@ -104,7 +104,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         self._partitions += found
 
     async def _keep_looking(self) -> None:
-        """Look for new partitions, forever."""
+        """Look for new partitions forever."""
         while True:
             await asyncio.sleep(self._config.refresh_ms / 1000)
             try:

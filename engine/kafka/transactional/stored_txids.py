@@ -1,7 +1,7 @@
-"""Decides whether a committer must write a transaction, by the stored txids (TX-8). Decides only, without I/O.
+"""Decides by the stored txids whether a committer must write a transaction (TX-8). Contains no I/O.
 
-Each task stores its newest txid as an offset of its own group, in the same transaction of Kafka as its records. The metadata of the
-offset hold the number of tasks.
+Each task stores its newest txid as an offset of its own group. The Kafka transaction of the records also writes this offset. The metadata
+of the offset hold the number of tasks.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ class StoredTxid(NamedTuple):
 
     txid: int
     parallelism: int
-    """Number of tasks at that transaction."""
+    """Number of tasks that wrote the transaction."""
 
 
 class TxidOwner(NamedTuple):
-    """Task of a committer, which owns a stored txid."""
+    """Committer task that owns a stored txid."""
 
     topology: str
     component: str
@@ -32,7 +32,7 @@ class TxidOwner(NamedTuple):
 
     @property
     def transactional_id(self) -> str:
-        """Transactional id of the task. Tasks of another parallelism have other ids, so that a new task can fence all old ones."""
+        """Transactional id of the task. It depends on the parallelism, so that a new task can fence all old ones."""
         return f"{self._name}:{self.task}-of-{self.parallelism}"
 
     @property
@@ -67,7 +67,7 @@ def read_stored_txid(owner: TxidOwner, offset: int, metadata: str) -> StoredTxid
 
 
 def must_write(stored: Mapping[int, StoredTxid], owner: TxidOwner, txid: int, *, writes_unknown: bool) -> bool:
-    """Return True if a task must write a txid, False if it has written it.
+    """Return True if a task must write a txid, False if it has already written it.
 
     stored: newest txids of all tasks.
     Raises FatalError if this cannot be decided, or if the txid is older than the stored one.

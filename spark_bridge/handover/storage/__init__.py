@@ -1,4 +1,4 @@
-"""Storage of a hand-over folder: a local folder, or a file system of fsspec or pyarrow, chosen by URL."""
+"""Storage of a hand-over folder. The URL selects a local folder, or a file system of fsspec or pyarrow."""
 
 import os
 import re
@@ -19,7 +19,7 @@ URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.*")
 
 
 def storage_at(folder: str | os.PathLike[str], options: Mapping[str, Any] | None = None, filesystem: object = None) -> Storage:
-    """Return the storage of a folder; raise HandoverError if no file system fits. Reads and writes nothing.
+    """Return the storage of a folder. Raise HandoverError if no file system fits. Reads and writes nothing.
 
     A path or a `file://` URL is a local folder. fsspec handles other URLs, with `options` as the arguments of its file system, such as
     `{"endpoint_url": "..."}`. Without fsspec pyarrow handles s3, gs, abfs and hdfs. `filesystem`: an instance of pyarrow or fsspec, used
@@ -56,7 +56,7 @@ def _on_filesystem(filesystem: object, path: str) -> Storage:
 
 def _by_url(url: str, scheme: str, options: dict[str, Any]) -> Storage:
     try:
-        from fsspec.core import url_to_fs  # optional: local folders and pyarrow's own schemes work without it
+        from fsspec.core import url_to_fs  # optional, because local folders and pyarrow's own schemes work without it
     except ImportError:
         return _by_arrow(url, scheme)
     try:

@@ -1,4 +1,4 @@
-"""`Storage`: the few file operations that a hand-over needs. All of them block, and all may be repeated safely."""
+"""`Storage` has the few file operations that a hand-over needs. All operations block, and may be repeated safely."""
 
 import os
 import socket
@@ -27,10 +27,10 @@ class Storage(ABC):
 
     def __init__(self, url: str) -> None:
         self.url: Final = url
-        """The folder, for error messages."""
+        """URL of the folder, for error messages."""
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist."""
+        """Return the content of a file. None if it does not exist."""
         with self.translate_errors("read", name):
             return self._read(name)
 
@@ -45,15 +45,15 @@ class Storage(ABC):
             return self._names(folder)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Create a file, whole and durable; return False, and change nothing, if the name exists.
+        """Create a whole and durable file. If the name exists, change nothing and return False.
 
-        Without `exclusive` two processes that create one name at the same instant may both get True; the later content stays.
+        Without `exclusive`, two processes that create one name at the same instant may both get True. Then the later content stays.
         """
         with self.translate_errors("create", name):
             return self._create(name, content)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a file, whole and durable, over the existing one if any."""
+        """Write a whole and durable file. Replaces an existing one."""
         with self.translate_errors("write", name):
             self._replace(name, content)
 
@@ -68,7 +68,7 @@ class Storage(ABC):
             self._make_folder(name)
 
     def open_output(self, name: str) -> AbstractContextManager[Any]:
-        """Open a new file for pyarrow.parquet to write; it is durable when the context ends. Use it inside `translate_errors`.
+        """Open a new file that pyarrow.parquet writes. It is durable when the context ends. Use this inside `translate_errors`.
 
         Raises NameTaken if the name exists and the storage is `exclusive`.
         """
@@ -122,19 +122,21 @@ class Storage(ABC):
 
 
 def missing_file(url: str, name: str) -> HandoverError:
-    """Return the error for a file that a manifest names and that does not exist."""
+    """Return the error for a file that a manifest names but that does not exist."""
     text = f"{url}: {file_text(name)} is missing, and a manifest names it"
     return HandoverError(text, hint="The engine removes a file only after its manifest. Restore it from a copy.")
 
 
 def name_taken(url: str, name: str) -> NameTaken:
-    """Return the error for a new, unique name that exists already."""
-    text = f"{url}: {name!r} exists already, and this attempt wanted to create it"
-    return NameTaken(text, hint="Does another engine write here, or was the topology's state lost? Then begin with an empty folder.")
+    """Return the error for a new, unique name that already exists."""
+    text = f"{url}: {name!r} already exists, but this attempt must create it"
+    return NameTaken(
+        text, hint="Another engine writes here, or the state of the topology was lost. In the second case, begin with an empty folder."
+    )
 
 
 def reason(error: Exception) -> str:
-    """Return the text of an error; with its class unless the operating system gave the text.
+    """Return the text of an error. Prefix its class unless the text is from the operating system.
 
     >>> reason(OSError(28, "No space left on device"))
     'No space left on device'
@@ -145,7 +147,7 @@ def reason(error: Exception) -> str:
 
 
 def draft_of(name: str) -> str:
-    """Return a temporary name for a file while it is written: hidden, in the same folder, unique to this thread.
+    """Return a temporary name for a file that is being written. It is hidden, in the same folder, and unique to this thread.
 
     >>> draft_of("manifests/000000000007.json").startswith("manifests/.000000000007.json.")
     True

@@ -12,13 +12,13 @@ from pyarrow import fs
 from spark_bridge.handover.storage.api import Storage, draft_of, name_taken
 
 OBJECT_STORES_OF_ARROW: Final = frozenset({"s3", "gcs", "abfs"})
-"""Types of pyarrow whose files appear whole when they are closed, and replace an existing file."""
+"""File systems of pyarrow whose files appear as a whole when they are closed, and replace an existing file."""
 OBJECT_STORES_OF_FSSPEC: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory"})
-"""Protocols of fsspec whose files appear whole. Their own `mode="create"` is exclusive: the second of two writers gets an error."""
+"""Protocols of fsspec whose files appear as a whole. Their own `mode="create"` is exclusive, so the second of two writers gets an error."""
 
 
 class _FileSystemStorage(Storage):
-    """Parts that do not depend on the library: paths, and creating and replacing by look and move."""
+    """Parts that do not depend on the library. These are paths, and create and replace by a check and a move."""
 
     def __init__(self, path: str, url: str, *, writes_whole: bool, exclusive: bool) -> None:
         super().__init__(url)
@@ -53,7 +53,7 @@ class _FileSystemStorage(Storage):
 
 
 class ArrowStorage(_FileSystemStorage):
-    """A file system of pyarrow. None of them can create exclusively, so manifests are named by attempt."""
+    """A file system of pyarrow. No such file system can create exclusively, so manifests are named by attempt."""
 
     def __init__(self, filesystem: fs.FileSystem, path: str, url: str) -> None:
         super().__init__(path, url, writes_whole=filesystem.type_name in OBJECT_STORES_OF_ARROW, exclusive=False)
@@ -101,7 +101,7 @@ class ArrowStorage(_FileSystemStorage):
 
 
 class FsspecStorage(_FileSystemStorage):
-    """A file system of fsspec, which stays an optional dependency: this module does not import it."""
+    """A file system of fsspec. This module does not import fsspec, which is an optional dependency."""
 
     def __init__(self, filesystem: Any, path: str, url: str) -> None:
         protocols = {filesystem.protocol} if isinstance(filesystem.protocol, str) else set(filesystem.protocol)
@@ -154,13 +154,13 @@ class FsspecStorage(_FileSystemStorage):
 
     @contextmanager
     def _open_output(self, name: str) -> Iterator[Any]:
-        """Collect the file in a buffer of pyarrow, which is written without the GIL, and send it whole."""
+        """Collect the file in a buffer of pyarrow, which is written without the GIL. Send it as a whole."""
         with pa.BufferOutputStream() as buffer:
             yield buffer
             content = buffer.getvalue().to_pybytes()
         if not self.exclusive:
             self._write(self._path(name), content)
-        # A client that lost the store's answer sends the file again. The name then exists with our own content.
+        # A client that lost the store's answer sends the file again. Then the name already exists with our own content.
         elif not self._create(name, content) and self._read(name) != content:
             raise name_taken(self.url, name)
 
@@ -171,10 +171,10 @@ class FsspecStorage(_FileSystemStorage):
 def _creates_exclusively(filesystem: Any) -> bool:
     """Tell whether this file system creates exclusively by itself.
 
-    Older versions take `mode` for another option, and overwrite. fsspec's general `pipe_file`, which `ArrowFSWrapper` inherits, looks
-    first and writes then.
+    Older versions treat `mode` as another option, and overwrite. fsspec's general `pipe_file`, which `ArrowFSWrapper` inherits, checks
+    first and then writes.
     """
-    from fsspec.spec import AbstractFileSystem  # whoever has a file system of fsspec has fsspec
+    from fsspec.spec import AbstractFileSystem  # a caller with a file system of fsspec has fsspec
 
     if getattr(filesystem, "async_impl", False):
         return "mode" in inspect.signature(filesystem._pipe_file).parameters

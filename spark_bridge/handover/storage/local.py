@@ -1,6 +1,6 @@
 """Storage in a local folder, or in one that the operating system mounts.
 
-fsspec does not fit here: its local file system never calls fsync, and its `mode="create"` looks first and writes then.
+fsspec does not fit here. Its local file system never calls fsync, and its `mode="create"` checks first and then writes.
 """
 
 import errno
@@ -18,7 +18,7 @@ NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno
 
 
 class LocalStorage(Storage):
-    """Files and their folder entries are forced to the disk. A hard link creates exclusively: it fails if the name exists."""
+    """Files and their folder entries are forced to the disk. A hard link creates exclusively, because it fails if the name exists."""
 
     exclusive = True
 
@@ -36,7 +36,7 @@ class LocalStorage(Storage):
             return None
 
     def _exists(self, name: str) -> bool:
-        # Not os.path.exists, which takes every error of the storage for "no".
+        # Not os.path.exists, which returns False for every error of the storage.
         try:
             os.stat(self._path(name))
         except FileNotFoundError:
@@ -102,7 +102,7 @@ class LocalStorage(Storage):
 
 
 def link(draft: str, path: str) -> None:
-    """Give a draft its name; raise FileExistsError if that exists, HandoverError if the file system has no hard links."""
+    """Give a draft its final name. Raise FileExistsError if the name exists, HandoverError if the file system has no hard links."""
     try:
         os.link(draft, path)
     except FileExistsError:

@@ -61,7 +61,7 @@ class Call:
 
     @property
     def cancelled(self) -> bool:
-        """True if no caller waits for the result any more."""
+        """True if no caller still waits for the result."""
         return self._cancelled
 
     def emit(self, event: object) -> None:
@@ -94,7 +94,7 @@ class Call:
         self._wakeup.set()
 
     def _cancel_jobs(self) -> None:
-        """Cancel the jobs again and again until the function has ended: it may start further jobs."""
+        """Cancel the jobs repeatedly until the function has ended, because it may start further jobs."""
         pause = FIRST_PAUSE_SECS
         while not self._done.is_set():
             try:
@@ -114,7 +114,7 @@ class Call:
             reply = "result", pickling.dumps(function(self._session.spark, self, *arguments))
         except BaseException as error:  # noqa: BLE001 - sent to the caller
             if self._session.has_died(error):
-                return  # the watching thread reports the death, which this error would hide
+                return  # the watching thread reports the death, and this error would hide it
             reply = "error", describe_failure(error)
         finally:
             self._done.set()

@@ -1,6 +1,6 @@
 """Archive of Spark's classes, which Java maps into its memory. A session then starts in less than half the time.
 
-`python -m spark_bridge prepare` creates it once: a session uses many features, and Java writes the loaded classes at its exit.
+`python -m spark_bridge prepare` creates it once. A session uses many features, and Java writes the loaded classes at its exit.
 An archive is valid for exactly these jars. If the size or time of a jar has changed, Java prints a warning and ignores the archive. The
 name of an archive therefore contains a digest of the jars, so that a session never finds an invalid one.
 

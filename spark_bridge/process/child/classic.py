@@ -1,4 +1,4 @@
-"""Session with its own JVM: local, local-cluster, standalone, YARN, Kubernetes."""
+"""Session with its own JVM (local, local-cluster, standalone, YARN, Kubernetes)."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from spark_bridge.process.child.class_archive import java_option
 from spark_bridge.process.child.diagnosis import check_java_and_master, describe_jvm_status, explain_start_error
 
 DEATH_SECS: Final = 2.0
-"""Longest time between an error of the connection to the JVM and the exit of the JVM."""
+"""Longest time from an error of the JVM connection to the exit of the JVM."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _CONNECTION_ERRORS: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
@@ -57,7 +57,7 @@ class ClassicSession:
         return describe_jvm_status(status)
 
     def has_died(self, error: BaseException) -> bool:
-        """Tell whether the JVM has died. Waits after an error of its connection, which is raised shortly before the exit is seen."""
+        """Tell whether the JVM has died. Waits after a connection error, because it is raised shortly before the exit is visible."""
         return self._dead.wait(DEATH_SECS if type(error).__name__ in _CONNECTION_ERRORS else 0)
 
     def close(self, secs: float) -> None:
@@ -74,7 +74,7 @@ class ClassicSession:
 
 
 def _jvm_status(error: Exception) -> int | None:
-    """Return the exit status of the JVM after a failed start, None if it runs.
+    """Return the exit status of the JVM after a failed start. None if it runs.
 
     Before pyspark is connected to the JVM, only a local variable of `launch_gateway` refers to the process.
     """
@@ -95,7 +95,7 @@ def _jvm_status(error: Exception) -> int | None:
 def _check_sql(conf: SparkConf, settings: dict[str, Any]) -> None:
     """Raise the error of a wrong SQL setting now.
 
-    Spark checks them at the first query, and then fails again while it creates that error.
+    Spark checks the settings at the first query, and then fails again while it creates the error.
     """
     SparkContext._ensure_initialized(conf=conf)
     sql_conf = SparkContext._jvm.org.apache.spark.sql.internal.SQLConf()  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ PROBE_SECS: Final = 1.0
 MAX_MISSES: Final = 3
 """Failed connection attempts in a row, one per second, after which the server counts as dead."""
 MAX_RETRIES: Final = 4
-"""Retries of one request. Spark's own policy retries for at least ten minutes, which would hide a death."""
+"""Retries of one request. Spark's own policy retries for at least ten minutes, and would hide a death."""
 CONNECT_SECS: Final = 2.0
 _LOST_SESSION_ERRORS: Final = ("INVALID_HANDLE.SESSION_", "StatusCode.UNAVAILABLE", "RETRIES_EXCEEDED")
 """Errors of a new server that does not know the session, and of requests without a server."""
@@ -34,7 +34,7 @@ class ConnectSession:
         self.facts = {"pid": os.getpid(), "jvm_pid": None, "version": self.spark.version, "application": self.spark.session_id, "ui": None}
 
     def _open(self, settings: dict[str, Any]) -> Any:
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # read by `udf` and `col` of pyspark.sql.functions
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # `udf` and `col` of pyspark.sql.functions read it
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
 

@@ -1,4 +1,4 @@
-"""Reasons in words, with a fix: why a session cannot start, and how a process ended. Both processes import this module."""
+"""Explains why a session cannot start and how a process ended, with a hint. Both processes import this module."""
 
 import os
 import re
@@ -27,7 +27,7 @@ class SessionRefused(Exception):
 
 
 def check_java_and_master(settings: dict[str, Any]) -> None:
-    """Raise SessionRefused without Java or without the master. Spark itself needs minutes to find out, or writes it only to its log."""
+    """Raise SessionRefused if Java is missing or the master cannot be reached. Spark itself takes minutes to notice, or only logs it."""
     if java() is None:
         raise SessionRefused(StartFailure(False, f"no Java was found ({_searched_places()})", _INSTALL_JAVA))
     if settings["kind"] == "standalone":
@@ -48,7 +48,7 @@ def check_reachable(addresses: list[tuple[str, int]], hint: str) -> None:
 
 
 def explain_start_error(settings: dict[str, Any], error: Exception, jvm_status: int | None = None) -> SessionRefused:
-    """Return the reason for an error of Spark's start. `jvm_status`: the exit status of the JVM, None if it runs."""
+    """Return the reason for an error of Spark's start. `jvm_status`: exit status of the JVM, or None if it runs."""
     text = str(error)
     version = _java_version() if "JAVA_GATEWAY_EXITED" in text else None
     if version is not None and version < OLDEST_JAVA:
@@ -139,7 +139,7 @@ def describe_jvm_status(status: int) -> str:
 
 
 def likely_cause(exit_text: str, log_tail: str) -> tuple[str, str | None]:
-    """Return the likely cause of an exit, in brackets, and a hint. The cause is empty and the hint None if nothing points to one.
+    """Return the likely cause of an exit, in brackets, and a hint. If there is no likely cause, return an empty text and None.
 
     >>> likely_cause("the JVM ended with status 52 (OutOfMemoryError)", "")[0]
     ' (out of memory)'

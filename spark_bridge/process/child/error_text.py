@@ -1,4 +1,4 @@
-"""Summarises an error of a called function: Spark's condition, the message without Java's stack, the line of the user's file."""
+"""Summarises an error of a called function. Has Spark's condition, the message without Java's stack, and the line of the user's file."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _NOT_THE_USERS: Final = (_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 _PACKAGE_FOLDERS: Final = ("/site-packages/", "/dist-packages/", "/python/pyspark/", "/pyspark.zip/", "/py4j-")
-"""Folders of packages on any machine: an executor has its own Python, and a distribution of Spark its own pyspark."""
+"""Folders of packages on any machine. An executor has its own Python, and a Spark distribution has its own pyspark."""
 
 
 def describe_failure(error: BaseException) -> CallFailure:
@@ -29,7 +29,7 @@ def describe_failure(error: BaseException) -> CallFailure:
 
 
 def _message(error: BaseException, text: str) -> str:
-    if hasattr(error, "java_exception"):  # an error of py4j for which pyspark has no class
+    if hasattr(error, "java_exception"):  # a py4j error for which pyspark has no class
         return _without_stack(str(error.java_exception.toString()))
     if hasattr(error, "getMessageParameters"):
         return _without_stack(text)
@@ -59,7 +59,7 @@ def _without_stack(text: str) -> str:
 
 
 def _worker_error(text: str) -> str | None:
-    """Return the error of the user's function: the last line of the traceback of a Python worker."""
+    """Return the error of the user's function, which is the last line of the traceback of a Python worker."""
     begin = text.find("Traceback (most recent call last)")
     if begin < 0:
         return None
@@ -88,7 +88,7 @@ def _place_in_frames(error: BaseException) -> str | None:
 
 
 def is_user_file(file: str) -> bool:
-    """Tell whether a file of a traceback is user code, not Python, an installed package or this package."""
+    """Tell whether a file of a traceback is user code. Files of Python, installed packages and this package are not."""
     if file.startswith("<") or any(folder in file for folder in _PACKAGE_FOLDERS):
         return False
     return not os.path.abspath(file).startswith(tuple(folder + os.sep for folder in _NOT_THE_USERS))

@@ -38,7 +38,7 @@ def test_a_position_is_the_highest_one_requested(calls: list[tuple[str, int]], b
 def test_another_attempt_of_a_planned_txid_is_refused() -> None:
     position = Position().plan(3, {3: 2**32 + 5})
     assert position.plan(4, {3: 2**32 + 5, 4: 2**32 + 6}).attempts == {3: 2**32 + 5, 4: 2**32 + 6}
-    with pytest.raises(HandoverError, match=r"3 \(attempt 1\.5\) is planned already, and now 3 \(attempt 1\.7\) is requested"):
+    with pytest.raises(HandoverError, match=r"3 \(attempt 1\.5\) is already planned, but 3 \(attempt 1\.7\) is requested"):
         position.plan(3, {3: 2**32 + 7})
 
 

@@ -84,7 +84,7 @@ def test_an_existing_file_is_not_overwritten(kind: str, tmp_path: Path) -> None:
     storage = storage_of(kind, tmp_path)
     with storage.open_output("x") as file:
         file.write(b"mine")
-    with pytest.raises(NameTaken, match="'x' exists already"), storage.open_output("x") as file:
+    with pytest.raises(NameTaken, match="'x' already exists"), storage.open_output("x") as file:
         file.write(b"yours")
     assert storage.read("x") == b"mine"
 

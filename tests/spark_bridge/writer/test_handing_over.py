@@ -226,7 +226,7 @@ def test_two_engines_on_one_new_folder_notice_each_other(tmp_path: Path) -> None
     run_hand_over(handover)
     for name in handover.storage().names("manifests"):
         handover.storage().remove(f"manifests/{name}")
-    with pytest.raises(ComponentError, match="exists already, and this attempt wanted to create it"):
+    with pytest.raises(ComponentError, match="already exists, but this attempt must create it"):
         run_hand_over(handover)
 
 

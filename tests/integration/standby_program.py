@@ -1,9 +1,9 @@
-"""A transactional topology and one with state, each as a process that may be a standby.
+"""A program that runs a transactional or a stateful topology, optionally as a standby.
 
-    python -m tests.integration.standing_by FOLDER STATE_URL VALUES_URL transactional|stateful STANDBY
+    python -m tests.integration.standby_program FOLDER STATE_URL VALUES_URL transactional|stateful STANDBY
 
-Both sum numbers, wait at `HELD_AT` for the file FOLDER/go, and append their pid and the txid of each commit to FOLDER/commits. The total
-of the transactional one is in another store than its coordinator's state.
+Both topologies sum numbers. After `HELD_AT` they wait for the file FOLDER/go. Each commit appends its pid and its txid to FOLDER/commits.
+The transactional topology keeps its total in VALUES_URL, and the coordinator's state in STATE_URL.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ HELD_AT = 60
 
 
 def values_in(url: str) -> ValueMap:
-    """Return the map with the total."""
+    """Return the map that stores the total."""
     return values_at(url, "total")
 
 
-def transactional(folder: Path, values_url: str) -> Topology:
+def build_transactional(folder: Path, values_url: str) -> Topology:
     """Build a topology that sums numbers batch by batch."""
 
     class Total(ReducingCommitter[str, int, int]):
@@ -45,9 +45,9 @@ def transactional(folder: Path, values_url: str) -> Topology:
             return (stored or 0) + partial
 
         async def finish_batch(self) -> None:
-            await paced(folder, self.attempt.txid)
+            await pause(folder, self.attempt.txid)
             await super().finish_batch()
-            note(folder, self.attempt.txid)
+            record_commit(folder, self.attempt.txid)
 
     rows: list[Any] = [[(number,) for number in part] for part in NUMBERS]
     builder = TransactionalTopologyBuilder("total", "numbers", MemoryTransactionalSpout(rows, "number", TAKE), max_spout_pending=3)
@@ -55,13 +55,13 @@ def transactional(folder: Path, values_url: str) -> Topology:
     return builder.build()
 
 
-def stateful(folder: Path) -> Topology:
+def build_stateful(folder: Path) -> Topology:
     """Build a topology that sums numbers in a stateful bolt."""
 
     @spout("number")
     async def numbers() -> Any:
         for number in range(100):
-            await paced(folder, number)
+            await pause(folder, number)
             yield (number,)
 
     class Total(StatefulBasicBolt):
@@ -71,7 +71,7 @@ def stateful(folder: Path) -> Topology:
             self.state.put("total", self.state.get("total", 0) + tup["number"])
 
         def pre_commit(self, txid: int) -> None:
-            note(folder, txid)
+            record_commit(folder, txid)
 
     builder = TopologyBuilder("stateful total")
     builder.set_spout("numbers", numbers)
@@ -79,14 +79,14 @@ def stateful(folder: Path) -> Topology:
     return builder.build()
 
 
-async def paced(folder: Path, number: int) -> None:
-    """Pause, so that another process can act in the middle of the work."""
+async def pause(folder: Path, number: int) -> None:
+    """Pause. The test acts on the processes during the pauses."""
     await asyncio.sleep(PAUSE_SECS)
     while number > HELD_AT and not (folder / "go").exists():  # noqa: ASYNC110 - a file rings no bell
         await asyncio.sleep(PAUSE_SECS)
 
 
-def note(folder: Path, txid: int) -> None:
+def record_commit(folder: Path, txid: int) -> None:
     """Append the pid and the txid of a commit."""
     with (folder / "commits").open("a") as commits:
         commits.write(f"{os.getpid()} {txid}\n")
@@ -96,7 +96,7 @@ def main(folder: Path, url: str, values_url: str, kind: str, standby: str) -> in
     """Run the topology in this terminal. Return the exit status."""
     log.configure("warning")
     config = Config(state_provider=url, standby=standby == "standby", state_timeout_secs=5, state_checkpoint_interval_ms=100)
-    topology = transactional(folder, values_url) if kind == "transactional" else stateful(folder)
+    topology = build_transactional(folder, values_url) if kind == "transactional" else build_stateful(folder)
     return run_in_terminal(topology, config, view="plain").exit_status
 
 
