@@ -47,7 +47,7 @@ class BatchFeed:
     def count_received(self, tup: Tuple) -> TaskBatch | None:
         """Count a tuple, and return its batch. None if the tuple was dropped and acked. For bolts whose calls the executor awaits."""
 
-    def find_batch(self, attempt: Any) -> TaskBatch | None:
+    def batch_or_begin(self, attempt: Any) -> TaskBatch | None:
         """Return the batch of an attempt. Create the batch if the attempt is new. None for an old attempt."""
 
     def drop_batch(self, attempt: Any) -> None:

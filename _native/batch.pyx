@@ -143,7 +143,7 @@ cdef class BatchFeed:
         self.current = batch
         return batch
 
-    def find_batch(self, attempt):
+    def batch_or_begin(self, attempt):
         """Return the batch of an attempt. Create the batch if the attempt is new. None for an old attempt."""
         return self.batch_of(attempt)
 

@@ -59,7 +59,7 @@ class BoltCore(TaskCore):
     def guard_only(self, call_var: ContextVar[Any], call: object) -> None:
         """Undo only changes by code in whose context call_var is call, because other code runs while the call is awaited."""
 
-    def take_call_back(self, reason: object) -> None:
+    def undo_call(self, reason: object) -> None:
         """Undo the state changes and the acks of the call that raised. The acked tuples fail with its input."""
 
     def forget_current(self) -> None:

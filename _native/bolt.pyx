@@ -355,10 +355,10 @@ cdef class BoltCore(TaskCore):
         if self.state is not None:
             self.state.guard_only(call_var, call)
 
-    def take_call_back(self, reason):
+    def undo_call(self, reason):
         """Undo the state changes and the acks of the call that raised. The acked tuples fail with its input."""
         if self.state is not None and self.state.guarding:
-            self.state.take_call_back()
+            self.state.undo_call()
             self.deferred_acks.take_back(self.deferred_before, reason)
             while self.acked > self.acked_before:
                 self.acked -= 1

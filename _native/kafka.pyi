@@ -46,7 +46,7 @@ class PartitionOffsets:
     @property
     def closed(self) -> bool: ...
     @property
-    def end(self) -> int:
+    def committable(self) -> int:
         """Offset that may be committed. All records below it are done, or never existed."""
 
     @property
@@ -82,9 +82,9 @@ class PartitionOffsets:
         """Give the partition up. Later verdicts have no effect, and the records are released."""
 
     def acked_runs(self) -> list[int]:
-        """Return the done ranges above `end`, as a flat ascending list: start, stop, start, stop…"""
+        """Return the done ranges above `committable`, as a flat ascending list: start, stop, start, stop…"""
 
-def settle(entry: Entry) -> None:
+def mark_done(entry: Entry) -> None:
     """Mark an entry as done, because it was acked or given up, or emitted without tracking."""
 
 class RoundRobin:

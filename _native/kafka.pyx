@@ -207,13 +207,13 @@ cdef class PartitionOffsets:
             self.leave_flight()
             return True
         if entry.state == IN_FLIGHT and self.held == 0 and self.room < ANY_NUMBER:
-            self.room += 1                  # after a failure 1, then 2, 4, and so on
+            self.room += 1                  # after a failure 1, and 1 more with each ack
         return entry.state == WAITING
 
     cdef int pass_done(self) except -1:
         """Advance the head past all done entries."""
-        cdef Py_ssize_t end = len(self.entries)
-        while self.head < end and (<Entry>self.entries[self.head]).state == DONE:
+        cdef Py_ssize_t count = len(self.entries)
+        while self.head < count and (<Entry>self.entries[self.head]).state == DONE:
             if self.in_order:
                 (<Entry>self.entries[self.head]).record = None
             self.entries[self.head] = None
@@ -221,7 +221,7 @@ cdef class PartitionOffsets:
             self.passed += 1
         if self.cursor < self.head:
             self.cursor = self.head
-        if self.head >= MOST_PASSED and self.head * 2 >= end:
+        if self.head >= MOST_PASSED and self.head * 2 >= count:
             del self.entries[:self.head]
             self.cursor -= self.head
             self.head = 0
@@ -246,7 +246,7 @@ cdef class PartitionOffsets:
             self.on_quiet()
 
     @property
-    def end(self):
+    def committable(self):
         """Offset that may be committed. All records below it are done, or never existed."""
         return (<Entry>self.entries[self.head]).offset if self.head < len(self.entries) else self.position
 
@@ -261,7 +261,7 @@ cdef class PartitionOffsets:
         return len(self.entries) - self.head
 
     def acked_runs(self):
-        """Return the done ranges above `end`, as a flat ascending list: start, stop, start, stop…
+        """Return the done ranges above `committable`, as a flat ascending list: start, stop, start, stop…
 
         Offsets between two done entries count as done. So do offsets of the acked set that are not fetched yet.
         """
@@ -295,7 +295,7 @@ cdef class PartitionOffsets:
         return runs
 
 
-def settle(Entry entry not None):
+def mark_done(Entry entry not None):
     """Mark an entry as done, because it was acked or given up, or emitted without tracking."""
     entry.partition.settle_entry(entry)
 

@@ -7,7 +7,7 @@ cdef class Layers:                      # not final, because it is the base of L
     cdef public dict _changes
     cdef public tuple _older            # all layers except the changes, newest first
     cdef object _deleted                # value of a deleted key in a layer
-    cdef readonly bint guarding         # a call runs, so note each change for take_call_back (SV-2)
+    cdef readonly bint guarding         # a call runs, so note each change for undo_call (SV-2)
     cdef object call_var, call          # a context variable, and its value in code of the call; None: no other code can run meanwhile
     cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
     cdef Py_ssize_t noted, room         # pairs in use, pairs allocated

@@ -20,7 +20,7 @@ class Layers:
     def end_call(self) -> None:
         """Apply the noted changes, and stop noting changes."""
 
-    def take_call_back(self) -> None:
+    def undo_call(self) -> None:
         """Undo every change since the call began, newest first, and stop noting changes."""
 
     def guard_only(self, call_var: ContextVar[Any], call: object) -> None:

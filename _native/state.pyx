@@ -73,7 +73,7 @@ cdef class Layers:
         self.call_var = self.call = None
         self.drop_notes()
 
-    def take_call_back(self):
+    def undo_call(self):
         """Undo every change since the call began, newest first, and stop noting changes."""
         cdef PyObject* key
         cdef PyObject* before

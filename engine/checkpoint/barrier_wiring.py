@@ -47,7 +47,7 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
         MappingProxyType({CHECKPOINT_STREAM: BARRIER_FIELDS}),
         (),
         ComponentSettings(),
-        renewed_at_each_error=True,
+        replaced_at_each_error=True,
     )
     return replace(topology, components=MappingProxyType(components))
 

@@ -11,7 +11,7 @@ try:
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
     from _native.hash import key_group, stable_hash
     from _native.ids import EdgeIds
-    from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, settle
+    from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_done
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.spout import SpoutCore, SpoutEmitter
     from _native.state import Layers
@@ -70,8 +70,8 @@ __all__ = [
     "integer_buffers",
     "key_group",
     "make_tuple",
+    "mark_done",
     "reply",
-    "settle",
     "stable_hash",
     "string_buffers",
     "timestamp_buffers",

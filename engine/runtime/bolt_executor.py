@@ -227,7 +227,7 @@ class BoltExecutor(Executor):
         elif self.error_mode(error) == "fail":
             if self._fail_and_count(error, tup) and not self._waits_for_calls:
                 await self._let_calls_return()
-                await self._renew(error)
+                await self._replace_after_streak(error)
         else:
             self._fail_input(tup, self.failure_of(error))
             await self._replace(error, tup)
@@ -252,7 +252,7 @@ class BoltExecutor(Executor):
 
     def _fail_input(self, tup: Tuple | None, failure: Failure) -> None:
         """Fail the input of a call, and undo its changes to the state of the task (SV-2)."""
-        self.core.take_call_back(failure)
+        self.core.undo_call(failure)
         if tup is not None and not tup.is_tick and not tup.is_settled:
             self.core.fail(tup, failure)
 

@@ -31,8 +31,8 @@ from engine.waiters import Waiters
 
 SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
 
-ErrorMode: TypeAlias = Literal["fail", "renew", "restart", "stop"]
-"""Values of `on_error`, and "renew": like "fail", but each error replaces the instance.
+ErrorMode: TypeAlias = Literal["fail", "replace", "restart", "stop"]
+"""Values of `on_error`, and "replace": like "fail", but each error replaces the instance.
 
 For components that cannot continue after an error.
 """
@@ -136,7 +136,7 @@ class Executor(Actor):
             if error is None:
                 return
             await self._retire_instance(call_close=True)
-            pause_secs = self._report_death(error, counts=True)
+            pause_secs = self._decide_after_death(error, counts=True)
             await self._wait_to_restart(pause_secs, self._death_failure(error))
 
     def start(self) -> None:
@@ -258,6 +258,10 @@ class Executor(Actor):
         """Wait before the next instance begins. Meanwhile every input fails with this failure."""
 
     # Death
+    #
+    # Two ways lead to a replacement. An error of a call arrives through `_serve`, in the `_handle_call_error` of the subclass. A kill and
+    # an error of background work interrupt the coroutine, and `_main` finds them by `_take_kill` and `_replace_for`. Both call `_replace`,
+    # which asks `RestartPolicy`, ends the instance by the hooks of the subclass, and begins the next one.
 
     async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
         """Report the death of the instance, fail its open inputs, and begin another one (ACK-12, ACK-15)."""
@@ -266,7 +270,7 @@ class Executor(Actor):
         progress = self._progress_count() - self._progress_at_death - (1 if tup is not None and not tup.is_tick else 0)
         pause_secs = 0.0
         try:
-            pause_secs = self._report_death(error, tup=tup, counts=progress <= 0)
+            pause_secs = self._decide_after_death(error, tup=tup, counts=progress <= 0)
         except ComponentError as end:
             self.run_context.end_run(end)  # before the instance is closed, because closing may take long (SV-4)
             raise
@@ -274,7 +278,7 @@ class Executor(Actor):
             await self._end_instance(self._death_failure(error), call_close=not isinstance(error, TaskKilled))
         await self._begin_next(pause_secs, self._death_failure(error))
 
-    async def _renew(self, error: BaseException) -> None:
+    async def _replace_after_streak(self, error: BaseException) -> None:
         """Replace an instance after many failed calls in a row (SV-1). This does not count as a death."""
         reason = TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
         self.reporter.report(reason, next_step="the task gets a fresh instance, which may repair a broken connection")
@@ -344,7 +348,7 @@ class Executor(Actor):
                 f"{CLOSE_TIMEOUT_SECS:g} s after being cancelled, and run on. Let asyncio.CancelledError pass."
             )
 
-    def _report_death(self, error: BaseException, *, tup: object = None, counts: bool) -> float:
+    def _decide_after_death(self, error: BaseException, *, tup: object = None, counts: bool) -> float:
         """Report a death, and return the pause in seconds before the next instance. Raises the ComponentError that ends the run (SV-3)."""
         where, mode = (self.info.component_id, self.info.task_id), self.error_mode(error)
         if isinstance(error, FatalError):
@@ -356,13 +360,13 @@ class Executor(Actor):
         now = self.run_context.clock.now()
         if self.has_been_ready and mode != "restart":
             self.policy.note_restart()
-            pause_secs = self.policy.pause_secs(now)
+            pause_secs = self.policy.next_pause_secs(now)
             when = f" in {pause_secs:g} s{'; until then its inputs fail' * (self.spec.kind == 'bolt')}" if pause_secs else ""
             self.reporter.report(error, tup=tup, next_step=f"the task is replaced by a fresh instance{when}")
             return pause_secs
-        if self.policy.may_restart(now, counts=counts):
+        if self.policy.note_death(now, counts=counts):
             self.reporter.report(error, tup=tup, next_step="the task is replaced by a fresh instance")
-            return self.policy.pause_secs(now) if self.has_been_ready and self.paces_restarts else 0.0
+            return self.policy.next_pause_secs(now) if self.has_been_ready and self.paces_restarts else 0.0
         config = self.run_context.config
         rate = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s"
         if self.has_been_ready:
@@ -392,7 +396,7 @@ class Executor(Actor):
         if isinstance(error, FatalError):
             return "stop"
         mode = self.spec.settings.on_error or self.run_context.config.on_error
-        return "renew" if mode == "fail" and self.spec.renewed_at_each_error else mode
+        return "replace" if mode == "fail" and self.spec.replaced_at_each_error else mode
 
     def failure_of(self, error: BaseException) -> Failure:
         """Return the Failure of an input whose call raised."""

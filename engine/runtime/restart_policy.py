@@ -23,7 +23,7 @@ class RestartPolicy:
         self._began_at: float | None = None
         """Start of the newest instance, after its pause. None before the first death."""
 
-    def may_restart(self, now: float, *, counts: bool) -> bool:
+    def note_death(self, now: float, *, counts: bool) -> bool:
         """Note a death at `now`. Return False if the task has died too often.
 
         counts: True if the task made no progress since its last death. A death in prepare or open always counts.
@@ -37,7 +37,7 @@ class RestartPolicy:
         self.restarts += 1
         return True
 
-    def pause_secs(self, now: float) -> float:
+    def next_pause_secs(self, now: float) -> float:
         """Note a death at `now`, and return the seconds until the next instance begins.
 
         The pause doubles after each instance that lived less than LIVED_SECS, and is 0 after any other one.

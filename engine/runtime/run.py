@@ -25,7 +25,7 @@ from engine.runtime.observe import observe
 from engine.runtime.plan import plan_tasks
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_features import RunFeatures
-from engine.runtime.run_port import ExecutorRunPort
+from engine.runtime.run_port import LiveRunPort
 from engine.runtime.snapshot import Snapshot
 from engine.runtime.supervisor import RunState, Supervisor
 from engine.runtime.tree_timeouts import TreeTrace
@@ -87,7 +87,7 @@ class Run:
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
-        port = ExecutorRunPort(self._features.ledger_of)
+        port = LiveRunPort(self._features.ledger_of)
         run_context = RunContext(
             topology=topology,
             config=self.config,

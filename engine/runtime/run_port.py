@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from engine.state import Ledger
 
 
-class ExecutorRunPort:
+class LiveRunPort:
     """The run's port. The user's spouts are set once they are made."""
 
     def __init__(self, ledger_of: "Callable[[str], Ledger] | None" = None) -> None:

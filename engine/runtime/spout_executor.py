@@ -347,7 +347,7 @@ class SpoutExecutor(Executor):
             return
         self.reporter.report(error, next_step="the spout continues")
         if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
-            await self._renew(error)
+            await self._replace_after_streak(error)
         else:  # a wake does not end this pause: a spout that raises and wakes itself would spin
             await asyncio.sleep(BACKOFF.pause_secs(self.streak.length))
 

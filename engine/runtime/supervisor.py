@@ -39,7 +39,8 @@ class Supervisor:
         self._finishing: asyncio.Task[None] | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._all_closed: asyncio.Future[None] = self._loop.create_future()
+        """Done when everything is closed."""
         self._at_rest = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._tree_clock: asyncio.Task[None] | None = None
@@ -49,7 +50,8 @@ class Supervisor:
         self._starting_executor: Executor | None = None
         """Executor whose instance is being made."""
         self._on_end: list[Callable[[ComponentError | None], None]] = []
-        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._result_known: asyncio.Future[None] = self._loop.create_future()
+        """Done when the result is known: at once if the run fails, else when everything is closed."""
         self.state: RunState = "starting"
         self.error: ComponentError | None = None
 
@@ -191,7 +193,7 @@ class Supervisor:
 
     def end_run(self, error: ComponentError) -> None:
         """End the run with the error of a component. `completed` raises it at once, before everything is closed (SV-4)."""
-        if self.error is None and not self._ended.done():
+        if self.error is None and not self._all_closed.done():
             self.error = error
             LOGGER.critical("the run of %r ends: %s", self._name, with_hint(error.message, error.hint))
             self.end("failed")
@@ -199,16 +201,16 @@ class Supervisor:
 
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
         """Call `callback` when the run ends, at once if it has ended."""
-        if self._over.done():
+        if self._result_known.done():
             self._run_callback(callback)
         else:
             self._on_end.append(callback)
 
     def _release_waiters(self) -> None:
         """Wake the waiters for the end: at once if the run fails, else after everything is closed."""
-        if self._over.done():
+        if self._result_known.done():
             return
-        self._over.set_result(None)
+        self._result_known.set_result(None)
         callbacks, self._on_end = self._on_end, []
         for callback in callbacks:
             self._run_callback(callback)
@@ -303,7 +305,7 @@ class Supervisor:
 
     async def completed(self) -> None:
         """Wait for the end. Raises the ComponentError that ended the run."""
-        await asyncio.shield(self._over)
+        await asyncio.shield(self._result_known)
         self.raise_error()
 
     async def _close_all(self, state: RunState) -> None:
@@ -330,8 +332,8 @@ class Supervisor:
         finally:
             self.state = state
             self._at_rest.set()
-            if not self._ended.done():
-                self._ended.set_result(None)
+            if not self._all_closed.done():
+                self._all_closed.set_result(None)
             self._release_waiters()
 
     def _bolts_in_stream_order(self) -> list[BoltExecutor]:

@@ -62,7 +62,7 @@ class ComponentSpec:
 
     They have a window for each task, so max_spout_pending="auto" does not limit them.
     """
-    renewed_at_each_error: bool = False
+    replaced_at_each_error: bool = False
     """True for components of the engine that cannot continue after an exception: on_error="fail" replaces the instance."""
     is_replaced: bool = False
     """True for components that a feature replaces in each run. The factory is not called for a trial."""

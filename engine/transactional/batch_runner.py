@@ -30,9 +30,9 @@ class BoltWiring:
 
     spec: ComponentSpec
     """The component as the user declared it, with the attempt in front of its fields."""
-    early_sources: frozenset[str]
+    processing_sources: frozenset[str]
     """Source components that report in the processing phase."""
-    late_sources: frozenset[str]
+    commit_sources: frozenset[str]
     """Source components that report in the commit phase: committers, and bolts downstream of one."""
     is_committer: bool
     most_open: int
@@ -44,9 +44,9 @@ class BoltWiring:
     """By task id: running calls of instances. Includes calls of a dead runner, because a cancelled call may take time to end."""
 
     @property
-    def is_late(self) -> bool:
+    def finishes_in_commit_phase(self) -> bool:
         """True if the bolt finishes in the commit phase."""
-        return self.is_committer or bool(self.late_sources)
+        return self.is_committer or bool(self.commit_sources)
 
 
 @dataclass(slots=True, eq=False)
@@ -82,8 +82,8 @@ class BatchRunner(Bolt, BoltPortUser):
     def prepare_feed(self, *, emits_results: bool) -> BatchFeed:
         """Create the compiled feed, which counts the tuples of this task."""
         context = self.context
-        self._early = frozenset(task for component in self._wiring.early_sources for task in context.task_ids(component))
-        sources = {*self._early, *(task for component in self._wiring.late_sources for task in context.task_ids(component))}
+        self._early = frozenset(task for component in self._wiring.processing_sources for task in context.task_ids(component))
+        sources = {*self._early, *(task for component in self._wiring.commit_sources for task in context.task_ids(component))}
         self._sources = len(sources)
         self.feed = self.port.batch_feed(self, sources, emits_results=emits_results)
         return self.feed
@@ -133,7 +133,7 @@ class BatchRunner(Bolt, BoltPortUser):
 
     def on_control(self, tup: Tuple) -> None:
         """Handle a report or the commit of an attempt."""
-        if self.feed.find_batch(tup[0]) is None:  # an old attempt
+        if self.feed.batch_or_begin(tup[0]) is None:  # an old attempt
             self.port.settle_control(tup)
             return
         open_attempt = self._open_attempts[tup[0]]
@@ -153,7 +153,7 @@ class BatchRunner(Bolt, BoltPortUser):
             self._fail(open_attempt, self._failure(FAILED, text))
         elif not is_early:
             self._check_early(open_attempt)
-        if open_attempt.failure is not None or (is_early and self._wiring.is_late):
+        if open_attempt.failure is not None or (is_early and self._wiring.finishes_in_commit_phase):
             self.port.settle_control(tup, open_attempt.failure)
         else:
             open_attempt.held.append(tup)

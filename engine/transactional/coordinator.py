@@ -247,7 +247,7 @@ class Coordinator(Spout, SpoutPortUser):
     def _process(self, transaction: Transaction, *, is_replay: bool) -> None:
         """Request a batch from the emitters."""
         txid, attempt = transaction.txid, transaction.attempt
-        request = self._batches.emit_request(attempt)
+        request = self._batches.begin_attempt(attempt)
         # An emitter knows the end of its own previous batch. A new emitter, or one with other partitions, needs the replies of all
         # emitters.
         waits = request.awaited.keys() - request.replay_metadata.keys() and (is_replay or self._batches.changes_partitions(txid))

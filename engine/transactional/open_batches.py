@@ -124,7 +124,7 @@ class OpenBatches:
     def _partitions_of(self, metadata: Any) -> frozenset[Partition]:
         return frozenset(metadata) if self._partitioned else frozenset()
 
-    def emit_request(self, attempt: TransactionAttempt) -> EmitRequest:
+    def begin_attempt(self, attempt: TransactionAttempt) -> EmitRequest:
         """Begin an attempt, and return the request for its emitters."""
         batch = self._open[attempt.txid]
         if not self._replays_differ:

@@ -131,7 +131,7 @@ class TransactionalRun(FeatureRun):
         make = _Factory(lambda: Coordinator(spout, state, admissions, emitters=source.parallelism, most_open=most_open))
         streams = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
         settings = replace(source.settings, max_spout_pending=most_open)
-        return ComponentSpec(component_id, "spout", make, 1, streams, (), settings, renewed_at_each_error=True)
+        return ComponentSpec(component_id, "spout", make, 1, streams, (), settings, replaced_at_each_error=True)
 
     def _emitter(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
         emitter, fault = _tried(spec.component_id, self._spout, "emitter")
@@ -145,7 +145,7 @@ class TransactionalRun(FeatureRun):
             streams=self._with_reports(spec),
             subscriptions=tuple(_all(coordinator, BATCH_STREAM, COMMIT_STREAM if takes_part else None)),
             settings=ComponentSettings(on_error=spec.settings.on_error),
-            renewed_at_each_error=True,
+            replaced_at_each_error=True,
         )
 
     def _bolt(self, spec: ComponentSpec, coordinator: str, late: frozenset[str], most_open: int) -> ComponentSpec:
@@ -164,7 +164,7 @@ class TransactionalRun(FeatureRun):
             streams=self._with_reports(spec),
             subscriptions=(*spec.subscriptions, *controls),
             settings=settings,
-            renewed_at_each_error=True,
+            replaced_at_each_error=True,
         )
 
     def _with_reports(self, spec: ComponentSpec) -> Mapping[str, Any]:

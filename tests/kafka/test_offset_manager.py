@@ -9,7 +9,7 @@ import pytest
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source import acked_set
 from engine.kafka.source.offset_manager import Commit, OffsetManager
-from engine.kernel import Entry, settle
+from engine.kernel import Entry, mark_done
 from tests.model.proofs import prove
 from tests.tiers import cases
 
@@ -40,7 +40,7 @@ def emit(manager: OffsetManager) -> dict[int, Entry]:
 
 def ack(entries: dict[int, Entry], *offsets: int) -> None:
     for offset in offsets:
-        settle(entries[offset])
+        mark_done(entries[offset])
 
 
 def committed(manager: OffsetManager) -> tuple[int, tuple[int, ...]]:
@@ -77,8 +77,8 @@ def test_fetched_records_that_were_not_emitted_are_not_committed() -> None:
     manager = window(0, 1, 2)
     first = manager.take()
     assert first is not None
-    settle(first)
-    assert manager.end == 1
+    mark_done(first)
+    assert manager.committable == 1
 
 
 @pytest.mark.guarantee("KS-2")
@@ -123,7 +123,7 @@ def test_repeated_verdicts_count_once_in_any_order() -> None:
     assert not manager.fail(entries[0])
     assert (manager.in_flight, manager.held, entries[0].failures) == (0, 1, 1)
     ack(entries, 0, 0)
-    assert (manager.in_flight, manager.held, manager.end, manager.passed, manager.unpassed) == (0, 0, 2, 2, 0)
+    assert (manager.in_flight, manager.held, manager.committable, manager.passed, manager.unpassed) == (0, 0, 2, 2, 0)
 
 
 @pytest.mark.guarantee("KS-6")
@@ -280,7 +280,7 @@ def test_at_most_once_counts_records_committed_before_they_are_fed() -> None:
     assert (commit.offset, acked_set.decode(commit.metadata)) == (5, acked_set.CommitNote("words", 5, ()))
     manager.note_committed(commit)
     manager.feed(records(2, 3, 4))
-    assert (manager.committed, manager.uncommitted, manager.is_full, manager.end) == (5, 0, False, 0)
+    assert (manager.committed, manager.uncommitted, manager.is_full, manager.committable) == (5, 0, False, 0)
     given_back = manager.next_commit("words", PLENTY, carries_set=False)
     assert given_back is not None
     assert given_back.offset == 0, "on a clean stop what was not emitted is given back"
@@ -330,11 +330,11 @@ def test_entries_are_reused_and_counts_continue(skips: tuple[int, ...]) -> None:
         last = max(entries, default=None)
         for entry in shuffled(entries.values(), 7):
             if entry.offset != last:
-                settle(entry)
-        assert manager.end == (fed if last is None else last)
+                mark_done(entry)
+        assert manager.committable == (fed if last is None else last)
         if last is not None:
-            settle(entries[last])
-        assert (manager.end, manager.passed, manager.unpassed, manager.waiting, manager.in_flight) == (fed, fed, 0, 0, 0)
+            mark_done(entries[last])
+        assert (manager.committable, manager.passed, manager.unpassed, manager.waiting, manager.in_flight) == (fed, fed, 0, 0, 0)
 
 
 def test_done_entries_hold_no_record() -> None:

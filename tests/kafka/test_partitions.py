@@ -9,7 +9,7 @@ import pytest
 from engine.kafka.client.partition import Membership, PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions, commits_of
-from engine.kernel import Entry, settle
+from engine.kernel import Entry, mark_done
 
 IDS = [PartitionId("lines", number) for number in range(4)]
 TURN = 64
@@ -135,7 +135,7 @@ def test_a_reopened_partition_starts_empty_and_ignores_earlier_commits() -> None
     partitions = owning(10, 3)
     before = partitions.owned[IDS[0]]
     for entry in taken(partitions):
-        settle(entry)
+        mark_done(entry)
     commits = commits_of(partitions, "words", 4096, carries_set=True)
     partitions.reopen_partition(IDS[0])
     assert before.closed
@@ -231,7 +231,7 @@ def test_reading_has_ended_when_each_partition_has_and_no_record_waits() -> None
     assert partitions.have_ended
     entries[0].manager.fail(entries[0])
     assert not partitions.have_ended, "it will be emitted again"
-    settle(entries[0])
+    mark_done(entries[0])
     assert partitions.have_ended
     partitions.owned[IDS[0]].stop_at = 3
     assert not partitions.have_ended
@@ -252,7 +252,7 @@ def test_a_full_partition_is_paused_until_a_commit_makes_room() -> None:
     assert list(partitions.to_pause()) == []
     assert list(partitions.to_resume()) == []
     for entry in taken(partitions):
-        settle(entry)
+        mark_done(entry)
     partitions.note_committed(commits_of(partitions, "words", 4096, carries_set=True))
     assert list(partitions.to_resume()) == [full]
     assert list(partitions.to_resume()) == []
@@ -270,7 +270,7 @@ def test_unchanged_offsets_are_not_committed_again() -> None:
     assert commits_of(partitions, "words", 4096, carries_set=True) == {}
     entry = partitions.take()
     assert entry is not None
-    settle(entry)
+    mark_done(entry)
     assert list(commits_of(partitions, "words", 4096, carries_set=True)) == [IDS[0]]
     partitions.close_all()
     partitions.note_committed(commits)  # without effect, and without an error

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.retry import RecordBackoff, RetryService
-from engine.kernel import Entry, settle
+from engine.kernel import Entry, mark_done
 
 
 def failed(count: int, *, failures: int = 1) -> tuple[OffsetManager, list[Entry]]:
@@ -108,7 +108,7 @@ def test_done_records_and_revoked_partitions_are_skipped() -> None:
     _, kept_entries = failed(3)
     for entry in (*lost_entries, *kept_entries):
         service.schedule(entry, 0.0)
-    settle(kept_entries[0])
+    mark_done(kept_entries[0])
     lost.close()
     assert service.take_due(0.0) is kept_entries[1]
     service.forget_lost()

@@ -14,7 +14,7 @@ from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.acked_set import CommitNote, decode, encode
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
-from engine.kernel import settle
+from engine.kernel import mark_done
 from tests.kafka.play import PATIENCE_SECS, Notes, all_of, commit, committed, counted, gauges, number, playing, produce, settings
 from tests.kafka.tools import records_of
 from tests.model.proofs import prove
@@ -219,14 +219,14 @@ def test_a_done_entry_behind_an_open_one_keeps_its_record() -> None:
     manager.feed([SimpleNamespace(offset=offset) for offset in range(4)])
     entries = [manager.take() for _ in range(3)]
     first, second, third = (entry for entry in entries if entry is not None)
-    settle(second)
+    mark_done(second)
     assert second.record is not None
-    settle(first)
+    mark_done(first)
     assert (first.record, second.record) == (None, None)
     assert manager.fail(third)
-    settle(third)  # given up
+    mark_done(third)  # given up
     assert third.record is None
-    assert (manager.end, manager.waiting) == (3, 1)
+    assert (manager.committable, manager.waiting) == (3, 1)
 
 
 def test_records_behind_a_failed_one_do_not_count_as_waiting() -> None:

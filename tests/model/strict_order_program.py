@@ -8,7 +8,7 @@ from random import Random
 
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
-from engine.kernel import Entry, settle
+from engine.kernel import Entry, mark_done
 from tests.model.ledger_program import pick
 from tests.model.offset_program import Record
 from tests.model.strict_order_model import StrictOrderModel
@@ -45,7 +45,7 @@ class StrictOrderProgram:
             for offset in sorted(self.model.in_flight, key=lambda _: self.random.random()):
                 self.ack_of(offset)
             self.compare()
-        assert self.manager.end == self.model.position == self.manager.position
+        assert self.manager.committable == self.model.position == self.manager.position
         assert self.manager.waiting == self.manager.unpassed == 0
         last = {offset: at for at, offset in enumerate(self.emitted)}
         kept = [offset for offset in self.model.fetched if offset not in self.model.gone]
@@ -89,7 +89,7 @@ class StrictOrderProgram:
             self.ack_of(offset)
 
     def ack_of(self, offset: int) -> None:
-        settle(self.entries[offset])
+        mark_done(self.entries[offset])
         self.model.ack(offset)
 
     def fail(self, first: int, second: int) -> None:
@@ -112,7 +112,7 @@ class StrictOrderProgram:
         """Dead letters were written."""
         if first % 3 == 0:
             for offset in self.some(self.model.held, 1):
-                settle(self.entries[offset])
+                mark_done(self.entries[offset])
                 self.model.give_up(offset)
                 self.unretried.discard(offset)
 
@@ -121,7 +121,7 @@ class StrictOrderProgram:
         done = set(self.entries) - self.model.in_flight - self.model.held
         for offset in self.some(done, 1 + first % 4):
             entry = self.entries[offset]
-            settle(entry)
+            mark_done(entry)
             assert not self.manager.fail(entry)
             assert not self.manager.take_again(entry)
 
@@ -134,7 +134,7 @@ class StrictOrderProgram:
     def compare(self) -> None:
         """Compare all public state."""
         manager, model = self.manager, self.model
-        assert (manager.position, manager.end) == (model.position, model.end)
+        assert (manager.position, manager.committable) == (model.position, model.end)
         assert (manager.in_flight, manager.held) == (len(model.in_flight), len(model.held))
         assert manager.unpassed == sum(offset >= model.end for offset in model.fetched)
         assert manager.stopped == bool(model.held or model.ghosts or len(model.in_flight) >= model.room)

@@ -143,7 +143,7 @@ def test_the_state_has_exactly_the_changes_of_calls_that_returned(calls: list[Ca
             if call.ending == "return":
                 state.end_call()
             else:
-                state.take_call_back()
+                state.undo_call()
                 model.now = begun
             same(state, model.now)
         await step(state, model, "checkpoint")

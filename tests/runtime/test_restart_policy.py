@@ -11,7 +11,7 @@ DOUBLED = [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
 def test_the_pause_doubles_while_instances_die_young() -> None:
     policy, now, pauses = RestartPolicy(3, 60.0), 100.0, []
     for _ in range(8):
-        pauses.append(policy.pause_secs(now))
+        pauses.append(policy.next_pause_secs(now))
         now += pauses[-1] + LIVED_SECS - 0.1
     assert pauses == [0.0, *DOUBLED]
 
@@ -19,9 +19,9 @@ def test_the_pause_doubles_while_instances_die_young() -> None:
 @pytest.mark.guarantee("SV-3")
 def test_an_instance_that_lived_long_ends_the_pauses() -> None:
     policy = RestartPolicy(3, 60.0)
-    assert [policy.pause_secs(0.0), policy.pause_secs(1.0), policy.pause_secs(3.0)] == [0.0, 1.0, 2.0]
-    assert policy.pause_secs(5.0 + LIVED_SECS) == 0.0
-    assert policy.pause_secs(6.0 + LIVED_SECS) == 1.0
+    assert [policy.next_pause_secs(0.0), policy.next_pause_secs(1.0), policy.next_pause_secs(3.0)] == [0.0, 1.0, 2.0]
+    assert policy.next_pause_secs(5.0 + LIVED_SECS) == 0.0
+    assert policy.next_pause_secs(6.0 + LIVED_SECS) == 1.0
 
 
 @pytest.mark.guarantee("SV-1")

@@ -21,7 +21,7 @@ def open_batches(*, emitters: int = 1, replays_differ: bool = False, record: Rec
 
 def processed(batches: OpenBatches, txid: int, shares: dict[int | str, PartitionOutput], attempt_id: int = 1) -> None:
     """Let one emitter report these outputs of a txid, then process the batch."""
-    batches.emit_request(attempt(txid, attempt_id))
+    batches.begin_attempt(attempt(txid, attempt_id))
     batches.note_output(txid, 1, shares)
     batches.define_batch(txid)
 
@@ -31,13 +31,13 @@ def test_a_batch_begins_at_the_end_of_the_one_before_once_all_emitters_have_repo
     batches = open_batches(emitters=2)
     for txid in (1, 2):
         batches.begin_batch(txid, ["a", "b"])
-    assert batches.emit_request(attempt(1)).positions == {}
+    assert batches.begin_attempt(attempt(1)).positions == {}
     batches.note_output(1, 7, {"a": PartitionOutput(10, 5, 1)})
-    request = batches.emit_request(attempt(2))
+    request = batches.begin_attempt(attempt(2))
     assert (request.positions, request.awaited) == ({"a": 10}, {"b": attempt(1)})
     batches.note_output(1, 8, {"b": PartitionOutput(20, 5, 1)})
 
-    request = batches.emit_request(attempt(2))
+    request = batches.begin_attempt(attempt(2))
 
     assert (request.positions, request.awaited, request.committed, request.metadata) == ({"a": 10, "b": 20}, {}, 0, ["a", "b"])
 
@@ -48,11 +48,11 @@ def test_a_new_attempt_has_no_outputs_of_the_old_one() -> None:
     for txid in (1, 2):
         batches.begin_batch(txid, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
-    assert batches.emit_request(attempt(2)).positions == {"a": 10}
+    assert batches.begin_attempt(attempt(2)).positions == {"a": 10}
 
-    batches.emit_request(attempt(1, 2))
+    batches.begin_attempt(attempt(1, 2))
 
-    assert (batches.emit_request(attempt(2, 3)).positions, batches.emit_request(attempt(2, 4)).awaited) == ({}, {"a": attempt(1, 2)})
+    assert (batches.begin_attempt(attempt(2, 3)).positions, batches.begin_attempt(attempt(2, 4)).awaited) == ({}, {"a": attempt(1, 2)})
     assert batches.positions == {"a": 10}, "the source gets the known positions"
 
 
@@ -65,7 +65,7 @@ def test_a_partition_that_a_batch_skips_continues_from_its_newest_batch() -> Non
     batches.note_commit(1)
     batches.begin_batch(3, ["a", "b"])
 
-    assert batches.emit_request(attempt(3)).positions == {"a": 10, "b": 6}
+    assert batches.begin_attempt(attempt(3)).positions == {"a": 10, "b": 6}
     batches.note_commit(2)
     assert batches.committed_record == Record(2, ["b"], {"a": 10, "b": 6})
 
@@ -77,7 +77,7 @@ def test_a_replay_gets_its_metadata_unless_the_spout_is_opaque(replays_differ: b
     batches.begin_batch(1, ["a"])
     processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
 
-    assert batches.emit_request(attempt(1, 2)).replay_metadata == ({} if replays_differ else {"a": 10})
+    assert batches.begin_attempt(attempt(1, 2)).replay_metadata == ({} if replays_differ else {"a": 10})
 
 
 @pytest.mark.guarantee("TX-7")
@@ -118,7 +118,7 @@ def test_outputs_of_several_tasks_in_one_batch_are_merged_in_any_order() -> None
     batches = open_batches(emitters=2, partitioned=False)
     batches.begin_batch(1, 9)
     for attempt_id, told in enumerate([((1, 3, 10), (2, 4, 2**64 - 1)), ((2, 7, 9), (1, 0, 0))], 1):
-        batches.emit_request(attempt(1, attempt_id))
+        batches.begin_attempt(attempt(1, attempt_id))
         for task, tuples, digest in told:
             batches.note_output(1, task, {UNPARTITIONED: PartitionOutput(None, tuples, digest)})
         batches.define_batch(1)
@@ -153,7 +153,7 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
     assert read == record
     again = open_batches(replays_differ=replays_differ, record=read)
     assert again.begin_stored_batch(2)
-    request = again.emit_request(attempt(2, 9))
+    request = again.begin_attempt(attempt(2, 9))
     assert (request.metadata, request.committed, request.positions) == (["a"], 1, {"a": [1]})
     assert request.replay_metadata == ({} if replays_differ else {"a": [2]})
     assert not again.begin_stored_batch(3)
@@ -209,14 +209,14 @@ def test_in_any_sequence_positions_equal_those_of_a_list_of_all_batches(seed: in
             lists.append(draws.sample("abc", draws.randint(0, 3)))
             batches.begin_batch(len(lists), lists[-1])
             live.append(attempt(len(lists), number))
-            batches.emit_request(live[-1])
+            batches.begin_attempt(live[-1])
             ended.append({})
             told.append(False)
         if len(lists) == committed:
             continue
         txid = draws.randint(committed + 1, len(lists))
         live[txid - 1], told[txid - 1] = attempt(txid, 1000 + number), False
-        request = batches.emit_request(live[txid - 1])
+        request = batches.begin_attempt(live[txid - 1])
         places = {partition: before(txid, partition) for partition in request.metadata}
         known = {partition: place for partition, place in places.items() if place is not None}
         assert request.positions == {partition: ended[place][partition] for partition, place in known.items() if told[place]}

@@ -95,10 +95,10 @@ def test_an_unsaved_batch_of_an_earlier_coordinator_is_emitted_anew() -> None:
 def test_a_reported_partition_keeps_its_metadata_unless_the_spout_is_opaque(replays_differ: bool) -> None:
     batches = OpenBatches(Record(), emitters=2, replays_differ=replays_differ, partitioned=True)
     batches.begin_batch(1, ["a", "b"])
-    batches.emit_request(TransactionAttempt(1, 1))
+    batches.begin_attempt(TransactionAttempt(1, 1))
     batches.note_output(1, 7, {"a": PartitionOutput([0, 3], 3, 1)})
 
-    again = batches.emit_request(TransactionAttempt(1, 2))
+    again = batches.begin_attempt(TransactionAttempt(1, 2))
 
     assert again.replay_metadata == ({} if replays_differ else {"a": [0, 3]})
 

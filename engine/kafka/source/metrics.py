@@ -50,7 +50,7 @@ class PartitionMetrics:
     def _values(self, manager: OffsetManager) -> tuple[float, ...]:
         end = self._consumer_loop.end_of(manager.partition)
         return (
-            math.nan if end is None else max(0, end - manager.end),
+            math.nan if end is None else max(0, end - manager.committable),
             math.nan if manager.committed is None else manager.committed,
             manager.position,
             manager.in_flight,

@@ -88,7 +88,7 @@ class OffsetManager(PartitionOffsets):
         """Return the next commit. None if the broker already has it, or if the partition was given up."""
         if self.closed:
             return None
-        offset = self.end
+        offset = self.committable
         runs = self.acked_runs() if carries_set and most_bytes else []
         metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
         if not self._is_ahead and offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):

@@ -16,7 +16,7 @@ from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.retry import RecordBackoff, RetryService
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.translate import ToStream, translator_error
-from engine.kernel import Entry, RecordFeed, settle
+from engine.kernel import Entry, RecordFeed, mark_done
 from engine.runtime.error_report import error_text
 from engine.topology.task_port import SpoutPortUser
 
@@ -40,7 +40,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         self._tracked = config.guarantee == "at_least_once"
         self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, spout=self)
         self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # called for each record, so both are compiled
-        self.ack = settle  # type: ignore[method-assign, assignment]
+        self.ack = mark_done  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetterWriter | None = None
         self._has_ended = False
         """True after SpoutExhausted, until a rebalance assigns more partitions."""
@@ -118,14 +118,14 @@ class KafkaSpout(Spout, SpoutPortUser):
             self._bury(entry, failure)
         else:
             manager.dropped += 1
-            settle(entry)
+            mark_done(entry)
 
     def _retry(self, entry: Entry, failure: Failure) -> None:
         manager: OffsetManager = entry.manager
         now = self.context.clock.now()
         if self._retries.schedule(entry, now):
             manager.retries += 1
-            self._wait_for_due(now)
+            self._schedule_retry(now)
         elif self._dead_letters is not None:
             self._bury(entry, failure)
         else:
@@ -133,7 +133,7 @@ class KafkaSpout(Spout, SpoutPortUser):
             self.report(
                 KafkaWarning(f"{manager.partition} offset {entry.offset} was dropped after {entry.failures} failures: {failure.describe()}")
             )
-            settle(entry)
+            mark_done(entry)
 
     def due(self) -> Entry | None:
         """Return a due failed entry and mark it as in flight again. None if no entry is due."""
@@ -141,13 +141,13 @@ class KafkaSpout(Spout, SpoutPortUser):
         while not self._partitions.suspended:
             entry = self._retries.take_due(now)
             if entry is None:
-                self._wait_for_due(now)
+                self._schedule_retry(now)
                 return None
             if entry.manager.take_again(entry):
                 return entry
         return None
 
-    def _wait_for_due(self, now: float) -> None:
+    def _schedule_retry(self, now: float) -> None:
         """Set the timer that polls the spout when the next failed record is due."""
         due = self._retries.next_due
         self._feed.has_retries = due is not None and due <= now
@@ -169,7 +169,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         assert self._dead_letters is not None
         sent = self._dead_letters.send_failed_record(entry.record, failure, entry.failures)
         if self.config.guarantee == "at_most_once":
-            settle(entry)  # start now, else the commit at a revocation would exclude records that were emitted after this one
+            mark_done(entry)  # start now, else the commit at a revocation would exclude records that were emitted after this one
         sent.add_done_callback(lambda done: self._buried(entry, done))
 
     def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:
@@ -180,15 +180,15 @@ class KafkaSpout(Spout, SpoutPortUser):
         error = sent.exception()
         if error is None:
             manager.dead_letters += 1
-            settle(entry)
+            mark_done(entry)
         else:
             self.report(error)
             if self._tracked:
                 self._retries.postpone(entry, self.context.clock.now())
-                self._wait_for_due(self.context.clock.now())
+                self._schedule_retry(self.context.clock.now())
             else:
                 manager.dropped += 1
-                settle(entry)
+                mark_done(entry)
         self.context.wake()
 
     # SpoutCallbacks
