@@ -63,8 +63,9 @@ def watch_runners(run: Run, most_open: int, left: list[str]) -> None:
     close_coordinator = coordinator.close
 
     async def look_and_close() -> None:
-        if coordinator.component is not None:
-            epoch = coordinator.component._machine._last_attempt_id // EPOCH_SIZE
+        machine = getattr(coordinator.component, "_machine", None)
+        if machine is not None:  # else the coordinator is not open yet, so the run is not complete
+            epoch = machine._last_attempt_id // EPOCH_SIZE
             for executor in run._assembled.bolts:
                 left.extend(_left_at(executor, most_open, epoch))
         await close_coordinator()
