@@ -4,7 +4,7 @@
 
 The rules: the first sentence of a docstring has at most 20 words, any other sentence at most 25. No sentence starts with What, Where,
 Whose, Which, As, That, or with "It is ... that". No sentence is a chain of semicolons. A file is checked once its folder stands in
-`REWRITTEN` of test_english.py.
+`SCANNED` of test_english.py.
 """
 
 import ast

@@ -6,7 +6,19 @@ import pytest
 
 from tests.project.english import ROOT, faults, files, rule_broken, sentences
 
-SCANNED: Final = ("CHANGELOG.md", "README.md", "_native", "bench", "docs", "engine", "examples", "scripts", "setup.py", "spark_bridge", "tests")
+SCANNED: Final = (
+    "CHANGELOG.md",
+    "README.md",
+    "setup.py",
+    "_native",
+    "bench",
+    "docs",
+    "engine",
+    "examples",
+    "scripts",
+    "spark_bridge",
+    "tests",
+)
 """Files and folders, from the project's root."""
 
 
