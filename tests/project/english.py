@@ -1,10 +1,10 @@
 """Finds prose that breaks the rules of plain English: docstrings, comments, error texts and pages.
 
-`python -m tests.project.english PATH...` prints the faults of files or folders, rewritten or not.
+`python -m tests.project.english PATH...` prints the faults of files or folders.
 
 The rules: the first sentence of a docstring has at most 20 words, any other sentence at most 25. No sentence starts with What, Where,
-Whose, Which, As, That, or with "It is ... that". No sentence is a chain of semicolons. A file is checked once its folder stands in
-`SCANNED` of test_english.py.
+Whose, Which, As, That, or with "It is ... that". No sentence is a chain of semicolons. `SCANNED` of test_english.py has the
+files and folders that `make check` reads.
 """
 
 import ast
