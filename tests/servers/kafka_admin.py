@@ -92,9 +92,14 @@ async def topic_exists(bootstrap: str, name: str) -> bool:
 
 
 async def delete_topic(bootstrap: str, name: str) -> None:
-    """Delete a topic."""
+    """Delete a topic, and return after the broker no longer lists it."""
     async with admin(bootstrap) as client:
         await client.delete_topics([name])
+        for _ in range(SEEN_TRIES):
+            if all(one["topic"] != name for one in await client.describe_topics()):
+                return
+            await asyncio.sleep(PAUSE_SECS)
+        raise RuntimeError(f"topic {name} is deleted, but the broker still lists it")
 
 
 async def allow(bootstrap: str, user: str, resource: Resource, name: str, *operations: Operation) -> None:
