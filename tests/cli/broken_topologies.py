@@ -67,10 +67,11 @@ def run(case: Broken, folder: Path) -> Seen:
 
 
 def normalised(text: str, folder: Path) -> str:
-    """Return the text without folders, times and the marks below lines of code."""
+    """Return the text without folders, times, and what Python adds: marks below lines of code, and suggestions since 3.12."""
     text = text.replace(f"{folder.resolve()}{os.sep}", "").replace(str(folder.resolve()), "FOLDER").replace(sys.executable, "PYTHON")
     text = re.sub(r"^\d\d:\d\d:\d\d ", "", text, flags=re.MULTILINE)
     text = re.sub(r"^ *[~^]+\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\. Did you mean: '\w+'\?$", "", text, flags=re.MULTILINE)
     return re.sub(r"after \d+\.\d s", "after 0.0 s", text)
 
 
