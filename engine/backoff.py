@@ -41,7 +41,7 @@ class Backoff:
         return pause if draw is None else pause * (1 - self.jitter * draw())
 
     def pauses(self, draw: Callable[[], float] | None = None) -> Iterator[float]:
-        """Yield the pauses after the first failure, the second, and so on, without end.
+        """Yield the pauses after consecutive failures. The iterator has no end.
 
         >>> pauses = Backoff(0.1, 0.3).pauses()
         >>> next(pauses), next(pauses), next(pauses)

@@ -16,7 +16,7 @@ _SECOND_CANCEL_SECS: Final = 1.0
 
 
 def was_cancelled(error: BaseException) -> bool:
-    """Tell whether `error` is the cancellation of the running asyncio task.
+    """Return True if `error` is the cancellation of the running asyncio task.
 
     False for a CancelledError that user code raised by itself, which is handled like any other error.
     """

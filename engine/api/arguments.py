@@ -1,4 +1,4 @@
-"""Validation of arguments from user code: kinds of functions, signatures, and counts.
+"""Checks of the functions, signatures and counts that user code passes to the engine.
 
 The checks run when a topology is built or an instance is created, never per tuple.
 """

@@ -19,10 +19,10 @@ WrongResult: TypeAlias = Callable[[object], Exception]
 
 
 async def emit_result(result: object, emit: Callable[..., object] | None, arguments: tuple[Any, ...], wrong_result: WrongResult) -> None:
-    """Emit all tuples that a call of `execute` returned or yields, by `emit(values, *arguments)`.
+    """Emit the result of a call of `execute`: all tuples that it returned or yields.
 
-    `result` is the return value of the call; it is awaited if necessary. `emit` is None if the bolt must not return values. Raises
-    `wrong_result(result)` for an invalid result.
+    `result` is the return value of the call, which may be awaitable. `emit(values, *arguments)` emits one tuple. `emit` is None if
+    the bolt must not return values. Raises `wrong_result(result)` for an invalid result.
     """
     if inspect.isawaitable(result):
         result = await result

@@ -13,7 +13,7 @@ from engine.names import DEFAULT_STREAM
 
 
 class Tuple(Protocol):
-    """Message that a bolt receives: named read-only values, and the component, task and stream that emitted it.
+    """Message that a bolt receives. Has named read-only values, and knows the component, task and stream that emitted them.
 
     `tup[0]` and `tup["word"]` are the same value if the first field of the stream is `word`. An unknown name raises UsageError, and the
     text suggests the nearest name. An index out of range raises IndexError.
@@ -124,7 +124,7 @@ OutputCollector = BoltCollector
 
 
 class BasicCollector(Protocol):
-    """Collector of a `BasicBolt`: anchors each emit to the input of the current `execute` call (ACK-10, ACK-11).
+    """Collector of a `BasicBolt`. Anchors each emit to the input of the current `execute` call (ACK-10, ACK-11).
 
     A bolt that only yields to its default stream does not need it.
     """

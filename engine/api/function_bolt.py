@@ -84,7 +84,7 @@ def bolt(
     on_error: OnError | None = None,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]:
-    """Make a `BasicBolt` from a function of one parameter, the input tuple.
+    """Make a `BasicBolt` from a function. The function has one parameter: the input tuple.
 
     The function may be a plain function, a generator, a coroutine function or an async generator. The engine emits each value tuple that
     the function yields or returns, anchored to the input. It acks the input when the function has returned. `output_fields` are names, or

@@ -1,4 +1,4 @@
-"""`@spout`: makes a spout from a generator function or an async generator function.
+"""The decorator `@spout` makes a spout from a generator function or an async generator function.
 
 The spout keeps tuples in flight in memory, and emits a failed tuple again. If the instance dies, its tuples in flight are lost, because a
 generator cannot yield an item twice. To replay them after a restart, derive a class from `Spout`.

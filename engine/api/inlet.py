@@ -19,7 +19,7 @@ class InletClosed(EngineError):
 
 
 class RunEnded(InletClosed):
-    """Raised by a send if the run ends before the whole tree is processed, or ended before the send.
+    """A send raises this error if the run has ended.
 
     `failure` is the reason: the error or the final state of the run. If the run ended before the send, no values were emitted. If the run
     ended during the send, part of the tree may be processed.

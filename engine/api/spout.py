@@ -82,7 +82,7 @@ class Spout(ABC):
 
     @abstractmethod
     def next_tuple(self) -> Awaitable[None] | None:
-        """Emit zero or more tuples, or raise SpoutExhausted at the end of the source.
+        """Emit zero or more tuples. Raise SpoutExhausted at the end of the source.
 
         After a call that emitted nothing the engine waits 1 to 64 ms, doubling the pause each time. `wake()`, an ack or a fail ends
         the pause at once.

@@ -34,7 +34,7 @@ class Alignment:
     complete: bool = True
 
     def arrives(self, barrier: Barrier, source: int) -> tuple[Verdict, bool]:
-        """Note a barrier, and return the verdict.
+        """Record a barrier. Return the decision about it.
 
         The second value is True if the barrier ended an incomplete alignment: then release all sources.
 

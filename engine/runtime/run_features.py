@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from engine.cancellation import was_cancelled
@@ -87,17 +87,19 @@ class RunFeatures:
         if self._is_closed:
             return
         self._is_closed = True
-        try:
-            for name in reversed(self._opened):
-                try:
-                    await self._parts[name].close(clean=clean)
-                except (Exception, asyncio.CancelledError) as error:
-                    if was_cancelled(error):
-                        raise
-                    LOGGER.error("the feature %r could not be closed", name, exc_info=error)
-        finally:
+        async with AsyncExitStack() as ends:  # in reverse order, even if the caller is cancelled meanwhile
             if self._provider is not None:
-                await self._provider.close()
+                ends.push_async_callback(self._provider.close)
+            for name in self._opened:
+                ends.push_async_callback(self._close_part, name, clean=clean)
+
+    async def _close_part(self, name: str, *, clean: bool) -> None:
+        try:
+            await self._parts[name].close(clean=clean)
+        except (Exception, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                raise
+            LOGGER.error("the feature %r could not be closed", name, exc_info=error)
 
     def snapshot_entries(self) -> tuple[SnapshotEntry, ...]:
         """Return the features' entries of a snapshot."""

@@ -15,6 +15,7 @@ from engine.state.redis.link import RedisAddress, address_of
 from tests.integration.redis_states import LEDGER, each, opened, rows, store_of
 from tests.servers.process import HOST, free_port
 from tests.servers.redis_server import RedisServer
+from tests.servers.required import required
 
 pytestmark = pytest.mark.guarantee("CP-8")
 SECRET = "s3cret:%/@"
@@ -227,8 +228,7 @@ async def test_forgotten_scripts_are_sent_again(server: RedisServer) -> None:
 @pytest.fixture
 def tls_server(redis_installed: None, tmp_path: Path) -> Iterator[tuple[RedisServer, Path]]:
     """Yield a server that accepts TLS only, and its certificate."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl to make the certificate")
+    required(None if shutil.which("openssl") else "openssl, which makes the certificate")
     certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     names = ["-addext", f"subjectAltName=IP:{HOST}", "-keyout", str(key), "-out", str(certificate)]

@@ -1,5 +1,6 @@
 """A feature plugs in without a change of the engine: a rule, a system component, snapshot entries, a run part."""
 
+import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -271,6 +272,28 @@ def test_only_features_that_were_opened_are_closed() -> None:
     with pytest.raises(ComponentError, match="'feature broken': open"):
         run_topology(topology(before).with_feature(broken).with_feature(after))
     assert (before.calls, broken.calls, after.calls) == (["open", "close"], ["open", "close"], [])
+
+
+async def test_a_host_that_is_cancelled_while_a_feature_closes_leaves_no_feature_open() -> None:
+    closing = asyncio.Event()
+
+    class SlowRun(BrokenRun):
+        async def close(self, *, clean: bool) -> None:
+            closing.set()
+            await asyncio.sleep(60)
+
+    class SlowFeature(BrokenFeature):
+        def new_run(self, topology: Topology, config: Config) -> FeatureRun:
+            return SlowRun(self.method, self.calls)
+
+    first = BrokenFeature("", "first")
+    run = engine.run(topology(first).with_feature(SlowFeature("open", "slow")))
+    host = asyncio.create_task(run.__aenter__())
+    await closing.wait()
+    host.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await host
+    assert first.calls == ["open", "close"]
 
 
 @pytest.mark.parametrize("given", [42, BrokenFeature])
