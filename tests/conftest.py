@@ -1,6 +1,7 @@
 """Shared by all tests: profiles of hypothesis, and fixtures of the servers, one of each kind for the whole session."""
 
 import gc
+import logging
 import sys
 from collections.abc import Iterator
 
@@ -38,3 +39,17 @@ def _same_path() -> Iterator[None]:
     folders = list(sys.path)
     yield
     sys.path[:] = folders
+
+
+@pytest.fixture(autouse=True)
+def _same_logging() -> Iterator[None]:
+    """Restore the handlers of the root logger and the levels of all loggers. Commands that run in this process change them."""
+    root = logging.getLogger()
+    handlers = list(root.handlers)
+    loggers = [logger for logger in (root, *root.manager.loggerDict.values()) if isinstance(logger, logging.Logger)]
+    levels = [logger.level for logger in loggers]
+    yield
+    root.handlers[:] = handlers
+    for logger, level in zip(loggers, levels, strict=True):
+        if logger.level != level:
+            logger.setLevel(level)

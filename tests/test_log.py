@@ -3,20 +3,10 @@
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from engine.log import JsonFormatter, PlainFormatter, TaskLogger, configure
-
-
-@pytest.fixture
-def root() -> Iterator[logging.Logger]:
-    logger = logging.getLogger()
-    handlers, level = list(logger.handlers), logger.level
-    yield logger
-    logger.handlers[:] = handlers
-    logger.setLevel(level)
 
 
 def _record(message: str, *arguments: object, **extra: object) -> logging.LogRecord:
@@ -70,7 +60,7 @@ def test_a_json_line_is_one_line_with_its_traceback() -> None:
     assert json.loads(text)["exception"].endswith("ValueError: bad\nline")
 
 
-def test_configure_sends_everything_to_standard_error(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_configure_sends_everything_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     configure("info", json_lines=True)
     logging.getLogger("engine.x").info("one")
     logging.getLogger("users.own").info("two")
@@ -80,7 +70,7 @@ def test_configure_sends_everything_to_standard_error(root: logging.Logger, caps
     assert [json.loads(line)["message"] for line in written] == ["one", "two"]
 
 
-def test_a_second_configure_replaces_the_first(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_configure_replaces_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     configure("info")
     configure("ERROR", json_lines=True)
     logging.getLogger("engine.x").info("unseen")
@@ -91,9 +81,7 @@ def test_a_second_configure_replaces_the_first(root: logging.Logger, capsys: pyt
 
 
 @pytest.mark.parametrize(("level", "seen"), [("warning", ["one", "four"]), ("info", ["one", "two", "three", "four"])])
-def test_log_lines_of_client_libraries_are_hidden_by_default(
-    root: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, seen: list[str]
-) -> None:
+def test_log_lines_of_client_libraries_are_hidden_by_default(capsys: pytest.CaptureFixture[str], level: str, seen: list[str]) -> None:
     configure(level, json_lines=True)
     logging.getLogger("engine.runtime").error("one")
     logging.getLogger("aiokafka").error("two")

@@ -1,7 +1,6 @@
 """Commands as a user calls them: arguments in, text and exit status out."""
 
 import json
-import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +17,8 @@ BOTH = "words = _builder('words').build()\nclicks = _builder('clicks').build()\n
 
 
 @pytest.fixture(autouse=True)
-def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set a wide terminal, and restore the root logger."""
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", list(root.handlers))
-    monkeypatch.setattr(root, "level", root.level)
 
 
 def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:

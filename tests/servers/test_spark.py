@@ -1,10 +1,11 @@
 """A Spark session, a cluster and a Connect server run jobs and end with all of their processes."""
 
-import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
@@ -72,10 +73,26 @@ async def test_a_session_has_the_driver_of_postgres(spark: "SparkSession", with_
     assert [row.n for row in rows] == [7]
 
 
-def test_a_session_leaves_no_process_behind(tmp_path: Path) -> None:
-    before = set(descendants(os.getpid()))
-    assert said_by(PROGRAM, str(tmp_path)) == "local[2] 1 45"
-    assert set(descendants(os.getpid())) <= before
+def heirs_of(variable: str) -> list[int]:
+    """Return the processes of this machine that have this environment variable."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # the process has just ended
+            if variable.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def test_a_session_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a variable that all processes of a session inherit, when the program has ended, then no process has it."""
+    mark = f"SESSION_{uuid4().hex}"
+    monkeypatch.setenv(mark, "")
+    program = PROGRAM + f"    from tests.servers.test_spark import heirs_of\n    print(len(heirs_of({mark!r})))"
+    *result, during = said_by(program, str(tmp_path)).split()
+    assert result == ["local[2]", "1", "45"]
+    assert int(during) >= 3  # this program, the Java process and a Python worker
+    monkeypatch.delenv(mark)
+    assert heirs_of(mark) == []
 
 
 def test_a_cluster_runs_jobs_on_both_workers(spark_cluster: str, tmp_path: Path) -> None:
