@@ -84,7 +84,7 @@ class AckerExecutor(Actor):
         if not self.inbox.park():
             return
         try:
-            await self.wait_for_work(None if deadline is None else max(0.0, deadline - self.run_context.clock.now()))
+            await self.wakeup.wait(None if deadline is None else max(0.0, deadline - self.run_context.clock.now()))
         finally:
             self.inbox.unpark()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from engine.errors import ComponentError
@@ -13,13 +14,18 @@ BUG_HINT: Final = "This is a bug in the engine. Please report this text."
 
 
 class WakeupEvent:
-    """Event that wakes the one coroutine that waits. If no coroutine waits, a call of `set` ends the next wait at once."""
+    """Event that wakes the one coroutine that waits. If no coroutine waits, a call of `set` ends the next wait at once.
 
-    __slots__ = ("_is_set", "_loop", "_waiter")
+    `note_wait` is called at the begin of each wait.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    __slots__ = ("_is_set", "_loop", "_note_wait", "_waiter", "has_waiter")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, note_wait: Callable[[], None]) -> None:
         self._loop = loop
+        self._note_wait = note_wait
         self._is_set = False
+        self.has_waiter = False
         self._waiter: asyncio.Future[None] | None = None
 
     def set(self) -> None:
@@ -30,15 +36,20 @@ class WakeupEvent:
 
     async def wait(self, timeout_secs: float | None = None) -> bool:
         """Wait for `set` and reset the event. Return False if the timeout came first."""
-        if not self._is_set:
-            self._waiter = self._loop.create_future()
-            timer = None if timeout_secs is None else self._loop.call_later(timeout_secs, self._time_out)
-            try:
+        self.has_waiter = True
+        timer = None
+        try:
+            self._note_wait()
+            if not self._is_set:
+                self._waiter = self._loop.create_future()
+                if timeout_secs is not None:
+                    timer = self._loop.call_later(timeout_secs, self._time_out)
                 await self._waiter
-            finally:
-                self._waiter = None
-                if timer is not None:
-                    timer.cancel()
+        finally:
+            self.has_waiter = False
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
         was_set, self._is_set = self._is_set, False
         return was_set
 
@@ -53,11 +64,14 @@ class Actor(ABC):
     def __init__(self, info: TaskInfo, run_context: RunContext) -> None:
         self.info = info
         self.run_context = run_context
-        self.wakeup = WakeupEvent(run_context.loop)
+        self.wakeup = WakeupEvent(run_context.loop, run_context.note_idle)
         self.reporter = run_context.reporter_of(info)
-        self.is_idle = False
-        """True while the coroutine waits for work and no call runs."""
         self._aio_task: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """True while the coroutine waits for work and no call runs."""
+        return self.wakeup.has_waiter
 
     def start(self) -> None:
         """Start the coroutine."""
@@ -76,15 +90,6 @@ class Actor(ABC):
     @abstractmethod
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
         """End the run if the coroutine ended by an error."""
-
-    async def wait_for_work(self, timeout_secs: float | None = None) -> bool:
-        """Wait for `wakeup`. Return False if the timeout came first. The run checks meanwhile whether it is complete."""
-        self.is_idle = True
-        self.run_context.note_idle()
-        try:
-            return await self.wakeup.wait(timeout_secs)
-        finally:
-            self.is_idle = False
 
     def _engine_failure(self, error: BaseException) -> ComponentError:
         """Return the ComponentError for an error of the engine's own code."""

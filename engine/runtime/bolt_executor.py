@@ -128,7 +128,7 @@ class BoltExecutor(Executor):
         """Run one burst of plain calls, and handle its outcome."""
         core = self.core
         if self.calls.has_no_room:
-            await self.wait_for_work()
+            await self.wakeup.wait()
             return
         try:
             outcome = core.run_burst(self.run_context.config.burst)
@@ -146,7 +146,7 @@ class BoltExecutor(Executor):
         elif outcome == BoltOutcome.EMPTY:
             await self._park()
         elif outcome == BoltOutcome.STOPPED:
-            await self.wait_for_work()
+            await self.wakeup.wait()
         elif outcome == BoltOutcome.CONTROL:
             tup = core.current
             core.forget_current()
@@ -170,7 +170,7 @@ class BoltExecutor(Executor):
             await self._handle_call_error(*failed)
             return
         if core.backpressure.stopped_by or calls.has_no_room:
-            await self.wait_for_work()
+            await self.wakeup.wait()
             return
         tup = core.take_next()
         if tup is None:
@@ -186,7 +186,7 @@ class BoltExecutor(Executor):
     async def _park(self) -> None:
         self.core.leave_burst()
         if self.core.mailbox.park():
-            await self.wait_for_work()
+            await self.wakeup.wait()
             self.core.mailbox.unpark()
 
     async def _serve_control(self, tup: Tuple | None) -> None:
@@ -274,7 +274,7 @@ class BoltExecutor(Executor):
                 await asyncio.sleep(0)
                 continue
             if core.mailbox.park():
-                await self.wait_for_work(left)
+                await self.wakeup.wait(left)
                 core.mailbox.unpark()
                 await asyncio.sleep(min(left, PAUSED_PERIOD_SECS))
         # The next instance does not know these barriers. So the checkpoint round fails, and the recovery starts again.

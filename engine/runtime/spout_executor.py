@@ -323,7 +323,7 @@ class SpoutExecutor(Executor):
         if self._switches or not self.verdicts.park():
             return True
         try:
-            return await self.wait_for_work(timeout_secs)
+            return await self.wakeup.wait(timeout_secs)
         finally:
             self.verdicts.unpark()
 
@@ -363,7 +363,7 @@ class SpoutExecutor(Executor):
                 self.active, done = self._switches.pop(0)
                 if not done.done():
                     done.set_result(None)
-            await self.wait_for_work(left)
+            await self.wakeup.wait(left)
 
     @property
     def is_empty(self) -> bool:

@@ -76,8 +76,8 @@ class BatchRunner(Bolt, BoltPortUser):
     def __init__(self, wiring: BoltWiring) -> None:
         self._wiring = wiring
         self._open_attempts: dict[TransactionAttempt, OpenAttempt] = {}
-        self._newest: dict[int, int] = {}
-        """Newest attempt id seen here, by txid."""
+        self._newest: dict[int, TransactionAttempt] = {}
+        """Newest attempt seen here, by txid. The txids ascend, and so do the attempt ids."""
 
     def prepare_feed(self, *, emits_results: bool) -> BatchFeed:
         """Create the compiled feed, which counts the tuples of this task."""
@@ -92,12 +92,8 @@ class BatchRunner(Bolt, BoltPortUser):
 
     def begin(self, attempt: TransactionAttempt) -> TaskBatch | None:
         """Begin an attempt that is new here. Return None if a newer attempt of this txid or an earlier one is known (TX-3)."""
-        txid, attempt_id = attempt
-        for seen, newest in self._newest.items():
-            if seen <= txid and newest > attempt_id:
-                return None
-        self._newest[txid] = attempt_id
-        self._drop_old(txid, attempt_id)
+        if not self._replace_known(attempt):
+            return None
         open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, TaskBatch(self.feed, attempt), len(self._early), self._sources)
         try:
             self._begin_instance(open_attempt)
@@ -105,14 +101,40 @@ class BatchRunner(Bolt, BoltPortUser):
             self._fail_by(open_attempt, error)
         return open_attempt.batch
 
-    def _drop_old(self, txid: int, attempt_id: int) -> None:
-        """Drop attempts that the new attempt replaces, and txids that must be committed by now."""
+    def _replace_known(self, attempt: TransactionAttempt) -> bool:
+        """Remember an attempt. Drop those that it replaces, and those of txids that must be committed by now.
+
+        Return False if the attempt itself is replaced already.
+        """
+        txid, attempt_id = attempt
+        known = self._newest
+        last = next(reversed(known), 0)
+        if last < txid:
+            if known and known[last].attempt_id > attempt_id:
+                return False
+            known[txid] = attempt
+        else:
+            if any(seen <= txid and newest.attempt_id > attempt_id for seen, newest in known.items()):
+                return False
+            later = [newest for seen, newest in known.items() if seen >= txid]
+            for newest in later:
+                del known[newest.txid]
+            known[txid] = attempt
+            for newest in later:
+                # A restarted coordinator may begin fewer batches than before. The txids of the earlier one are dropped here.
+                if newest.attempt_id > attempt_id:
+                    known[newest.txid] = newest
+                else:
+                    self._drop_known(newest)
         over = txid - self._wiring.most_open
-        for attempt in [each for each in self._open_attempts if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
-            self._drop(self._open_attempts[attempt])
-        # A restarted coordinator may begin fewer batches than before. Without this step, the other txids would stay here for a long time.
-        for seen in [seen for seen, newest in self._newest.items() if seen <= over or (seen > txid and newest < attempt_id)]:
-            del self._newest[seen]
+        while (first := next(iter(known))) <= over:
+            self._drop_known(known.pop(first))
+        return True
+
+    def _drop_known(self, attempt: TransactionAttempt) -> None:
+        open_attempt = self._open_attempts.get(attempt)
+        if open_attempt is not None:
+            self._drop(open_attempt)
 
     def _drop(self, open_attempt: OpenAttempt) -> None:
         """Forget a finished or old attempt. Nobody waits for the trees of its held tuples, so they are acked."""

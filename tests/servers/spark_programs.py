@@ -4,6 +4,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,25 +87,33 @@ def spark_version() -> str:
 def spark_home() -> Path:
     """Return a home of Spark: `bin` and jars of pyspark, jars of Delta Lake, and pyspark as a folder.
 
+    It is a copy, which all checkouts share. So they also share its class archive, which is valid for these jars in this place only.
+
     `$SPARK_HOME/python/lib/pyspark.zip` is the first entry of the path of each Python process that Spark starts. Python compiles every
-    module that it imports from a zip. This takes 0.8 s of CPU in each of some hundred processes. The installed folder has compiled files.
+    module that it imports from a zip. This takes 0.8 s of CPU in each of some hundred processes. A folder has compiled files.
     Delta Lake is among the jars, because the class archive only has classes of Spark's class path.
     """
     installed, delta = _package_folder("pyspark"), fetched_delta_jars()
-    parts = hashlib.sha256("\0".join(map(str, (installed, *delta))).encode()).hexdigest()[:16]
+    parts = hashlib.sha256("\0".join(jar.name for jar in delta).encode()).hexdigest()[:8]
     return made_once(cache_folder() / f"spark-home-{spark_version()}-{parts}", lambda home: _make_home(home, installed, delta))
 
 
 def _make_home(home: Path, installed: Path, delta: list[Path]) -> None:
-    (home / "jars").mkdir(parents=True)
-    (home / "bin").symlink_to(installed / "bin")
-    for jar in (*(installed / "jars").glob("*.jar"), *delta):
-        (home / "jars" / jar.name).symlink_to(jar)
+    shutil.copytree(installed / "bin", home / "bin")
+    shutil.copytree(installed / "jars", home / "jars", copy_function=_link_or_copy)
+    for jar in delta:
+        shutil.copy2(jar, home / "jars")
     for path in (installed / "python" / "lib").glob("*.zip"):
         package = path.name.partition("-")[0].removesuffix(".zip")  # py4j-0.10.9.9-src.zip has the package py4j
-        folder = home / "python" / "lib" / path.name
-        folder.mkdir(parents=True)
-        (folder / package).symlink_to(_package_folder(package))
+        folder = home / "python" / "lib" / path.name / package
+        shutil.copytree(_package_folder(package), folder, ignore=shutil.ignore_patterns("jars", "bin", "examples"))
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)  # the jars are 400 MB
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 def _package_folder(name: str) -> Path:
