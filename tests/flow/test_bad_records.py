@@ -60,7 +60,7 @@ def test_many_bad_records_do_not_delay_the_good_ones(percent: int, tasks: int, s
 
 
 @pytest.mark.guarantee("FC-4")
-@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("tasks", [1, pytest.param(3, marks=pytest.mark.deep)])
 def test_bad_records_with_unlimited_tries_do_not_block_the_others(tasks: int) -> None:
     done: list[tuple[int, int]] = []
 

@@ -51,6 +51,7 @@ def test_a_tuple_holds_as_many_records_as_fit_the_time() -> None:
 
 
 @pytest.mark.guarantee("FC-5")
+@pytest.mark.deep
 def test_unequal_tasks_together_reach_nearly_their_full_rate() -> None:
     """12 tasks with a heavy tail, one ten times slower, and one that stalls 5 s in 30."""
 

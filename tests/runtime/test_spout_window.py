@@ -41,6 +41,7 @@ def test_the_window_begins_small_and_doubles_while_the_rate_grows() -> None:
     assert steps[:8] == [FIRST_WINDOW * 2**power for power in range(1, 9)]
 
 
+@pytest.mark.deep
 def test_a_poll_with_many_emits_does_not_hide_a_gain() -> None:
     """A poll emits a thousand trees for 400 workers: 8 is no better than 4, but 400 is."""
     pipeline = Pool(lambda now: 400, poll=1000)
@@ -49,7 +50,7 @@ def test_a_poll_with_many_emits_does_not_hide_a_gain() -> None:
     assert pipeline.run(SpoutWindow(), 15, 5).rate >= 0.95 * best.rate
 
 
-@pytest.mark.parametrize(("before", "after"), [(12, 100), (100, 12), (20, 1)])
+@pytest.mark.parametrize(("before", "after"), [pytest.param(12, 100, marks=pytest.mark.deep), (100, 12), (20, 1)])
 def test_the_window_follows_a_pool_that_grows_or_shrinks(before: int, after: int) -> None:
     pipeline = Pool(lambda now: before if now < 10 else after, noise=0.1)
     best = best_of(Pool(lambda now: after), 2)
