@@ -102,5 +102,6 @@ def _left_at(executor: BoltExecutor, most_open: int, epoch: int) -> Iterator[str
     if len(runner._newest) > most_open:
         yield f"at the end {name} remembers {len(runner._newest)} txids"
     for attribute in ("_aio_tasks", "_awaited", "_finishing"):
-        if getattr(runner, attribute, None):
-            yield f"at the end {name} has {attribute}: {getattr(runner, attribute)}"
+        calls = [open_attempt for open_attempt in getattr(runner, attribute, ()) if open_attempt.attempt.epoch == epoch]
+        if calls:
+            yield f"at the end {name} has {attribute}: {calls}"
