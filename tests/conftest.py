@@ -43,7 +43,7 @@ def _same_path() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _same_logging() -> Iterator[None]:
-    """Restore the handlers of the root logger and the levels of all loggers. Commands that run in this process change them."""
+    """Restore the handlers of the root logger, and the levels of the loggers of before. Commands that run in this process change them."""
     root = logging.getLogger()
     handlers = list(root.handlers)
     loggers = [logger for logger in (root, *root.manager.loggerDict.values()) if isinstance(logger, logging.Logger)]

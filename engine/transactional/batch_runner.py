@@ -120,11 +120,10 @@ class BatchRunner(Bolt, BoltPortUser):
             for newest in later:
                 del known[newest.txid]
             known[txid] = attempt
+            known.update({newest.txid: newest for newest in later if newest.attempt_id > attempt_id})
+            # A restarted coordinator may begin fewer batches than before. The txids of the earlier one are dropped here.
             for newest in later:
-                # A restarted coordinator may begin fewer batches than before. The txids of the earlier one are dropped here.
-                if newest.attempt_id > attempt_id:
-                    known[newest.txid] = newest
-                else:
+                if newest.attempt_id <= attempt_id:
                     self._drop_known(newest)
         over = txid - self._wiring.most_open
         while (first := next(iter(known))) <= over:

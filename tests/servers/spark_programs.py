@@ -94,8 +94,10 @@ def spark_home() -> Path:
     Delta Lake is among the jars, because the class archive only has classes of Spark's class path.
     """
     installed, delta = _package_folder("pyspark"), fetched_delta_jars()
-    parts = hashlib.sha256("\0".join(jar.name for jar in delta).encode()).hexdigest()[:8]
-    return made_once(cache_folder() / f"spark-home-{spark_version()}-{parts}", lambda home: _make_home(home, installed, delta))
+    files = (importlib.metadata.distribution("pyspark").read_text("RECORD") or "").splitlines()
+    parts = [*(line for line in files if line.startswith("pyspark/") and ".pyc," not in line), *(jar.name for jar in delta)]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+    return made_once(cache_folder() / f"spark-home-{spark_version()}-{digest}", lambda home: _make_home(home, installed, delta))
 
 
 def _make_home(home: Path, installed: Path, delta: list[Path]) -> None:
@@ -111,7 +113,7 @@ def _make_home(home: Path, installed: Path, delta: list[Path]) -> None:
 
 def _link_or_copy(source: str, target: str) -> None:
     try:
-        os.link(source, target)  # the jars are 400 MB
+        os.link(os.path.realpath(source), target)  # the jars are 400 MB
     except OSError:  # another file system
         shutil.copy2(source, target)
 
