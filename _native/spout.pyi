@@ -88,6 +88,9 @@ class SpoutCore(TaskCore):
     def drop_instance(self) -> int:
         """Forget the trees of a dead instance here and at the ackers. Return their number (ACK-13)."""
 
+    def message_of(self, root: int) -> Any:
+        """Return the message id of an open tree of this task, None for any other root."""
+
     @property
     def returned(self) -> object: ...
     @property

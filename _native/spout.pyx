@@ -423,6 +423,11 @@ cdef class SpoutCore(TaskCore):
         self.on_fail = self.on_settled = self.on_reply = None
         return dropped
 
+    def message_of(self, uint64_t root):
+        """Return the message id of an open tree of this task, None for any other root."""
+        cdef RootSlot* slot = find_root(self.open_trees, root)
+        return None if slot == NULL else <object><PyObject*><size_t>slot.word
+
     @property
     def pending(self):
         """Number of open trees."""

@@ -1,14 +1,14 @@
-"""A web service that answers an order after all of its tuples are processed: `python examples/service.py [PORT]`.
+"""A web service whose answers come from a topology: `python examples/service.py [PORT]`.
 
     curl -d '{"item": "tea", "quantity": 2}' http://127.0.0.1:8000/orders
 
-The topology runs inside the service, on the same event loop. Needs the extra `service`: `pip install '.[service]'` in a checkout,
+Each request gets the result of its own order, after the new takings are committed in orders.db. A restart continues with them. The
+topology runs inside the service, on the same event loop. `/metrics` is for Prometheus, `/healthz` for the supervisor of the service. Needs the extra `service`: `pip install '.[service]'` in a checkout,
 `pip install 'stormcell[service]'` elsewhere.
 """
 
 import contextlib
 import sys
-from collections import defaultdict
 from collections.abc import AsyncIterator
 
 import uvicorn
@@ -18,7 +18,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import engine
-from engine import BasicBolt, Config, FailTuple, Failure, Inlet, InletClosed, Topology, TopologyBuilder, Tuple, TupleFailed, bolt
+from engine import (
+    Config,
+    FailTuple,
+    Failure,
+    Inlet,
+    InletClosed,
+    KeyValueState,
+    Reply,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    TupleFailed,
+    bolt,
+    stateful_bolt,
+)
 from engine.metrics import CONTENT_TYPE
 
 PRICES = {"tea": 3.50, "coffee": 4.20, "cake": 5.00}
@@ -38,21 +52,20 @@ async def price(tup: Tuple) -> tuple[str, float]:
     return tup["item"], tup["quantity"] * await price_of(tup["item"])
 
 
-class Book(BasicBolt):
-    """Adds each order to the takings of its item. All orders of an item come to the same task."""
-
-    def __init__(self, takings: defaultdict[str, float]) -> None:
-        self.takings = takings
-
-    def execute(self, tup: Tuple) -> None:
-        self.takings[tup["item"]] += tup["total"]
+@stateful_bolt("takings")
+def book(tup: Tuple, state: KeyValueState[str, float]) -> tuple[float]:
+    """Add an order to the takings of its item. All orders of an item come to the same task."""
+    takings = state.get(tup["item"], 0.0) + tup["total"]
+    state.put(tup["item"], takings)
+    return (takings,)
 
 
-def topology(takings: defaultdict[str, float]) -> Topology:
+def topology() -> Topology:
     builder = TopologyBuilder("orders")
     builder.set_spout("orders", lambda: Inlet("item", "quantity"))
     builder.set_bolt("price", price).shuffle_grouping("orders")
-    builder.set_bolt("book", lambda: Book(takings), parallelism=2).fields_grouping("price", "item")
+    builder.set_bolt("book", book, parallelism=2).fields_grouping("price", "item")
+    builder.set_bolt("reply", Reply).shuffle_grouping("book")
     return builder.build()
 
 
@@ -65,11 +78,10 @@ def refusal(failure: Failure) -> Response:
 
 def create_app(config: Config) -> Starlette:
     """Return the service. The run starts and drains with the lifespan of the service."""
-    takings: defaultdict[str, float] = defaultdict(float)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with engine.run(topology(takings), config) as run:
+        async with engine.run(topology(), config) as run:
             app.state.run = run
             yield
             await run.drain()
@@ -81,18 +93,24 @@ def create_app(config: Config) -> Starlette:
         except (ValueError, KeyError, TypeError, OverflowError):
             return JSONResponse({"error": "an order is a JSON object with item and quantity"}, 400)
         try:
-            await request.app.state.run.inlet("orders").send((item, quantity))
+            [row] = await request.app.state.run.inlet("orders").call((item, quantity))
         except TupleFailed as failed:
             return refusal(failed.failure)
         except InletClosed as closed:
             return JSONResponse({"error": closed.message}, 503)
-        return JSONResponse({"takings": takings[item]})
+        return JSONResponse({"takings": row["takings"]})
 
     async def metrics(request: Request) -> Response:
         return Response(request.app.state.run.metrics_text(), headers={"content-type": CONTENT_TYPE})
 
-    return Starlette(routes=[Route("/orders", order, methods=["POST"]), Route("/metrics", metrics)], lifespan=lifespan)
+    async def health(request: Request) -> Response:
+        state = request.app.state.run.state
+        return JSONResponse({"state": state}, 200 if state == "running" else 503)
+
+    routes = [Route("/orders", order, methods=["POST"]), Route("/metrics", metrics), Route("/healthz", health)]
+    return Starlette(routes=routes, lifespan=lifespan)
 
 
 if __name__ == "__main__":
-    uvicorn.run(create_app(Config(message_timeout_secs=5)), port=int(sys.argv[1]) if len(sys.argv) > 1 else 8000)
+    settings = Config(message_timeout_secs=5, state_provider="sqlite:///orders.db")
+    uvicorn.run(create_app(settings), port=int(sys.argv[1]) if len(sys.argv) > 1 else 8000)

@@ -24,7 +24,7 @@ from engine.api.grouping import (
     PartialKey,
     Shuffle,
 )
-from engine.api.inlet import Inlet, InletClosed, InletHandle, RunEnded
+from engine.api.inlet import Calls, Inlet, InletClosed, InletHandle, Reply, RunEnded
 from engine.api.spout import CreatesSpout, MaxSpoutPending, OnError, Spout, SpoutExhausted, SpoutFactory
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "BoltFactory",
     "BoltFunction",
     "CallKind",
+    "Calls",
     "CreatesBolt",
     "CreatesSpout",
     "Custom",
@@ -62,6 +63,7 @@ __all__ = [
     "OutputCollector",
     "OutputFields",
     "PartialKey",
+    "Reply",
     "RunEnded",
     "Shuffle",
     "Spout",

@@ -1,10 +1,17 @@
-"""`Inlet`: a spout that a service feeds. Each send waits until the whole tree of its tuple is processed."""
+"""`Inlet`: a spout that a service feeds, and `Reply`: a bolt that collects the results of a call.
+
+Each send and each call waits until the whole tree of its tuple is processed. A call returns the tuples of its tree that reached a Reply.
+The engine knows an open tree by its root id, and the message id of the tree is the waiting call. So no second map of calls exists.
+"""
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
 from engine.api.arguments import check_count
+from engine.api.bolt import Bolt
+from engine.api.collector import Tuple
 from engine.api.fields import Fields, Values, decorated_fields, wrong_values
 from engine.api.spout import Spout, SpoutExhausted
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
@@ -30,14 +37,87 @@ class RunEnded(InletClosed):
         self.failure = failure
 
 
+class Calls:
+    """Finds the waiting call of a tuple, for the inlets and the Reply bolts of one run."""
+
+    def __init__(self, request_commit: Callable[[], None], *, has_ackers: bool) -> None:
+        self.request_commit: Final = request_commit
+        """Begins the next checkpoint at once. Without stateful bolts it has no effect."""
+        self.has_reply = False
+        self._has_ackers = has_ackers
+        self._find_by_root: list[Callable[[int], object]] = []
+
+    def add_inlet(self, message_of: Callable[[int], object]) -> None:
+        """Add an inlet task. `message_of(root)` returns the message id of one of its open trees, or None."""
+        self._find_by_root.append(message_of)
+
+    def add_row(self, tup: Tuple) -> None:
+        """Add a tuple to the result of each call whose tree it belongs to. Several anchors can give it several trees."""
+        for root in tup.roots:
+            for message_of in self._find_by_root:
+                send = message_of(root)
+                if send is not None:
+                    cast(_Send, send).add_row(tup)
+
+    def check(self) -> None:
+        """Raise UsageError if this run cannot return results."""
+        if not self._has_ackers:
+            raise UsageError("a call needs ackers, and acker_executors is 0", hint="Remove acker_executors=0, or use send().")
+        if not self.has_reply:
+            hint = 'Add builder.set_bolt("reply", Reply) with a grouping from the bolt whose tuples are the result, or use send().'
+            raise UsageError("a call needs a Reply bolt, and the topology has none", hint=hint)
+
+
+class Reply(Bolt):
+    """Bolt whose inputs are the results of calls: `InletHandle.call` and `InletHandle.stream`.
+
+    It belongs to the end of a topology, with any grouping and any parallelism. Each input goes to the call whose tree it belongs to. A tuple
+    with anchors of several calls goes to each of them. Inputs that belong to no call are acked and dropped.
+
+    >>> import asyncio, engine
+    >>> from engine import Inlet, Reply, TopologyBuilder, bolt
+    >>> @bolt("square")
+    ... def square(tup):
+    ...     yield (tup["number"] ** 2,)
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("in", lambda: Inlet("number"))
+    >>> _ = builder.set_bolt("square", square).shuffle_grouping("in")
+    >>> _ = builder.set_bolt("reply", Reply).shuffle_grouping("square")
+    >>> async def serve():
+    ...     async with engine.run(builder.build()) as run:
+    ...         return await run.inlet("in").call((7,))
+    >>> [row] = asyncio.run(serve())
+    >>> row["square"]
+    49
+    """
+
+    calls: Calls | None = None
+    """Calls of the run, which sets it before `prepare`."""
+
+    def execute(self, tup: Tuple) -> None:
+        """Add the tuple to the result of its call."""
+        if self.calls is not None:
+            self.calls.add_row(tup)
+        self.collector.ack(tup)
+
+
 class _Send:
-    """One pending `send`. The object is also the message id of its tuple."""
+    """One pending send, call or stream. The object is also the message id of its tuple.
 
-    __slots__ = ("done", "values")
+    `take_row` receives the rows of a call, None for a send.
+    """
 
-    def __init__(self, values: tuple[object, ...], done: asyncio.Future[None]) -> None:
+    __slots__ = ("done", "take_row", "values")
+
+    def __init__(self, values: tuple[object, ...], done: asyncio.Future[None], take_row: Callable[[Tuple], object] | None) -> None:
         self.values = values
         self.done = done
+        self.take_row = take_row
+
+    def add_row(self, tup: Tuple) -> None:
+        """Pass a row to the waiting call. No effect if it was cancelled or resumed before."""
+        if self.take_row is not None and not self.done.done():
+            self.take_row(tup)
 
     def resume_sender(self, error: Exception | None) -> None:
         """Resume the sender with a result. No effect if it was cancelled or resumed before."""
@@ -64,6 +144,7 @@ class InletHandle:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._end: Failure | None = None
+        self._calls: Calls | None = None
 
     async def send(self, values: Values) -> None:
         """Emit one tuple, and return when its whole tree is processed. There is no retry.
@@ -75,12 +156,62 @@ class InletHandle:
 
         A cancelled send is removed if its tuple is not emitted yet. An emitted tuple is still processed.
         """
-        row = self._checked(values)
+        await self._settled(self._checked(values, "send"), None)
+
+    async def call(self, values: Values, *, timeout: float | None = None) -> list[Tuple]:
+        """Emit one tuple. When its whole tree is processed, return the tuples of this tree that reached a `Reply`, as they arrived.
+
+        timeout: seconds after which it raises TimeoutError. The default waits until the tree ends, which `message_timeout_secs` limits.
+        Raises the errors of `send`, and UsageError if the topology has no Reply or the run no ackers. A cancelled call drops its result. With
+        stateful bolts, a call begins the next checkpoint at once, so it waits for no interval (SV-8).
+        """
+        row = self._checked(values, "call")
+        self._check_can_call()
+        rows: list[Tuple] = []
+        async with asyncio.timeout(timeout):
+            await self._settled(row, rows.append)
+        return rows
+
+    async def stream(self, values: Values) -> AsyncIterator[Tuple]:
+        """Emit one tuple, and yield the tuples of its tree that reach a `Reply`, as they arrive. Ends when the whole tree is processed.
+
+        Raises the errors of `call` after the rows that arrived before. Close the iterator to drop the other rows. Use
+        `contextlib.aclosing` around a loop that may end early.
+        """
+        row = self._checked(values, "stream")
+        self._check_can_call()
+        rows: deque[Tuple] = deque()
+        changed = asyncio.Event()
+
+        def take_row(tup: Tuple) -> None:
+            rows.append(tup)
+            changed.set()
+
+        def note_end(ended: asyncio.Task[None]) -> None:
+            changed.set()
+            if not ended.cancelled():
+                ended.exception()  # so that asyncio does not report it if the iterator is closed before it raises
+
+        waiting = asyncio.create_task(self._settled(row, take_row))
+        waiting.add_done_callback(note_end)
+        try:
+            while not waiting.done() or rows:
+                while rows:
+                    yield rows.popleft()
+                if not waiting.done():
+                    changed.clear()
+                    await changed.wait()
+            await waiting
+        finally:
+            waiting.cancel()
+
+    async def _settled(self, values: tuple[object, ...], take_row: Callable[[Tuple], object] | None) -> None:
+        """Emit values, and wait for the end of their tree."""
         self._check_loop()
         self._check_open()
         async with self._room:
             self._check_open()
-            send = _Send(row, asyncio.get_running_loop().create_future())
+            send = _Send(values, asyncio.get_running_loop().create_future(), take_row)
             self._queue.append(send)
             self._wake()
             try:
@@ -114,6 +245,15 @@ class InletHandle:
         while self._queue:
             self._queue.popleft().resume_sender(RunEnded(failure))
 
+    def use_calls(self, calls: Calls) -> None:
+        """Set the calls of the run."""
+        self._calls = calls
+
+    def note_emitted(self, send: _Send) -> None:
+        """Begin a checkpoint if the result of an emitted call waits for one."""
+        if send.take_row is not None and self._calls is not None:
+            self._calls.request_commit()
+
     def attach_inlet(self, inlet: "Inlet") -> None:
         """Connect an opened instance to the queue. Tuples in flight of an earlier instance of its task fail."""
         self._check_loop()
@@ -131,10 +271,14 @@ class InletHandle:
         for inlet in self._inlets.values():
             inlet.context.wake()
 
-    def _checked(self, values: object) -> tuple[object, ...]:
+    def _checked(self, values: object, method: str) -> tuple[object, ...]:
         if not isinstance(values, (tuple, list)) or len(values) != len(self._fields):
-            raise wrong_values("Inlet.send() was given", values, self._fields)
+            raise wrong_values(f"Inlet.{method}() was given", values, self._fields)
         return tuple(values)
+
+    def _check_can_call(self) -> None:
+        if self._calls is not None:
+            self._calls.check()
 
     def _check_open(self) -> None:
         if self._end is not None:
@@ -214,6 +358,7 @@ class Inlet(Spout):
             raise
         else:
             self.in_flight.add(send)
+            self.handle.note_emitted(send)
 
     def ack(self, message_id: object) -> None:
         """Resume the sender."""

@@ -1,6 +1,7 @@
 """Checkpoint spout: carries out the steps of the machine. It saves the record, sends a barrier, and waits for the result (CP-3)."""
 
 import asyncio
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -12,7 +13,8 @@ from engine.names import CHECKPOINT_STREAM
 from engine.topology.task_port import SpoutPortUser
 
 BARRIER_FIELDS: Final = Fields("round", "txid", "action")
-LEAST_INTERVAL_SECS: Final = 0.1
+LONGEST_PAUSE_SECS: Final = 0.1
+"""Longest pause between two looks at the spouts and at the work of the tasks."""
 BACKOFF: Final = Backoff(0.1, 5.0)
 """Pauses between the tries of a recovery. The first try is immediate."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
@@ -100,9 +102,12 @@ class CheckpointSpout(Spout, SpoutPortUser):
         checkpoints = self._checkpoints
         interval = self.context.config.state_checkpoint_interval_ms / 1000
         waited = 0.0
+        await asyncio.sleep(0)  # a request may already be there: `commit_all` must first see that this step was the last one
         while (waited < interval or not checkpoints.has_work) and not checkpoints.lost.is_set():
-            pause = LEAST_INTERVAL_SECS if waited >= interval else min(LEAST_INTERVAL_SECS, interval - waited)
-            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE_SECS, interval - waited if waited < interval else interval)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wanted.wait()
             waited += pause
             if checkpoints.machine.record.txid < 0 or self._wanted.is_set() or (self._all_wait() and checkpoints.has_work):
                 break

@@ -196,7 +196,8 @@ class Checkpoints:
         """Request checkpoints until nothing is left to commit."""
         assert self._port is not None
         while not self.is_settled:
-            self._port.request_commit()
+            if self.has_work:
+                self._port.request_commit()
             await self._idle.wait()
 
     def note_lost_task(self) -> None:

@@ -96,7 +96,7 @@ class Config:
         "msgpack", help="Encoding of stored keys and values. pickle stores any object, but runs code when it reads one."
     )
     state_checkpoint_interval_ms: float = setting(
-        1000.0, minimum=100, help="Milliseconds between two checkpoints, at most a third of message_timeout_secs."
+        1000.0, minimum=5, help="Milliseconds between two checkpoints, at most a third of message_timeout_secs."
     )
     checkpoint_timeout_secs: float = setting(600.0, above=0, help="Seconds that a step of a checkpoint may take before the run recovers.")
     state_timeout_secs: float = setting(60.0, minimum=0, help="Seconds of retries while a store is unavailable, before the run ends.")

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.api import BasicBolt, FailTuple, Fields
+from engine.api import BasicBolt, FailTuple, Fields, Reply
 from engine.cancellation import was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure
 from engine.kernel import BoltCore, BoltOutcome, EdgeIds, Mailbox, SignalRing, Source, Tuple, make_tuple
@@ -66,6 +66,9 @@ class BoltExecutor(Executor):
         is_basic = isinstance(bolt, BasicBolt)
         if is_basic:
             bolt.collector = ExecutorBasicCollector(self._collector, self.core, self.info.component_id, self._report_on_loop)
+        if isinstance(bolt, Reply):
+            bolt.calls = self.run_context.calls
+            bolt.calls.has_reply = True
         await self._connect_port(bolt)
         self.component = bolt
         self.calls.use_instance(bolt)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, cast
 
-from engine.api import CallKind, InletHandle, call_kind, takes
+from engine.api import CallKind, Calls, InletHandle, call_kind, takes
 from engine.api.arguments import is_number
 from engine.clock import Clock
 from engine.config import Config
@@ -98,6 +98,7 @@ class Run:
             task_ids=plan.task_ids,
             metrics=self._metrics,
             port=port,
+            calls=Calls(port.request_commit, has_ackers=self.config.acker_executors > 0),
             publish=self._publish,
             end_run=self._end_run,
             note_idle=self._note_idle,

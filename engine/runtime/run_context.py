@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from engine.api import InletHandle
+from engine.api import Calls, InletHandle
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError
@@ -32,6 +32,8 @@ class RunContext:
     """Task ids of each component, ascending, ackers included."""
     metrics: UserMetrics
     port: RunPort
+    calls: Calls
+    """The calls that wait at the inlets."""
     publish: Callable[[ErrorReport], None]
     """Sends an error report to the listeners of the run."""
     end_run: Callable[[ComponentError], None]

@@ -98,7 +98,10 @@ class SpoutExecutor(Executor):
         if isinstance(spout, SpoutPortUser):
             spout.port = self.port
         if isinstance(spout, Inlet):
+            if self.inlet is None:
+                self.run_context.calls.add_inlet(self.core.message_of)
             self.inlet = self.run_context.inlets.setdefault(self.info.component_id, spout.handle)
+            self.inlet.use_calls(self.run_context.calls)
             spout.use_handle(self.inlet)
         self.component = spout
         listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)

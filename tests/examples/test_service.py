@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import httpx
 import pytest
@@ -31,7 +33,7 @@ async def served(service: ModuleType, config: Config) -> AsyncIterator[httpx.Asy
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def order(client: httpx.AsyncClient, item: str, quantity: int = 1) -> tuple[int, object]:
+async def order(client: httpx.AsyncClient, item: str, quantity: int = 1) -> tuple[int, Any]:
     answer = await client.post("/orders", json={"item": item, "quantity": quantity})
     return answer.status_code, answer.json()
 
@@ -43,7 +45,22 @@ async def test_an_order_is_answered_when_it_is_booked(service: ModuleType) -> No
         assert await order(client, "tea") == (200, {"takings": 10.5})
         answers = await asyncio.gather(*(order(client, "cake") for _ in range(20)))
         assert [status for status, _ in answers] == [200] * 20
+        assert sorted(answer["takings"] for _, answer in answers) == [5.0 * count for count in range(1, 21)]
         assert (await order(client, "cake"))[1] == {"takings": 105.0}
+
+
+@pytest.mark.guarantee("SV-6", "SV-8")
+async def test_the_takings_survive_a_restart(service: ModuleType, tmp_path: Path) -> None:
+    config = Config(state_provider=f"sqlite:///{tmp_path}/orders.db")
+    for first in (0, 20):
+        async with served(service, config) as client:
+            answers = await asyncio.gather(*(order(client, "cake") for _ in range(20)))
+            assert sorted(answer["takings"] for _, answer in answers) == [5.0 * (first + count) for count in range(1, 21)]
+
+
+async def test_health_is_that_of_the_run(service: ModuleType) -> None:
+    async with served(service, Config()) as client:
+        assert ((answer := await client.get("/healthz")).status_code, answer.json()) == (200, {"state": "running"})
 
 
 async def test_an_order_that_the_topology_refuses_is_a_client_error(service: ModuleType) -> None:
@@ -69,7 +86,7 @@ async def test_a_timed_out_order_names_the_task_that_owes_the_ack(service: Modul
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
     monkeypatch.setattr(service, "price_of", never)
-    async with served(service, Config(message_timeout_secs=0.2, drain_timeout_secs=0.1)) as client:
+    async with served(service, Config(message_timeout_secs=0.2, state_checkpoint_interval_ms=50, drain_timeout_secs=0.1)) as client:
         status, answer = await order(client, "tea")
     assert status == 504
     assert "timed out; 'price' (task 2) still owes an ack: it took <Tuple ('tea', 1)" in str(answer)

@@ -34,6 +34,7 @@ NAMES = [
     "OpaqueValue",
     "OutputCollector",
     "PartitionedTransactionalSpout",
+    "Reply",
     "RunEnded",
     "Spout",
     "SpoutCollector",
