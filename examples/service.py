@@ -3,8 +3,9 @@
     curl -d '{"item": "tea", "quantity": 2}' http://127.0.0.1:8000/orders
 
 Each request gets the result of its own order, after the new takings are committed in orders.db. A restart continues with them. The
-topology runs inside the service, on the same event loop. `/metrics` is for Prometheus, `/healthz` for the supervisor of the service. Needs the extra `service`: `pip install '.[service]'` in a checkout,
-`pip install 'stormcell[service]'` elsewhere.
+topology runs inside the service, on the same event loop. `/metrics` is for Prometheus, `/healthz` for the supervisor of the service.
+
+Needs the extra `service`: `pip install '.[service]'` in a checkout, `pip install 'stormcell[service]'` elsewhere.
 """
 
 import contextlib

@@ -6,8 +6,8 @@ The engine knows an open tree by its root id, and the message id of the tree is 
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from typing import Final, cast
+from collections.abc import AsyncGenerator, Callable
+from typing import Final, Protocol, cast
 
 from engine.api.arguments import check_count
 from engine.api.bolt import Bolt
@@ -37,6 +37,13 @@ class RunEnded(InletClosed):
         self.failure = failure
 
 
+class _Rooted(Protocol):
+    """Part of the compiled Tuple."""
+
+    @property
+    def roots(self) -> tuple[int, ...]: ...
+
+
 class Calls:
     """Finds the waiting call of a tuple, for the inlets and the Reply bolts of one run."""
 
@@ -53,7 +60,7 @@ class Calls:
 
     def add_row(self, tup: Tuple) -> None:
         """Add a tuple to the result of each call whose tree it belongs to. Several anchors can give it several trees."""
-        for root in tup.roots:
+        for root in cast(_Rooted, tup).roots:
             for message_of in self._find_by_root:
                 send = message_of(root)
                 if send is not None:
@@ -71,8 +78,8 @@ class Calls:
 class Reply(Bolt):
     """Bolt whose inputs are the results of calls: `InletHandle.call` and `InletHandle.stream`.
 
-    It belongs to the end of a topology, with any grouping and any parallelism. Each input goes to the call whose tree it belongs to. A tuple
-    with anchors of several calls goes to each of them. Inputs that belong to no call are acked and dropped.
+    It belongs to the end of a topology, with any grouping and any parallelism. Each input goes to the call whose tree it belongs to.
+    A tuple with anchors of several calls goes to each of them. Inputs that belong to no call are acked and dropped.
 
     >>> import asyncio, engine
     >>> from engine import Inlet, Reply, TopologyBuilder, bolt
@@ -162,8 +169,8 @@ class InletHandle:
         """Emit one tuple. When its whole tree is processed, return the tuples of this tree that reached a `Reply`, as they arrived.
 
         timeout: seconds after which it raises TimeoutError. The default waits until the tree ends, which `message_timeout_secs` limits.
-        Raises the errors of `send`, and UsageError if the topology has no Reply or the run no ackers. A cancelled call drops its result. With
-        stateful bolts, a call begins the next checkpoint at once, so it waits for no interval (SV-8).
+        Raises the errors of `send`, and UsageError if the topology has no Reply or the run no ackers. A cancelled call drops its result.
+        With stateful bolts, a call begins the next checkpoint at once, so it waits for no interval (SV-8).
         """
         row = self._checked(values, "call")
         self._check_can_call()
@@ -172,7 +179,7 @@ class InletHandle:
             await self._settled(row, rows.append)
         return rows
 
-    async def stream(self, values: Values) -> AsyncIterator[Tuple]:
+    async def stream(self, values: Values) -> AsyncGenerator[Tuple, None]:
         """Emit one tuple, and yield the tuples of its tree that reach a `Reply`, as they arrive. Ends when the whole tree is processed.
 
         Raises the errors of `call` after the rows that arrived before. Close the iterator to drop the other rows. Use
