@@ -1,6 +1,7 @@
 """No step of a checkpoint of 100,000 changed keys blocks the loop for 10 ms (CP-7).
 
-The tests measure the CPU time of the loop's thread.
+The tests measure the CPU time of the loop's thread. A step that blocks does so at each try, so its shortest try counts. A busy machine may
+add CPU time to a single try.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from engine.state import LayeredState, StatePlace, StateProvider, codec_named, p
 
 KEYS = 100_000
 MOST_SECS = 0.010
+TRIES = 5
 PLACE = StatePlace("count", 0, 1, True, 128)
 pytestmark = pytest.mark.alone
 
@@ -79,7 +81,14 @@ async def longest_turn(url: str, keys: list[Any], value: Any) -> dict[str, float
 @pytest.mark.parametrize("provider", ["memory", "sqlite"])
 @pytest.mark.parametrize("kind", ["counts", "lists by tuple"])
 async def test_a_checkpoint_of_many_keys_does_not_block_the_loop(provider: str, kind: str, tmp_path: Path) -> None:
-    url = "memory://" if provider == "memory" else f"sqlite:///{tmp_path}/state.db"
     words = [f"word {number:07}" for number in range(KEYS)]
-    turns = await longest_turn(url, words, 12) if kind == "counts" else await longest_turn(url, [(word, 1) for word in words], [1, "two"])
-    assert {name: secs for name, secs in turns.items() if secs > MOST_SECS} == {}
+    keys, value = (words, 12) if kind == "counts" else ([(word, 1) for word in words], [1, "two"])
+    blocking = {}
+    for number in range(TRIES):
+        url = "memory://" if provider == "memory" else f"sqlite:///{tmp_path}/{number}.db"
+        turns = await longest_turn(url, keys, value)
+        slow = {name: secs for name, secs in turns.items() if secs > MOST_SECS}
+        blocking = slow if number == 0 else {name: secs for name, secs in slow.items() if name in blocking}
+        if not blocking:
+            return
+    pytest.fail(f"in each of {TRIES} tries, these steps blocked the loop: {blocking}")
