@@ -63,8 +63,8 @@ class Calls:
         for root in cast(_Rooted, tup).roots:
             for message_of in self._find_by_root:
                 send = message_of(root)
-                if send is not None:
-                    cast(_Send, send).add_row(tup)
+                if isinstance(send, _Send):
+                    send.add_row(tup)
 
     def check(self) -> None:
         """Raise UsageError if this run cannot return results."""

@@ -346,6 +346,29 @@ def test_inputs_of_a_reply_that_belong_to_no_call_are_dropped() -> None:
     play(main)
 
 
+def test_trees_that_an_inlet_opens_by_itself_belong_to_no_call() -> None:
+    class Greets(Inlet):
+        def next_tuple(self) -> None:
+            if not self.in_flight and self.context.task_index == 0:
+                self.collector.emit((0,), "a message id of its own")
+            super().next_tuple()
+
+        def ack(self, message_id: object) -> None:
+            if not isinstance(message_id, str):
+                super().ack(message_id)
+
+    async def main() -> None:
+        builder = TopologyBuilder("calls")
+        builder.set_spout("in", lambda: Greets("number"))
+        builder.set_bolt("parts", Parts).shuffle_grouping("in")
+        builder.set_bolt("pass", PassOn).shuffle_grouping("in")
+        builder.set_bolt("reply", Reply).shuffle_grouping("pass")
+        async with running(builder.build(), max_spout_pending=3) as run:
+            assert values(await run.inlet("in").call((5,))) == [(5,)]
+
+    play(main)
+
+
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_calls_on_real_loops(make_loop: Any) -> None:
     async def main() -> None:
