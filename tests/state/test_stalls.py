@@ -1,7 +1,7 @@
 """No step of a checkpoint of 100,000 changed keys blocks the loop for 10 ms (CP-7).
 
-The tests measure the CPU time of the loop's thread. A step that blocks does so at each try, so its shortest try counts. A busy machine may
-add CPU time to a single try.
+The tests measure the CPU time of the loop's thread. A step that was slow once is tried twice more, and must not be slow again. A fold of
+3 ms once took 21 ms, for a reason that is not known, and 8 ms at most in 30 other runs beside other work.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from engine.state import LayeredState, StatePlace, StateProvider, codec_named, p
 
 KEYS = 100_000
 MOST_SECS = 0.010
-TRIES = 5
+TRIES_AGAIN = 2
 PLACE = StatePlace("count", 0, 1, True, 128)
 pytestmark = pytest.mark.alone
 
@@ -83,12 +83,12 @@ async def longest_turn(url: str, keys: list[Any], value: Any) -> dict[str, float
 async def test_a_checkpoint_of_many_keys_does_not_block_the_loop(provider: str, kind: str, tmp_path: Path) -> None:
     words = [f"word {number:07}" for number in range(KEYS)]
     keys, value = (words, 12) if kind == "counts" else ([(word, 1) for word in words], [1, "two"])
-    blocking = {}
-    for number in range(TRIES):
+
+    async def slow_steps(number: int) -> dict[str, float]:
         url = "memory://" if provider == "memory" else f"sqlite:///{tmp_path}/{number}.db"
-        turns = await longest_turn(url, keys, value)
-        slow = {name: secs for name, secs in turns.items() if secs > MOST_SECS}
-        blocking = slow if number == 0 else {name: secs for name, secs in slow.items() if name in blocking}
-        if not blocking:
-            return
-    pytest.fail(f"in each of {TRIES} tries, these steps blocked the loop: {blocking}")
+        return {name: secs for name, secs in (await longest_turn(url, keys, value)).items() if secs > MOST_SECS}
+
+    first = await slow_steps(0)
+    for number in range(1, TRIES_AGAIN + 1) if first else ():
+        again = await slow_steps(number)
+        assert not first.keys() & again.keys(), f"blocked the loop twice: {first}, then {again}"
