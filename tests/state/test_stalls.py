@@ -1,7 +1,7 @@
 """No step of a checkpoint of 100,000 changed keys blocks the loop for 10 ms (CP-7).
 
 The tests measure the CPU time of the loop's thread. A step that was slow once is tried twice more, and must not be slow again. A fold of
-3 ms once took 21 ms, for a reason that is not known, and 8 ms at most in 30 other runs beside other work.
+3 ms took 21 ms once, for an unknown reason. In 30 other runs it took 8 ms at most.
 """
 
 import asyncio
