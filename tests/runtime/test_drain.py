@@ -280,3 +280,32 @@ def test_held_tuples_of_two_sources_are_drained() -> None:
     acked: list[Any] = [*spouts[0].acked, *spouts[1].acked]
     assert sorted(acked) == sorted(sink.field(0))
     assert len(acked) == spouts[0].polls + spouts[1].polls
+
+
+@pytest.mark.guarantee("ACK-13")
+def test_a_drain_does_not_wait_for_the_replacement_of_a_dead_spout() -> None:
+    opened: list[float] = []
+
+    class Dies(Numbers):
+        def open(self) -> None:
+            opened.append(loop().time())
+
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            raise OSError("gone")
+
+    async def main() -> None:
+        async with running(chain(lambda: Dies(1000), Keeper), on_error="restart", max_task_restarts=1000) as run:
+            await asyncio.sleep(20)
+            instances, pause_secs = len(opened), opened[-1] - opened[-2]
+            assert pause_secs > 1
+            while len(opened) == instances:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.5)  # the new instance is dead already
+            started = loop().time()
+            await run.drain()
+            assert run.state == "drained"
+            assert loop().time() - started < 0.1
+            assert len(opened) == instances + 1
+
+    play(main)

@@ -47,7 +47,10 @@ class Judge:
         return closed
 
     def left_at_spout(self, spout: Any) -> None:
-        """Check that no tree is open."""
+        """Check that no tree is open. A spout that died and is not yet replaced has none (ACK-13)."""
+        book = self.world.books.get((spout.info.component_id, spout.info.task_index))
+        if spout.component is None and book is not None:
+            book.open.clear()
         if spout.core.pending or spout.core.has_acks_to_flush:
             self.left_at_close.append(f"spout task {spout.info.task_id}: {spout.core.pending} trees are open at its close")
 

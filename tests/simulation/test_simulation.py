@@ -25,6 +25,13 @@ def test_each_root_has_one_verdict_and_nothing_is_left_over(group: int) -> None:
         assert not simulated.violations, simulated.describe()
 
 
+@pytest.mark.guarantee("ACK-13")
+def test_a_drain_closes_a_spout_that_died_and_was_not_yet_replaced() -> None:
+    simulated = simulate(963548141049)
+    assert simulated.state == "drained"
+    assert not simulated.violations, simulated.describe()
+
+
 def test_a_close_that_is_cancelled_before_its_first_step_leaves_no_coroutine() -> None:
     simulated = simulate(374389517972)
     assert not simulated.violations, simulated.describe()
