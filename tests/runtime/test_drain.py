@@ -285,10 +285,12 @@ def test_held_tuples_of_two_sources_are_drained() -> None:
 @pytest.mark.guarantee("ACK-13")
 def test_a_drain_does_not_wait_for_the_replacement_of_a_dead_spout() -> None:
     opened: list[float] = []
+    next_opened = asyncio.Event()
 
     class Dies(Numbers):
         def open(self) -> None:
             opened.append(loop().time())
+            next_opened.set()
 
         def next_tuple(self) -> None:
             super().next_tuple()
@@ -299,8 +301,8 @@ def test_a_drain_does_not_wait_for_the_replacement_of_a_dead_spout() -> None:
             await asyncio.sleep(20)
             instances, pause_secs = len(opened), opened[-1] - opened[-2]
             assert pause_secs > 1
-            while len(opened) == instances:
-                await asyncio.sleep(0.01)
+            next_opened.clear()
+            await next_opened.wait()
             await asyncio.sleep(0.5)  # the new instance is dead already
             started = loop().time()
             await run.drain()
