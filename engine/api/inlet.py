@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Final, Protocol, cast
 
-from engine.api.arguments import check_count
+from engine.api.arguments import check_count, is_number
 from engine.api.bolt import Bolt
 from engine.api.collector import Tuple
 from engine.api.fields import Fields, Values, decorated_fields, wrong_values
@@ -172,6 +172,8 @@ class InletHandle:
         Raises the errors of `send`, and UsageError if the topology has no Reply or the run no ackers. A cancelled call drops its result.
         With stateful bolts, a call begins the next checkpoint at once, so it waits for no interval (SV-8).
         """
+        if timeout is not None and not (is_number(timeout) and timeout >= 0):
+            raise UsageError(f"Inlet.call(): timeout is a number of seconds of at least 0, not {timeout!r}", hint="Write timeout=5.")
         row = self._checked(values, "call")
         self._check_can_call()
         rows: list[Tuple] = []

@@ -328,6 +328,18 @@ def test_a_call_without_a_reply_or_without_ackers_is_refused() -> None:
     play(main)
 
 
+@pytest.mark.parametrize("timeout", ["5", -1, True, float("nan")])
+def test_a_wrong_timeout_is_refused_before_the_emit(timeout: Any) -> None:
+    async def main() -> None:
+        async with running(topology_of(Parts)) as run:
+            with pytest.raises(UsageError, match="timeout is a number of seconds of at least 0") as raised:
+                await run.inlet("in").call((1,), timeout=timeout)
+            assert raised.value.hint == "Write timeout=5."
+            assert run.snapshot().components["in"].emitted == 0
+
+    play(main)
+
+
 def test_inputs_of_a_reply_that_belong_to_no_call_are_dropped() -> None:
     class Aside(Bolt):
         output_fields = Fields("number")
