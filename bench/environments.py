@@ -65,6 +65,12 @@ ENVIRONMENTS: Mapping[str, Environment] = {
             "uvloop": "uvloop",
         },
     ),
+    "service": Environment(  # 40 MB, seconds
+        "service",
+        PROJECT / ".venv-bench-service",
+        PROJECT / "constraints" / "bench-service.txt",
+        {"fastapi": "fastapi", "uvicorn": "uvicorn", "uvloop": "uvloop"},
+    ),
 }
 
 

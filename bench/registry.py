@@ -17,9 +17,10 @@ GROUPS: Final[Mapping[str, str]] = {
     "transactions": "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic",
     "spark": "rows handed over to Spark as Parquet, beside pyarrow alone; calls of Spark's process; latency",
     "flow": "unlike tasks beside groupings with their best windows, max_spout_pending=auto beside fixed values, the controller alone",
+    "service": "requests that get the results of their own trees, in process and over HTTP",
     "compare": "the same works on peers",
 }
-REPORTED: Final = ("compare", "macro", "state", "kafka", "transactions", "spark", "flow")
+REPORTED: Final = ("compare", "macro", "state", "kafka", "transactions", "spark", "flow", "service")
 
 
 def _run(
@@ -569,4 +570,52 @@ FLOW: Final = (
     ),
 )
 
-WORKS: Final = (*MICRO, *MACRO, *STATE, *KAFKA, *TRANSACTIONS, *SPARK, *FLOW, *COMPARE)
+
+# Requests that get results
+
+CLIENTS: Final = 100
+LATENCIES: Final = _figures("ms", p50_ms=f"{CLIENTS} clients, p50", p99_ms=f"{CLIENTS} clients, p99")
+
+
+def _clients(function: str, package: str = "", **arguments: Any) -> Run:
+    """Return a run of clients that each wait for the result of their request."""
+    quick = {"warm_secs": 0.2, "measured_secs": 0.5}
+    return _run(function, quick, package=package, **arguments, clients=CLIENTS, warm_secs=1.0, measured_secs=4.0)
+
+
+def _calls(store: str) -> Work:
+    kept = "without state" if store == "none" else f"with state in {store}"
+    figures = _figures("ms", one_p50_ms="1 client, p50", one_p99_ms="1 client, p99") + PER_SECOND + LATENCIES
+    run = _clients("bench.service.calls:measure", store=store)
+    return Work("service", f"calls-{store}", f"calls of an inlet, {kept}", run, figures, "call", needs=_needs(store))
+
+
+def _http(store: str, *peers: Peer) -> Work:
+    summary = f"requests over HTTP to a topology, state: {store}"
+    run = _clients("bench.service.apps:measure", store=store)
+    return Work("service", f"http-{store}", summary, run, PER_SECOND + LATENCIES, "request", peers, _needs(store))
+
+
+SERVICE: Final = (
+    _calls("none"),
+    _calls("sqlite"),
+    _calls("redis"),
+    _http(
+        "none",
+        Peer("starlette-direct", "Starlette calls the same function directly", _clients("bench.service.apps:measure_direct")),
+        Peer("fastapi-direct", "FastAPI calls it directly", _clients("bench.peers.fastapi_app:measure", "service/fastapi")),
+    ),
+    _http("sqlite"),
+    Work(
+        "service",
+        "calls-ask",
+        "calls of an inlet beside requests that are records of Kafka",
+        _clients("bench.service.calls:measure", store="none"),
+        _figures("ms", one_p50_ms="1 client, p50") + PER_SECOND + LATENCIES,
+        "call",
+        (Peer("faust-ask", "an agent's ask, on uvloop", _clients("bench.peers.faust_app:ask", "kafka/faust-streaming")),),
+        ("kafka",),
+    ),
+)
+
+WORKS: Final = (*MICRO, *MACRO, *STATE, *KAFKA, *TRANSACTIONS, *SPARK, *FLOW, *SERVICE, *COMPARE)

@@ -104,6 +104,14 @@ TARGETS = (
         Target("auto-pending-word-count", f"emit to ack {share}, to that of the best fixed value", "figure", f"fixed_{share}_ms", 2.0, " ×")
         for share in ("p50", "p99")
     ),
+    *(
+        target
+        for store, name, bound_ms, bound_rate in (("none", "without state", 1, 20_000), ("sqlite", "SQLite", 15, 2_000))
+        for target in (
+            Target(f"calls-{store}", f"calls of an inlet, {name}, 1 client: p50", "figure", "one_p50_ms", bound_ms, " ms"),
+            Target(f"calls-{store}", f"calls of an inlet, {name}, 100 clients", "rate", "per_second", bound_rate, "/s"),
+        )
+    ),
     Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),
 )
 
