@@ -200,7 +200,7 @@ class Snapshot:
     user_metrics: tuple[UserMetric, ...] = field(default=())
     entries: tuple[SnapshotEntry, ...] = ()
     """Entries of the features. Their values are attributes: `snapshot.checkpoint` is a CheckpointSnapshot, or None without state.
-    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout. Both have the type Any."""
+    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout. For type checkers, both are Any."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a feature's entry."""
