@@ -17,7 +17,7 @@ cdef class TaskBatch:
     cdef public list rows            # values that wait for a burst; None: tuples are executed one by one
     cdef object row_fields           # of the values in `rows`
     cdef object execute_many
-    cdef Py_ssize_t burst_rows       # at most in `rows`
+    cdef Py_ssize_t burst_rows       # maximum length of `rows`
 
 cdef class BatchFeed:
     cdef readonly BoltCore core
@@ -26,7 +26,7 @@ cdef class BatchFeed:
     cdef readonly TaskBatch current  # of the last tuple
     cdef readonly TaskBatch calling  # of the execute that runs now
     cdef int32_t first_source
-    cdef Py_ssize_t sources          # from the lowest task id to the highest
+    cdef Py_ssize_t sources          # number of ids from the lowest source task to the highest
     cdef bint emits_results          # of a BasicBolt: emit the values that execute returns or yields
 
     cdef TaskBatch batch_of(self, object attempt)

@@ -166,7 +166,7 @@ cdef class BatchFeed:
                 self.call_many(batch)
                 if batch.dead:
                     return self.core.ack_tuple(tup)
-                if batch.waiting is not None:      # an awaited call runs, or this tuple waited for one: execute it first
+                if batch.waiting is not None:      # an awaited call may still run: this tuple waits before the others
                     batch.waiting.appendleft(tup)
                     return 0
             batch.row_fields = tup.origin.fields

@@ -33,7 +33,7 @@ cdef class BoltCore(TaskCore):
     cdef readonly DeferredAcks deferred_acks         # while DEFERS is set
     cdef Layers state                # of a stateful task: its changes and acks take effect call by call (SV-2)
     cdef Py_ssize_t deferred_before  # acks that were deferred when the call began
-    cdef uint64_t acked_before       # inputs acked by then
+    cdef uint64_t acked_before       # inputs that were acked when the call began
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
     cdef PyObject* sample            # the last tuple whose process latency is measured; only compared, because it may be deallocated

@@ -45,7 +45,7 @@ class BoltCore(TaskCore):
         """Send values as a control tuple to every task of every subscriber of a stream. Never stops a sender."""
 
     def run_burst(self, limit: int) -> int:
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call (input: `current`)."""
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises the error of a call, whose input is `current`."""
 
     def take_next(self) -> Tuple | None:
         """Take one tuple for a call that the executor awaits. None if no tuple waits. A control tuple does not count as taken."""
@@ -95,7 +95,7 @@ class BoltCore(TaskCore):
         """Close the gate to hold back tuples of all sources, or open it to take the held tuples next."""
 
     def defer_settles(self, on: bool) -> None:
-        """Start or stop to put acks into `deferred_acks`."""
+        """Start or stop putting acks into `deferred_acks`."""
 
     def refresh_waiting(self, position: int, limit: int) -> int:
         """Reset the timeout of up to limit waiting tuples from position on. Return the next position, -1 at the end."""

@@ -185,7 +185,7 @@ cdef class BoltCore(TaskCore):
     # Bursts
 
     def run_burst(self, Py_ssize_t limit):
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call (input: `current`)."""
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises the error of a call, whose input is `current`."""
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef BoltOutcome outcome = MORE
         cdef PyObject* raw
@@ -236,7 +236,7 @@ cdef class BoltCore(TaskCore):
         return outcome
 
     cdef bint is_control(self) noexcept:
-        """True for a control tuple. A tick makes room for the next tick."""
+        """Return True for a control tuple. After a tick, allow `post_tick` to post the next one."""
         if self.current.flags & IS_TICK:
             self.tick_waits = False
         return (self.current.flags & IS_CONTROL) != 0
@@ -270,7 +270,7 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef int call_basic(self, Tuple tup, object result) except -1:
-        """Emit the values that a generator yields, anchored, and ack. Return any other result to the executor."""
+        """Emit the values that execute returned or yields, anchored, and ack. Leave any other result to the executor, and return 1."""
         if result is not None:
             if type(result) is tuple:
                 self.emit_values(result, self.default_stream, tup, None)
@@ -571,7 +571,7 @@ cdef class BoltCore(TaskCore):
         self.held_tuples.set_gate(False)
 
     def defer_settles(self, bint on):
-        """Start or stop to put acks into `deferred_acks`."""
+        """Start or stop putting acks into `deferred_acks`."""
         self.rare_paths = self.rare_paths | DEFERS if on else self.rare_paths & ~<uint32_t>DEFERS
 
     # A tuple that only waits does not time out (ACK-8)

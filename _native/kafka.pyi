@@ -61,7 +61,7 @@ class PartitionOffsets:
         """Add fetched records in the order of their offsets, and return their number. Records below `position` are already known."""
 
     def reach(self, position: int) -> None:
-        """Note that offsets below this one that were not fed do not exist, or must not be read."""
+        """Advance `position`, because offsets below the new one do not exist, or must not be read."""
 
     def take(self) -> Entry | None:
         """Return the next entry to emit, and count it as in flight. None if there is none."""
@@ -69,7 +69,7 @@ class PartitionOffsets:
     def take_again(self, entry: Entry) -> bool:
         """Count a failed entry as in flight once more.
 
-        False if its partition was given up, or, in order, if `take` will return it.
+        False if its partition was given up. With `in_order` also False if `take` will return the entry.
         """
 
     def fail(self, entry: Entry) -> bool:

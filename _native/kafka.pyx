@@ -3,8 +3,8 @@
 Each fetched record is an entry, and the message id of its tuple. Entries are in the order of their offsets: first those that are done or
 in flight, then those that wait to be emitted. An ack is one store, and advances the head past all done entries.
 
-In order, a failed entry stops its partition. When it is taken again, all emitted entries after it are emitted again, even if they were
-acked. So a done entry keeps its record until the head passes it.
+With `in_order`, a failed entry stops its partition. When it is taken again, all emitted entries after it are emitted again, even if they
+were acked. So a done entry keeps its record until the head passes it.
 """
 from asyncio import CancelledError
 
@@ -90,7 +90,7 @@ cdef class PartitionOffsets:
         return taken
 
     def reach(self, int64_t position):
-        """Note that offsets below this one that were not fed do not exist, or must not be read."""
+        """Advance `position`, because offsets below the new one do not exist, or must not be read."""
         if position > self.position:
             self.position = position
 
@@ -117,7 +117,7 @@ cdef class PartitionOffsets:
         return None
 
     cdef bint is_stopped(self):
-        """Tell whether an entry before the next one is unsettled, in order."""
+        """Tell whether the next entry has to wait for an earlier one. Only for `in_order`."""
         return self.held > 0 or self.stale > 0 or self.in_flight >= self.room
 
     @property
@@ -128,7 +128,7 @@ cdef class PartitionOffsets:
     def take_again(self, Entry entry not None):
         """Count a failed entry as in flight once more.
 
-        False if its partition was given up, or, in order, if `take` will return it.
+        False if its partition was given up. With `in_order` also False if `take` will return the entry.
         """
         if self.closed or entry.state != HELD:
             return False
@@ -200,14 +200,14 @@ cdef class PartitionOffsets:
         return 0
 
     cdef bint is_superseded(self, Entry entry) except -1:
-        """Note an ack in order. True if the ack does not count, because the entry is emitted again after an earlier one."""
+        """Note an ack with `in_order`. True if the ack does not count, because the entry is emitted again after an earlier one."""
         if entry.state == STALE:
             self.stale -= 1
             entry.state = WAITING
             self.leave_flight()
             return True
         if entry.state == IN_FLIGHT and self.held == 0 and self.room < ANY_NUMBER:
-            self.room += 1                  # after a failure 1, and 1 more with each ack
+            self.room += 1                  # `room` is 1 after a failure, and grows with each ack
         return entry.state == WAITING
 
     cdef int pass_done(self) except -1:

@@ -42,14 +42,14 @@ class Mailbox:
     def __len__(self) -> int: ...
     @property
     def full(self) -> bool:
-        """True if a task that posts now is stopped."""
+        """True if the mailbox has `capacity` tuples or more."""
 
     @property
     def nbytes(self) -> int: ...
 
 @final
 class SignalRing:
-    """Unbounded FIFO of signals with one consumer. The number of open trees bounds it (BP-5)."""
+    """FIFO of signals with one consumer. It has no capacity of its own, but the number of open trees bounds it (BP-5)."""
 
     def __init__(self, on_wake: Callable[[], object] | None = None) -> None: ...
     @property

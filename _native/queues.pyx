@@ -159,7 +159,7 @@ cdef class Mailbox:
 
     @property
     def full(self):
-        """True if a task that posts now is stopped."""
+        """True if the mailbox has `capacity` tuples or more."""
         return self.tail - self.head >= self.capacity
 
     @property
@@ -169,7 +169,7 @@ cdef class Mailbox:
 
 @cython.final
 cdef class SignalRing:
-    """Unbounded FIFO of signals with one consumer. The number of open trees bounds it (BP-5)."""
+    """FIFO of signals with one consumer. It has no capacity of its own, but the number of open trees bounds it (BP-5)."""
 
     def __cinit__(self, on_wake=None):
         self.on_wake = on_wake

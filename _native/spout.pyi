@@ -50,7 +50,7 @@ class SpoutCore(TaskCore):
     def emit_control(self, values: object, stream: str, message_id: object = None, timeout_secs: float | None = None) -> None:
         """Send values as a control tuple to every task of every subscriber.
 
-        With a message id, they are a tree with a timeout of its own.
+        With a message id, the tuples form a tree with its own timeout.
         """
 
     def bind(
@@ -75,7 +75,7 @@ class SpoutCore(TaskCore):
         """Count the time that an async method took."""
 
     def note_returned(self) -> None:
-        """Note that an awaited method has returned. Unless the method was a poll, a verdict is then delivered."""
+        """Note that an awaited method has returned. If it was not a poll, count its verdict as delivered."""
 
     def polled_in_vain(self) -> bool:
         """True if the awaited call was a poll that emitted nothing."""
@@ -112,7 +112,7 @@ class SpoutEmitter:
         """From now on raise errors for emits, because the instance has ended."""
 
     def divert(self, on: bool) -> None:
-        """Start or stop to pass emits to `emit_rarely`."""
+        """Start or stop passing emits to `emit_rarely`."""
 
     def emit_rarely(self, values: object, message_id: object, stream: str) -> None:
         """Handle an emit while `divert` is on, or after the instance has ended."""

@@ -181,7 +181,7 @@ cdef class SpoutCore(TaskCore):
     def emit_control(self, values, stream, message_id=None, timeout_secs=None):
         """Send values as a control tuple to every task of every subscriber.
 
-        With a message id, they are a tree with a timeout of its own.
+        With a message id, the tuples form a tree with its own timeout.
         """
         cdef OutStream out = self.stream_of(stream)
         cdef Outlet outlet
@@ -313,7 +313,7 @@ cdef class SpoutCore(TaskCore):
         self.busy_secs += secs
 
     def note_returned(self):
-        """Note that an awaited method has returned. Unless the method was a poll, a verdict is then delivered."""
+        """Note that an awaited method has returned. If it was not a poll, count its verdict as delivered."""
         self.handed_out += not self.awaits_poll
 
     def polled_in_vain(self):
@@ -450,7 +450,7 @@ cdef class SpoutEmitter:
         self.retired = self.diverts = True
 
     def divert(self, bint on):
-        """Start or stop to pass emits to `emit_rarely`."""
+        """Start or stop passing emits to `emit_rarely`."""
         self.diverts = on or self.retired
 
     def emit_rarely(self, values, message_id, stream):

@@ -16,7 +16,7 @@ cdef enum:
 cdef class Layers:
     """A dict of changes on top of older dicts, all with canonical keys. Reads and writes are as fast as those of a dict.
 
-    Base of `LayeredState`, whose `_get_slow_path` and `_put_slow_path` handle the rare cases: keys that are not str, int or bytes, mutable
+    Base of `LayeredState`. Its `_get_slow_path` and `_put_slow_path` handle the rare cases: keys that are not str, int or bytes, mutable
     values, and keys in no layer. `deleted` is the value of a deleted key.
 
     During a call (`guarding`), each change notes the previous value, so that a call that raises can be undone (SV-2). The notes are a C

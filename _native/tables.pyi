@@ -23,7 +23,7 @@ class RotatingMap(Generic[K, V]):
     def __init__(self, buckets: int = 3, expire: Callable[[K, V], object] | None = None) -> None: ...
     @property
     def buckets(self) -> int:
-        """Number of rotations after its last put in which an entry expires."""
+        """Number of rotations from the last `put` of an entry until it expires."""
 
     def put(self, key: K, value: V) -> None:
         """Write an entry. Its age begins again at 0."""

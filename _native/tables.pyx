@@ -85,7 +85,7 @@ cdef class RotatingMap:
 
     @property
     def buckets(self):
-        """Number of rotations after its last put in which an entry expires."""
+        """Number of rotations from the last `put` of an entry until it expires."""
         return len(self.generations)
 
     cpdef put(self, key, value):

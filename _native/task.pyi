@@ -95,7 +95,7 @@ class TaskCore:
         """Return and forget the longest call over slow_call_secs, in seconds. 0 if there was none."""
 
     def count_sent(self, on: bool) -> dict[int, int]:
-        """Set a mark and start to count the sent tuples per target task, or stop. Return the counts since the last mark."""
+        """Return the tuples sent to each task since the last mark. Then set a new mark if `on`, else stop counting."""
 
     def set_trace(self, trace: Callable[[str, Sequence[int], int], object] | None) -> None:
         """Call trace(event, roots, task) for every delivery and settle of a tracked tuple. None stops the calls."""

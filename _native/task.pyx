@@ -111,7 +111,10 @@ cdef class Outlet:
         return best
 
     cdef list pick_several(self, tuple values):
-        """Return the targets of values, for groupings that may choose several. TypeError or KeyError if a chooser returned another task."""
+        """Return the targets of values, for groupings that may choose several.
+
+        Raises KeyError or TypeError if a chooser returned a task that is not a target.
+        """
         if self.choice == TO_ALL:
             return list(range(self.tasks))
         if self.choice == CUSTOM:
@@ -312,7 +315,7 @@ cdef class TaskCore:
         return slowest
 
     def count_sent(self, bint on):
-        """Set a mark and start to count the sent tuples per target task, or stop. Return the counts since the last mark."""
+        """Return the tuples sent to each task since the last mark. Then set a new mark if `on`, else stop counting."""
         counted = self.counts_by_task(self.counting) if self.rare_paths & COUNTS_SENT else {}
         self.counting = SentCounts(self.targets) if on else None
         self.rare_paths = self.rare_paths | COUNTS_SENT if on else self.rare_paths & ~<uint32_t>COUNTS_SENT

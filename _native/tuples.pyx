@@ -11,7 +11,7 @@ cimport cython
 
 cdef extern from *:
     """
-    /* A spare tuple has no objects to release, and its type is set. Cython's code for a new instance would do both in vain. */
+    /* A spare tuple has no objects to release, and its type is set. Cython's code for a new instance would do both again. */
     #define revive(raw) (Py_SET_REFCNT(raw, 1), (PyObject*)(raw))
     #define fill_spare(tup, its_values, its_origin) (Py_INCREF(its_values), Py_INCREF(its_origin), (tup)->values = (its_values), (tup)->origin = (its_origin))
     """
@@ -203,7 +203,7 @@ cdef destructor dealloc_whole = (<PyTypeObject*>Tuple).tp_dealloc
 
 
 cdef void dealloc_tuple(PyObject* raw) noexcept:
-    """Deallocate a tuple, and keep its memory for the next one. Only for a settled tuple of at most one tree."""
+    """Deallocate a tuple, and keep its memory for the next one. A taken tuple, or one of several trees, is deallocated completely."""
     global spare_count
     cdef PyObject* values
     cdef PyObject* origin

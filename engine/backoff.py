@@ -1,4 +1,4 @@
-"""Exponential backoff. Computes the pauses between retries of one operation, and the caller waits."""
+"""Exponential backoff. Computes the pauses between retries of one operation, but does not wait."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

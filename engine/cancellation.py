@@ -48,7 +48,7 @@ async def absorb_last_cancel_request() -> None:
 def aio_task_error(aio_task: "asyncio.Task[Any]") -> BaseException | None:
     """Return the error of an asyncio task that has ended. None without an error or after a cancellation.
 
-    Used as a callback of the task, it prevents that asyncio logs an error that the caller handles elsewhere.
+    Add it to the task as a done callback to keep asyncio from logging an error that the caller handles elsewhere.
     """
     return None if aio_task.cancelled() else aio_task.exception()
 

@@ -174,7 +174,7 @@ class FatalError(EngineError):
 
 
 class UsageError(EngineError):
-    """A component or a host uses the API wrongly.
+    """A component, or the program that embeds the engine, uses the API wrongly.
 
     Examples are an unknown stream, a wrong number of values, an unhashable key, a call in the wrong state.
     """

@@ -1,4 +1,4 @@
-"""Runs calls in a thread that also progress while the event loop is busy.
+"""Runs calls in a thread, and lets them progress even while the event loop is busy.
 
 A thread requests the GIL only if nobody has released it for 5 ms. A busy loop releases it in each turn, but only for microseconds. This is
 too short for the thread to wake up, and too frequent for the thread to request the GIL. So a call of a few milliseconds could take a
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
-    """Call work in a thread of the pool. Return its result, or raise its error. A cancellation prevents only a call that has not begun."""
+    """Call work in a thread of the pool. Return its result, or raise its error. A cancellation stops only a call that has not begun."""
     loop = asyncio.get_running_loop()
     now = Clock.of(loop).now
     finished = threading.Event()

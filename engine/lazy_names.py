@@ -12,8 +12,10 @@ def lazy_names(
 
     Call it in the `else` of `if TYPE_CHECKING:`, which imports the same names. Type checkers then know these names, and no others.
 
-    names: the lazy names by the full name of their module, separated by spaces. A submodule of the package must not have such a name,
-    because its import would replace the lazy name. submodules: modules that become attributes of the package without a separate import.
+    names: the lazy names by the full name of their module, separated by spaces. No submodule of the package may have the same name,
+    because its import would replace the lazy name.
+
+    submodules: modules that become attributes of the package without a separate import.
     """
     module_of = {name: module for module, listed in names.items() for name in listed.split()}
 

@@ -1,6 +1,6 @@
 """Standard loggers below `engine`. Their records name the component and the task.
 
-The engine only logs. Only the command line calls `configure`, because an embedded run must not change the logging of its host (RUN-5).
+The engine only logs. Only the command line calls `configure`, because an embedded run must not change the logging of its program (RUN-5).
 """
 
 import contextlib

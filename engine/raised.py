@@ -100,8 +100,8 @@ def user_places(error: BaseException) -> list[str]:
 def owners_of(frames: Frames) -> list[str | None]:
     """Return the library of each frame, None for user code.
 
-    The engine calls only user code. So the first frame outside the engine and the standard library is user code, even if it is an
-    installed package, and so is the rest of that package.
+    The engine calls only user code. So the first frame outside the engine and the standard library is user code. If this frame belongs
+    to an installed package, all frames of the package count as user code.
     """
     paths = [frame.filename.replace("\\", "/") for frame in frames]
     owners = [_library_of(path) for path in paths]

@@ -1,7 +1,7 @@
 """`Inlet`: a spout that a service feeds, and `Reply`: a bolt that collects the results of a call.
 
 Each send and each call waits until the whole tree of its tuple is processed. A call returns the tuples of its tree that reached a Reply.
-The engine knows an open tree by its root id, and the message id of the tree is the waiting call. So no second map of calls exists.
+The message id of an open tree is the waiting call itself. So a Reply finds the call by a root id of its input, without a map of calls.
 """
 
 import asyncio
@@ -259,7 +259,7 @@ class InletHandle:
         self._calls = calls
 
     def note_emitted(self, send: _Send) -> None:
-        """Begin a checkpoint if the result of an emitted call waits for one."""
+        """Request a checkpoint if the emitted send is a call, because its result may wait for one (SV-8)."""
         if send.take_row is not None and self._calls is not None:
             self._calls.request_commit()
 

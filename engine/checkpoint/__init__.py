@@ -1,4 +1,4 @@
-"""Durable state: aligned barriers in the topology, and the work of each task at a barrier (docs/decisions/0002)."""
+"""Makes the state of bolts durable. Barriers flow through the topology, and each task saves its state at them (docs/decisions/0002)."""
 
 from typing import TYPE_CHECKING
 

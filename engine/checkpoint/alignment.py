@@ -36,7 +36,7 @@ class Alignment:
     def arrives(self, barrier: Barrier, source: int) -> tuple[Verdict, bool]:
         """Record a barrier. Return the decision about it.
 
-        The second value is True if the barrier ended an incomplete alignment: then release all sources.
+        The second value is True if the barrier ended an incomplete alignment. The caller then releases all sources.
 
         A barrier from a task that is not in `sources` is a notice. It ends an older alignment, but completes no alignment.
         """

@@ -1,6 +1,6 @@
 """Handlers of the barriers of one bolt instance (CP-1, CP-2, CP-4).
 
-Both kinds wait for the barrier of all sources, and forward it. The handler of a stateful bolt also carries out the step.
+Both kinds wait for the barrier of all sources, and forward it. The handler of a stateful bolt also carries out the action of the barrier.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class BarrierHandler(ControlHandler):
         self._aligning_since = 0.0
 
     async def begin(self, *, restarted: bool) -> None:
-        """Get ready, before `prepare`. restarted: an instance of this task has died."""
+        """Begin before `prepare`. restarted: an earlier instance has died. Release the sources that it held."""
         if restarted:
             for source in self._alignment.sources:
                 self._port.release(source)
@@ -98,7 +98,7 @@ class StatefulBarrierHandler(BarrierHandler):
         """Error of the last write. At the next barrier it kills the instance."""
 
     async def begin(self, *, restarted: bool) -> None:
-        """Take data only after INITSTATE. Drop the changes and acks of a dead instance since the last PREPARE."""
+        """Take data only after INITSTATE. After a death, drop the changes since the last PREPARE, and fail their tuples."""
         await super().begin(restarted=restarted)
         self._checkpoints.note_handler(self._place, self)
         self._port.close_gate()
@@ -138,7 +138,7 @@ class StatefulBarrierHandler(BarrierHandler):
                 await self._initialise(barrier, barriers)
 
     async def _prepare(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Freeze the changes, forward the barrier, and write them while the next tuples are processed (CP-7)."""
+        """Freeze the changes and forward the barrier. Write the changes while the next tuples are processed (CP-7)."""
         state = self._state
         if state is None:
             self._release()

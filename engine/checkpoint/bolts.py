@@ -142,8 +142,9 @@ def stateful_bolt(
     """Make a `StatefulBasicBolt` from a function of two parameters, the input tuple and the state.
 
     The function may be a plain function, a generator, a coroutine function or an async generator, as for `@bolt`. It processes one input at
-    a time. key_of(key): the value by which the fields grouping chooses the task, if this value is not the key (CP-9). If the function
-    raises, only its input fails, and the state is as before the call (SV-2).
+    a time. If the function raises, only its input fails, and the state is as before the call (SV-2).
+
+    key_of(key): the value by which the fields grouping chooses the task, if this value is not the key (CP-9).
 
     >>> @stateful_bolt("word", "count")
     ... def count(tup, state):

@@ -14,10 +14,11 @@ from engine.topology.task_port import SpoutPortUser
 
 BARRIER_FIELDS: Final = Fields("round", "txid", "action")
 LONGEST_PAUSE_SECS: Final = 0.1
-"""Longest pause between two looks at the spouts and at the work of the tasks."""
+"""Longest pause between two checks whether a checkpoint is due."""
 BACKOFF: Final = Backoff(0.1, 5.0)
 """Pauses between the tries of a recovery. The first try is immediate."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
+"""Statuses of a spout that may wait for a commit. If all spouts have one of these, a checkpoint begins before its interval is over."""
 
 
 class CheckpointSpout(Spout, SpoutPortUser):

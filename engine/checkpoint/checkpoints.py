@@ -41,7 +41,7 @@ class Checkpoints:
     """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses it."""
 
     def __init__(self, topology_name: str, provider: StateProvider, config: Config, clock: Clock, places: Collection[StatePlace]) -> None:
-        """places: of all stateful tasks of the run."""
+        """places: one for each stateful task of the run."""
         self._topology_name = topology_name
         self._provider = provider
         self._config = config

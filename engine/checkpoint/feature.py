@@ -1,4 +1,4 @@
-"""Checkpoints as a feature of topologies with stateful bolts: rules, the start of a run, its snapshot and metrics."""
+"""The feature of topologies with stateful bolts. Checks their rules, opens the checkpoints of a run, and exports snapshots and metrics."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict

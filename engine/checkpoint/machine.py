@@ -2,7 +2,7 @@
 
 The machine uses no clock, no store and no tuples. The checkpoint spout applies the events.
 
-A `Record` is saved, and a `Step` is in progress. The record of each transition is saved before the barrier of its step is sent.
+The `Record` is durable, and the `Step` in progress is not. The record of each transition is saved before the barrier of its step is sent.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Phase: TypeAlias = Literal["committed", "preparing", "committing"]
 Action: TypeAlias = Literal["initstate", "prepare", "commit", "rollback"]
 
 MOST_COUNTED: Final = 128
-"""Number of committed deltas that a record lists. A task must have folded older ones."""
+"""Maximum number of committed deltas that a record lists. Tasks must have folded all older deltas."""
 
 
 class Step(Enum):

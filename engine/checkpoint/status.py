@@ -30,6 +30,6 @@ class CheckpointSnapshot:
     last_alignment_ms: float = 0.0
     """Longest time that a task held a source during the last checkpoint."""
     trouble: str | None = None
-    """Reason if the store is unavailable now."""
+    """Error of the store while it is unavailable. None: it is available."""
     waits_for: tuple[str, ...] = ()
-    """Barriers that are missing, by task."""
+    """A text for each task that waits: `count[3] waits for the barrier of split[2]`."""

@@ -146,7 +146,7 @@ class CommittedState:
             return above
         if not self.decodes:
             raise StateError(
-                f"{component_id!r} has committed changes in {len(deltas)} pickled deltas, and to decode a pickle is to run its code",
+                f"{component_id!r} has committed changes in {len(deltas)} pickled deltas, and decoding a pickle runs its code",
                 hint="If you trust everyone who can write to the store: --unpickle.",
             )
         layout = self.layout(component_id)

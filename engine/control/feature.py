@@ -40,7 +40,7 @@ class RunHandle:
 
 
 class SnapshotEntry(ABC):
-    """One entry of a run's snapshot. It is `snapshot.<name>`, a key of the JSON, and metric families."""
+    """One entry of a run's snapshot. It appears as `snapshot.<name>`, as a key of the JSON, and as metric families."""
 
     name: str
     value: Any
@@ -91,7 +91,7 @@ class FeatureRun:
 
 
 class Feature(TopologyFeature, ABC):
-    """A feature that also takes part in runs. `TopologyFeature` judges and rewrites topologies."""
+    """A feature that also takes part in runs. `TopologyFeature` validates and rewrites topologies."""
 
     @abstractmethod
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:

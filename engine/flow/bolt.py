@@ -41,7 +41,10 @@ class FlowControlBolt(BasicBolt):
 
     @abstractmethod
     def process(self, record: Any) -> BasicResult:
-        """Process one record: a plain function, a generator, `async def`, or an async generator, as `BasicBolt.execute`."""
+        """Process one record.
+
+        Like `BasicBolt.execute`, the method may be a plain function, a generator, a coroutine function or an async generator.
+        """
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -118,7 +118,7 @@ class CallLimit:
         return TimeoutError(f"process() did not return within {self.secs:g} s (call_timeout_secs), and {what}. Record: {_shown(record)}")
 
     async def _end(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> bool:
-        """Cancel a call. If it has not ended after GRACE_SECS, abandon it and return False."""
+        """End a call: if `cancels`, cancel it and wait at most GRACE_SECS. If it still runs, abandon it and return False."""
         call.is_over = True
         try:
             if cancels and not working.done():

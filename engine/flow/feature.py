@@ -1,4 +1,4 @@
-"""Flow control as a feature of topologies with flow-control spouts: rules, the stored positions, snapshot and metrics."""
+"""The feature of topologies with flow-control spouts. Checks their rules, and exports snapshots and metrics."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -78,7 +78,7 @@ class FlowRun(FeatureRun):
         self._port: RunPort | None = None
 
     def join(self, handle: RunHandle) -> None:
-        """Take the port to which the spouts give their snapshots."""
+        """Store the port that collects the snapshots of the spouts."""
         self._port = handle.port
 
     def snapshot_entries(self) -> Iterable[SnapshotEntry]:

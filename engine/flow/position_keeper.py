@@ -50,7 +50,7 @@ class PositionKeeper:
         """Records of this instance up to the recorded position."""
 
     async def load_position(self) -> Any:
-        """Claim the ledger, and return the position after which the source continues. Raises FatalError if it cannot be used."""
+        """Claim the ledger, and return the position after which the source continues. Raises FatalError for any StateError."""
         try:
             await self._patience.call_with_retries(self._ledger.claim)
             entries = await self._patience.call_with_retries(self._ledger.read)
@@ -71,7 +71,7 @@ class PositionKeeper:
         return self._done_before + self._prefix.done
 
     def note_progress(self) -> None:
-        """Learn that the done prefix has grown."""
+        """Note that the done prefix has grown, so that the new position is written."""
         self._has_grown.set()
 
     def hurry(self) -> None:

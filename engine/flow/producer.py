@@ -19,9 +19,9 @@ _IMMUTABLE: Final = frozenset((bool, int, float, str, bytes, datetime, type(None
 class FlowProducer(ABC):
     """Yields records with their positions. Each task of the spout has a producer of its own.
 
-    A position tells how far the source was read, so that reading can continue there: an offset, a line number, a time, or a list of these.
-    Its parts are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these. The engine copies a position, so a list may
-    change after the yield. It passes a record to the bolt as it is, so a record must not change.
+    A position tells how far the source was read, so that reading can continue there. It is an offset, a line number, a time, or a list of
+    these. Its parts are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these. The engine copies a position, so a
+    list may change after the yield. It passes a record to the bolt without a copy, so a record must not change.
     """
 
     context: TaskContext

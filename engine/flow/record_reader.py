@@ -213,7 +213,7 @@ _END: Final = object()
 
 
 def record_reader(producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> RecordReader:
-    """Return the reader for the kind of function that `producer.records` is."""
+    """Return a reader for the generator or async generator `producer.records`. Raises UsageError for an `async def` without a yield."""
     kind = call_kind(producer.records)
     if kind is CallKind.COROUTINE:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""`FlowSettings`: choice of the task, windows, packs, retries and position of a flow-control spout."""
+"""`FlowSettings`: the settings of a flow-control spout."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -173,7 +173,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         self._controller.note_task_ack(delivery, delivery.sent_at + secs)
 
     def ack(self, message_id: Any) -> None:
-        """Count a pack as done: its records, and all tuples that were emitted for them."""
+        """Count a pack as done, because its records and all tuples emitted for them are processed."""
         assert self._controller is not None
         assert self._keeper is not None
         if self._controller.note_tree_ack(message_id, self.context.clock.now()):

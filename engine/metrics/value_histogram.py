@@ -86,7 +86,7 @@ def _bucket(value: float) -> int:
 
 
 def _mirrored_bucket(magnitude: float) -> int:
-    """Return the bucket of a negative value's magnitude. It includes its lower edge, the upper one after mirroring."""
+    """Return the bucket of a negative value's magnitude. It includes its lower edge, which the mirroring makes the upper edge."""
     fraction, exponent = math.frexp(magnitude)
     return exponent * _PARTS + math.floor((fraction - 0.5) * 2 * _PARTS) + 1
 

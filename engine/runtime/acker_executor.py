@@ -56,7 +56,7 @@ class AckerExecutor(Actor):
 
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = aio_task_error(aio_task)
-        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):  # asyncio raises these two in the host
+        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):  # asyncio raises these two out of the loop
             self.run_context.end_run(self._engine_failure(error))
 
     async def _main(self) -> None:

@@ -16,7 +16,7 @@ BUG_HINT: Final = "This is a bug in the engine. Please report this text."
 class WakeupEvent:
     """Event that wakes the one coroutine that waits. If no coroutine waits, a call of `set` ends the next wait at once.
 
-    `note_wait` is called at the begin of each wait.
+    `note_wait` is called at the beginning of each wait.
     """
 
     __slots__ = ("_is_set", "_loop", "_note_wait", "_waiter", "has_waiter")

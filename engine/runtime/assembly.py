@@ -28,7 +28,7 @@ class Assembly:
     explainer: TimeoutExplainer
     plan: Plan
     user_spouts: tuple[SpoutExecutor, ...] = field(init=False)
-    """The spouts without the engine's own."""
+    """All spouts except the engine's own."""
 
     def __post_init__(self) -> None:
         self.user_spouts = tuple(spout for spout in self.spouts if not is_reserved(spout.info.component_id))

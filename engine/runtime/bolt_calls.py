@@ -1,4 +1,4 @@
-"""Calls of `execute` that take time: awaited one by one, several at once, or in threads (ACK-10)."""
+"""Makes the calls of `execute` that take time. They are awaited one by one, run several at once, or run in threads (ACK-10)."""
 
 import asyncio
 import contextvars
@@ -204,7 +204,7 @@ class BoltCalls:
             self._wake()
 
     async def cancel_all(self) -> tuple[list[BaseException], int]:
-        """Cancel all calls and wait for them, as `cancel_and_wait`. A call in a thread runs on, and its emits are dropped."""
+        """Cancel all calls, and return the result of `cancel_and_wait`. A call in a thread runs on, and its emits are dropped."""
         running = list(self._concurrent)
         for aio_task in running:
             aio_task.remove_done_callback(self._note_end)

@@ -104,7 +104,7 @@ class BoltExecutor(Executor):
             pass
 
     def _progress_count(self) -> int:
-        """Count a deferred ack once it is released: a task that dies before each release makes no progress."""
+        """Count a deferred ack only when it is released. So a task that always dies before a release makes no progress."""
         return self.core.deferred_acks.released if self.spec.defers_acks else super()._progress_count()
 
     def _fail_instance(self, failure: Failure) -> None:
@@ -285,7 +285,7 @@ class BoltExecutor(Executor):
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
         """Handle a control tuple while the task has no instance. If its handler needs an instance, the tuple fails."""
-        handle = self._handle_control  # of a bolt without deferred acks: it forwards barriers, and needs no instance
+        handle = self._handle_control  # the handler of a bolt without deferred acks only forwards barriers, so it needs no instance
         if self.spec.control_handler is None or self.spec.defers_acks or handle is None:
             self.core.settle_control(tup, failure)
             return
@@ -313,7 +313,7 @@ class BoltExecutor(Executor):
         self._warn_of_settles()
 
     def _warn_of_settles(self) -> None:
-        """Warn of a bolt that forgot an ack, or settled a tuple twice, once per task (ACK-5, ACK-15)."""
+        """Warn if the bolt forgot an ack, or settled a tuple twice. Each warning comes once per task (ACK-5, ACK-15)."""
         if self.core.forgotten_tuples and not self._warned_of_forgotten:
             self._warned_of_forgotten = True
             fails = self.run_context.config.forgotten_ack == "fail"

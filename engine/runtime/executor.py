@@ -34,7 +34,7 @@ SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
 ErrorMode: TypeAlias = Literal["fail", "replace", "restart", "stop"]
 """Values of `on_error`, and "replace": like "fail", but each error replaces the instance.
 
-For components that cannot continue after an error.
+"replace" is for components that cannot continue after an error.
 """
 
 
@@ -190,7 +190,7 @@ class Executor(Actor):
 
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = aio_task_error(aio_task)
-        if error is not None and not isinstance(error, KeyboardInterrupt):  # asyncio raises KeyboardInterrupt in the loop's host
+        if error is not None and not isinstance(error, KeyboardInterrupt):  # asyncio raises KeyboardInterrupt out of the loop
             self.run_context.end_run(self._program_end_error(error))
 
     def _program_end_error(self, error: BaseException) -> ComponentError:
@@ -204,7 +204,7 @@ class Executor(Actor):
     def _note_cancellation(self, raised: asyncio.CancelledError) -> None:
         """Raise a cancellation that ends the coroutine. Any other cancellation only kills the instance.
 
-        Only `close`, `kill` and the end of the host's loop cancel this asyncio task. Other cancellations come from the component.
+        Only `close`, `kill` and the end of the event loop cancel this asyncio task. Other cancellations come from the component.
         """
         if self.core.closing or (self._killed_by is None and self.run_context.is_abandoned()):
             raise raised
@@ -340,7 +340,7 @@ class Executor(Actor):
     def _report_cancelled_work(self, errors: Sequence[BaseException], still_running: int) -> None:
         """Report the results of `cancel_and_wait`."""
         for error in errors:
-            if not isinstance(error, KeyboardInterrupt):  # asyncio has raised it in the loop's host
+            if not isinstance(error, KeyboardInterrupt):  # asyncio has raised it out of the loop
                 self.reporter.report(error, next_step="nothing: the instance is closed")
         if still_running:
             self.reporter.warn(

@@ -1,4 +1,4 @@
-"""Warning of a run that keeps state, positions or transactions in `memory://`, so that a crash loses them."""
+"""Warns if a run keeps state, positions or transactions in `memory://`, because a crash loses them."""
 
 import logging
 import re

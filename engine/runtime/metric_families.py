@@ -69,7 +69,7 @@ def _complete(snapshot: Snapshot) -> Family:
 
 
 def _of_users(snapshot: Snapshot) -> Iterator[Family]:
-    """Return one family for each name. The metrics are sorted by name."""
+    """Yield one family for each name. The metrics of one name follow each other in the snapshot."""
     for name, group in groupby(snapshot.user_metrics, key=lambda metric: metric.name):
         metrics = list(group)
         held = [metric.value.doublings for metric in metrics if isinstance(metric.value, Distribution)]

@@ -11,7 +11,7 @@ LIVED_SECS: Final = 10.0
 
 
 class RestartPolicy:
-    """Counts the deaths of one task within the last `window_secs`, and the pauses between its instances."""
+    """Counts the deaths of one task within the last `window_secs`, and computes the pauses between its instances."""
 
     def __init__(self, max_restarts: int, window_secs: float) -> None:
         self._max_restarts = max_restarts
@@ -49,7 +49,7 @@ class RestartPolicy:
         return pause_secs
 
     def note_restart(self) -> None:
-        """Count a replaced instance, without a limit."""
+        """Count a replaced instance in `restarts`, but not as a death."""
         self.restarts += 1
 
 

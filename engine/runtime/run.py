@@ -136,17 +136,17 @@ class Run:
         if self._supervisor is not None:
             self._supervisor.note_idle()
 
-    # Control by the host
+    # Control
 
     async def completed(self) -> None:
-        """Wait until the run is complete, drained or stopped. Raises the ComponentError that ends it at once (SV-4)."""
+        """Wait until the run is complete, drained or stopped. Raises the ComponentError of a failed run before it is closed (SV-4)."""
         await self._supervised.completed()
 
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
         """Call `callback` once when the run ends, on the loop's thread. Call it at once if the run has ended.
 
-        Its argument is the ComponentError of a failed run, before the components are closed. It is None for a run that completed,
-        drained or stopped. `on_end` may be called before the run is entered. An exception of the callback is logged. Raises
+        Its argument is the ComponentError of a failed run, before the components are closed. The argument is None for a run that
+        completed, drained or stopped. `on_end` may be called before the run is entered. An exception of the callback is logged. Raises
         UsageError if `callback` is not a plain function of one argument.
         """
         if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
@@ -158,11 +158,11 @@ class Run:
             self._supervisor.on_end(callback)
 
     async def activate(self) -> None:
-        """Start the polls of deactivated spouts."""
+        """Start the polls of deactivated spouts. Raises UsageError unless the run is running."""
         await self._switch(active=True)
 
     async def deactivate(self) -> None:
-        """Stop the polls of the spouts. They still get acks and fails, and bolts go on."""
+        """Stop the polls of the spouts. They still get acks and fails, and bolts go on. Raises UsageError unless the run is running."""
         await self._switch(active=False)
 
     async def _switch(self, *, active: bool) -> None:
@@ -191,7 +191,7 @@ class Run:
             await self._supervisor.close("stopped")
 
     def inlet(self, component_id: str) -> InletHandle:
-        """Return the handle by which a service sends to an Inlet."""
+        """Return the handle by which a service sends to an Inlet. Raises UsageError if the component is not an Inlet."""
         for spout in self._assembled.spouts:
             if spout.info.component_id == component_id and spout.inlet is not None:
                 return spout.inlet

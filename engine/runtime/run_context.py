@@ -41,7 +41,7 @@ class RunContext:
     note_idle: Callable[[], None]
     """Makes the run check whether it is complete. Every executor calls it before it waits for work."""
     is_abandoned: Callable[[], bool] = lambda: False
-    """Returns True if the host's loop cancels all of its tasks although the run was not closed."""
+    """Returns True if the event loop ends and cancels all its asyncio tasks, although the run was not closed."""
     inlets: dict[str, InletHandle] = field(default_factory=dict)
     """Sender's handle of each Inlet component. All tasks and instances of the component share one."""
 

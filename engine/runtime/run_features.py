@@ -37,7 +37,7 @@ class RunFeatures:
         self._is_closed = False
 
     async def open(self, clock: Clock) -> Topology:
-        """Open the provider, with standby=True after a wait, then each feature. Return the topology that runs.
+        """Open the provider, then each feature. With standby=True, first wait for the state. Return the topology that runs.
 
         Raises StateError if another process has the topology's state.
         """

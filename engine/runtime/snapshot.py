@@ -200,7 +200,7 @@ class Snapshot:
     user_metrics: tuple[UserMetric, ...] = field(default=())
     entries: tuple[SnapshotEntry, ...] = ()
     """Entries of the features. Their values are attributes: `snapshot.checkpoint` is a CheckpointSnapshot, or None without state.
-    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout. Type checkers take both for Any."""
+    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout. For type checkers, both are Any."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a feature's entry."""
@@ -213,7 +213,7 @@ class Snapshot:
         raise AttributeError(f"a snapshot has no attribute {name!r}; its entries are: {names}")
 
     def entry(self, kind: type[_Entry]) -> _Entry:
-        """Return the entry of a feature by its class, for type checkers: `snapshot.entry(FlowEntry).value` is `snapshot.flow`, and typed.
+        """Return the entry of a feature by its class. `snapshot.entry(FlowEntry).value` is `snapshot.flow` with a type.
 
         Raises UsageError if the topology does not have the feature.
         """
@@ -245,7 +245,7 @@ def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> flo
     """Return the share of the time between two snapshots that the busiest task of a component spent in its code.
 
     0 means idle and 1 means always busy; several threads may exceed 1. Without `before` the interval starts with the run. None if no time
-    has passed. As Storm's capacity; differs: uses the measured busy time, not mean latency times count.
+    has passed. Like Storm's capacity, but from the measured busy time instead of mean latency times count.
     """
     start = None if before is None else before.components.get(component_id)
     elapsed = after.uptime_secs - (0.0 if start is None or before is None else before.uptime_secs)

@@ -358,7 +358,7 @@ class SpoutExecutor(Executor):
         """Return at once, because a spout has no running call between two turns."""
 
     async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
-        """Wait before the next instance begins. A switch in the meantime sets how the instance begins."""
+        """Wait before the next instance begins. A switch in the meantime decides whether the next instance begins active."""
         now = self.run_context.clock.now
         until = now() + secs
         while (left := until - now()) > 0 and self._is_serving:

@@ -135,7 +135,7 @@ class SpoutWindow:
         self._pause_until = 0.0
         self._pause_rounds = 0
         self._pause_rate = 0.0
-        """Ack rate of the first round of the pause; 0 before it."""
+        """Ack rate of the first round of the pause; 0 before the end of this round."""
         self._overshoot = 0
         """Most trees that one poll of a spout has emitted beyond its window, since the last trial began."""
         self._round: _Round | None = None

@@ -32,7 +32,7 @@ class Supervisor:
     """Starts, watches and ends the actors of one run. `state` is the state of the run."""
 
     def __init__(self, name: str, assembly: Assembly, config: Config, features: RunFeatures) -> None:
-        """name: of the topology. features: opened already, and closed after the actors."""
+        """name: name of the topology. features: opened already. The supervisor closes them after the actors."""
         self._assembly = assembly
         self._name = name
         self._features = features
@@ -228,7 +228,7 @@ class Supervisor:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the host's loop has cancelled the asyncio tasks of this run although the run was not closed."""
+        """True if the event loop ends and has cancelled the run's asyncio tasks, although the run was not closed."""
         clock = self._tree_clock
         return clock is not None and (clock.done() or clock.cancelling() > 0)
 
@@ -351,7 +351,7 @@ class Supervisor:
 
 
 def _drop_context(error: BaseException, context: BaseException | None) -> None:
-    """Remove an error from the context of another error. It was being handled during a callback, but is not the cause."""
+    """Remove `context` from the context of `error`. It was being handled when a callback raised `error`, but is not the cause."""
     inner = error
     while inner.__context__ is not None and inner.__context__ is not context:
         inner = inner.__context__

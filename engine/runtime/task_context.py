@@ -44,7 +44,7 @@ class BackgroundTasks:
             self._on_error(error)
 
     async def end(self) -> tuple[list[BaseException], int]:
-        """Cancel the running tasks and wait for them, as `cancel_and_wait`. The instance may start no more."""
+        """Cancel the running tasks, and return the result of `cancel_and_wait`. The instance may start no more tasks."""
         self.has_ended = True
         running = list(self._tasks)
         for aio_task in running:

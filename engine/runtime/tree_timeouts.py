@@ -1,4 +1,4 @@
-"""Timeouts of trees: when they end (ACK-8), and the task that owes the missing ack (ACK-15).
+"""Timeouts of trees. Resets those of trees that only wait (ACK-8), and finds the task that owes the missing ack (ACK-15).
 
 Before each rotation of the ackers, `TreeClock` resets the timeouts of all tuples that wait, or whose ack is deferred. So a tree whose
 tuples only wait never times out. The hot path has no cost.
@@ -29,7 +29,7 @@ _EVENT_TEXTS: Final = {"opened": "opened by", "sent": "sent to", "acked": "acked
 def rotation_secs(config: Config) -> float:
     """Return the seconds between two rotations. A tree fails at the LIFETIME-th rotation after its last progress.
 
-    LIFETIME - 2, because the last reset of a waiting tuple may be one rotation old when its wait ends.
+    The divisor is LIFETIME - 2, because the last reset of a waiting tuple may be one rotation old when its wait ends.
     """
     return config.message_timeout_secs / (LIFETIME - 2)
 
@@ -117,7 +117,7 @@ class TimeoutExplainer:
             if not missing:
                 break
         for root in missing:
-            found[root] = self._failure(root, None, "no task holds a tuple of it: an ack was lost, or its task died with it")
+            found[root] = self._failure(root, None, "no task holds a tuple of this tree: an ack was lost, or a task died with the tuple")
         return found
 
     def _tuples(self) -> Iterator[tuple[BoltExecutor, Tuple, bool]]:
@@ -142,4 +142,4 @@ def _waiting_text(tup: Tuple) -> str:
 
 def _owed_text(bolt: BoltExecutor, tup: Tuple) -> str:
     secs = bolt.core.taken_age_ms(tup, bolt.run_context.clock.now()) / 1000
-    return f"it took {safe_repr(tup, 200)} up {secs:.1f} s ago and has neither acked nor failed it"
+    return f"it took {safe_repr(tup, 200)} {secs:.1f} s ago and has neither acked nor failed it"

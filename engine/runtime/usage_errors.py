@@ -1,4 +1,4 @@
-"""Errors for wrong uses of a collector, which compiled code finds."""
+"""Builds the errors for wrong uses of a collector, which compiled code detects."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any

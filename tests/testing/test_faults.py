@@ -215,7 +215,7 @@ def test_a_dropped_tuple_is_never_seen_and_its_tree_times_out(relay: BoltFactory
     run(feeder, DropTuple("numbers", "relay", number=2), relay=relay, sink=sink)
     assert [values[0] for values in sink.values] == [1, 3, 4, 5]
     assert reasons(feeder) == [(2, "timeout")]
-    assert "no task holds a tuple of it" in str(feeder.failed[0][1].error)
+    assert "no task holds a tuple of this tree" in str(feeder.failed[0][1].error)
     assert 30 <= feeder.verdicts[-1].secs <= 37.6
 
 
