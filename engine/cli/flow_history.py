@@ -43,7 +43,7 @@ class FlowSample(NamedTuple):
     task_id: int
     done_records: float
     settled_records: float
-    """Number of sent records that no bolt task has. Includes done records, records after a gap, and records that wait for a resend."""
+    """Number of sent records that no bolt task has. Includes the done prefix, acked records above it, and records to resend."""
     since_checkpoint: float
     tasks: Sequence[TaskSample]
 
@@ -70,7 +70,7 @@ class FlowHistory:
     done_records: "array[float]" = field(default_factory=lambda: array("d"))
     """Number of done records since the first sample. The sum continues when a restarted spout counts from 0 again."""
     settled_records: "array[float]" = field(default_factory=lambda: array("d"))
-    """Like `done_records`, but grows steadily. Done records wait for the slowest record and then jump."""
+    """Like `done_records`, but grows steadily. `done_records` stands still behind the slowest record, and then jumps."""
     since_checkpoint: "array[float]" = field(default_factory=lambda: array("d"))
     tasks: dict[int, TaskHistory] = field(default_factory=dict)
     _before: FlowSample | None = None
@@ -125,9 +125,9 @@ def shares(secs: Sequence[float], states: Sequence[int], first: int, last: int) 
 
 
 def intervals(secs: Sequence[float], most: int, *, pieces: int) -> list[tuple[int, int]]:
-    """Return the (first, last) samples of each segment of a drawing.
+    """Return the indexes of the first and the last sample of each segment of a drawing.
 
-    Each segment joins two neighbouring samples. With more than `most` neighbours there are `pieces` segments of equal time.
+    A segment joins two neighbouring samples. If these are more than `most` segments, return at most `pieces` segments of equal time.
 
     >>> intervals([0.0, 1.0, 2.0, 3.0, 4.0], 3, pieces=2)
     [(0, 2), (2, 4)]
@@ -174,7 +174,7 @@ STANDARD_INPUT: Final = Path("-")
 
 
 def read_histories(path: Path, spout: str | None = None) -> list[FlowHistory]:
-    """Return the history of each spout task with flow control, or those of one spout. Raise UsageError for an unusable file."""
+    """Return the history of each spout task with flow control, or those of one spout. Raise UsageError for an unusable file or spout."""
     if path == STANDARD_INPUT:
         return _chosen(_LogReader("standard input"), sys.stdin.buffer, spout)
     try:

@@ -219,9 +219,9 @@ def offsets_command(brokers: str, security: Path | None, group: str, topics: tup
       kafka offsets --brokers localhost:9092 --group words
       kafka offsets --brokers localhost:9092 --group words --topic lines --json | jq .partitions
 
-    The commit of a topology contains its name and the acked offsets above the commit: acked is their number, runs the number of their
-    ranges. Metadata of other programs are marked. A commit beyond the end (the topic was recreated) or below the beginning (retention
-    deleted records) is reported.
+    The commit of a topology contains its name and the acked offsets above the commit. acked is the number of these offsets, and runs
+    is the number of their ranges. Metadata of other programs are marked. A commit beyond the end (the topic was recreated) or below the
+    beginning (retention deleted records) is reported.
     """
 
     async def work(link: "AdminClient") -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN_ERRORS: Final = 5
 WIDE: Final = 104
-"""Minimum width of a terminal for counts in full."""
+"""Minimum width of a terminal, in columns, for counts in full and wide gaps."""
 _FIXED_LINES: Final = 8
 """Lines of the headline, the headers and rules of two tables, and two blank lines."""
 _BUSY, _OVERLOADED, _HALF_FULL = 0.8, 0.95, 0.5
@@ -56,7 +56,7 @@ def render(before: Snapshot | None, now: Snapshot, width: int, height: int | Non
     if errors:
         errors.insert(0, Text("latest errors", style="bold red"))
     headline = Text(snapshot_text.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
-    blank = Text("")  # the last line too, because the ^C of a terminal would wrap a full line, and the redraw would miss a line
+    blank = Text("")  # also the last line: after a full line, the ^C of the terminal would wrap, and the redraw would miss a line
     state = [line for text in snapshot_text.state_texts(before, now) for line in (blank, Text(text, no_wrap=True, overflow="ellipsis"))]
     above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
     own = _own_tables(now, width, None if height is None else height - above)

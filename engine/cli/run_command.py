@@ -31,7 +31,7 @@ file can import the modules beside it.
   run topology.py --json | jq .event   JSON lines for programs
   run topology.py --show-config        each setting and its source
 
-A terminal shows the metrics in a live table, other outputs a line every few seconds (stats_interval_secs). Metrics,
+On a terminal, a live table shows the metrics. Other outputs get a line every few seconds (stats_interval_secs). Metrics,
 logs and errors go to standard error, so standard output belongs to the topology. --json writes to standard output.
 
 \b

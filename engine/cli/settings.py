@@ -124,7 +124,7 @@ def _from_topology_file(collected: _Collected, config: Config | Mapping[str, obj
         if key in SETTINGS:
             collected.set_value(key, value, f"{file}: config {key}")
         else:
-            collected.faults.append(f"{file}: config: {unknown_key(str(key))} If it is no setting of the engine, rename it.")
+            collected.faults.append(f"{file}: config: {unknown_key(str(key))} If `config` is not for the engine, rename the variable.")
 
 
 def _from_toml(collected: _Collected, path: Path) -> None:

@@ -266,7 +266,7 @@ def _cells(columns: Sequence[_Column], values: _Values, *, compact: bool) -> lis
 
 
 def known_sum(values: Iterable[float]) -> float | None:
-    """Return the sum of the values without NaN. None if there are no such values."""
+    """Return the sum of the values that are not NaN. None if there are none."""
     known = [number for number in map(_float, values) if not math.isnan(number)]
     return sum(known) if known else None
 

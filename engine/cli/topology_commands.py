@@ -26,8 +26,8 @@ _SUFFIXES: Final[Mapping[str, str]] = {".mmd": "mermaid", ".mermaid": "mermaid",
 def check_command(spec: str, flags: tuple[str, ...], config_file: Path | None) -> int:
     """Import FILE, validate its topology with its settings, and list its components.
 
-    Reports all faults at once, each with its fix; the exit status is then 2. Every factory creates one instance, as at
-    the start of a run. Nothing is opened or prepared.
+    Reports all faults at once, each with its fix; the exit status is then 2. Every factory is called, as at the start
+    of a run. Nothing is opened or prepared.
 
     \b
       check topology.py

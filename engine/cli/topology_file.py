@@ -3,7 +3,7 @@
 Without a name, the first of these kinds that occurs in the file is used. The file must contain exactly one object of this kind:
 
 1. a `Topology`, or a builder whose topology is not in the file,
-2. a function called `topology`, or `build_`, `create_`, `make_`, `get_` or `main_topology`,
+2. a function called `topology`, `build_topology`, `create_topology`, `make_topology`, `get_topology` or `main_topology`,
 3. a function whose return annotation is a `Topology` or a builder.
 
 Only public names count. A function counts only if the file itself defines it and it needs no arguments. So no helper is called by accident.

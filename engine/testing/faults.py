@@ -57,7 +57,7 @@ class KillTask:
     """Seconds since the start of the run."""
     at_call: Numbers | None = None
     of: str | None = None
-    """Component whose calls (`execute`, `next_tuple`) are counted. Default: the killed one. An acker has no calls."""
+    """Component whose calls (`execute`, `next_tuple`) are counted. Default: the killed component. An acker has no calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class FaultInjector:
     # Called by the wrapped methods.
 
     def begin_call(self, called: Method, task_id: int, args: tuple[Any, ...]) -> DropTuple | DelayTuple | None:
-        """Count a call, kill and raise if that is due, and return the fault of its input."""
+        """Count a call. Kill a task or raise an error if that is due. Return the fault of the input."""
         self._calls[called] += 1
         number = self._calls[called]
         for kill in self._kills[called]:

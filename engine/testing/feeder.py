@@ -79,7 +79,7 @@ class Feeder:
         """Queue one tuple and return its message id.
 
         Without a given id the ids are 1, 2, 3, …. The id of an untracked tuple is None. Raises UsageError after `close()`, and for an id
-        that is still open.
+        that is fed already and not settled.
         """
         if self._is_closed:
             raise UsageError("this feeder is closed", hint="Call feed() before close().")
@@ -105,7 +105,7 @@ class Feeder:
         self._wake()
 
     async def settled(self, *message_ids: object) -> None:
-        """Wait until these message ids, or all, are acked, or failed or lost without a retry left."""
+        """Wait until these message ids are acked, or have failed or are lost without a retry left. Default: all ids."""
         while any(message_id in self._unsettled for message_id in message_ids or tuple(self._unsettled)):
             await self._waiters.wait()
 
@@ -141,7 +141,7 @@ class Feeder:
             self._retry(fed)
 
     def take_next(self, task_id: int) -> tuple[Values, object, str] | None:
-        """Take the oldest tuple from the queue. Return None if it is empty. Raises SpoutExhausted if it is also closed."""
+        """Take the oldest tuple from the queue. Return None if the queue is empty. Raises SpoutExhausted if the feeder is also closed."""
         if not self._queue:
             if self._is_closed:
                 raise SpoutExhausted

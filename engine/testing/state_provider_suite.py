@@ -50,7 +50,7 @@ COUNTS: Final[Callable[[int, int], bool]] = lambda txid, round_: True  # noqa: E
 
 
 def async_test(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> Test:
-    """Make a plain test of a coroutine function."""
+    """Turn a coroutine function into a plain test."""
 
     @functools.wraps(test)
     def run(self: Any, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def _needs(attribute: str, reason: str, test: Test) -> Test:
 
 
 def needs_inventory(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> Test:
-    """Make a plain test of a coroutine function, and skip it if the provider has no inventory."""
+    """Turn a coroutine function into a plain test, which is skipped if the provider has no inventory."""
 
     @functools.wraps(test)
     def run(self: Any, tmp_path: Path) -> None:

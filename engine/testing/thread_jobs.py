@@ -45,7 +45,10 @@ class ThreadJobs:
         return [job.name for job in self._jobs if not job.work.done()]
 
     def are_ripe(self, now: float, patience_secs: float) -> bool:
-        """Tell whether to deliver results: all jobs have ended, or some have and the others exceed the patience (real seconds)."""
+        """Tell whether to deliver results. Times are in real seconds.
+
+        True if all jobs have ended, or if some have ended and the wait for the others exceeds the patience.
+        """
         if not self._jobs:
             return False
         unfinished = sum(not job.work.done() for job in self._jobs)

@@ -24,8 +24,8 @@ Work outside the loop may keep time still:
 - Other threads may call `call_soon_threadsafe`, but time does not wait for them. `hold_time` makes it wait.
 - Before time jumps, the loop waits for sockets in real time: for the length of the jump, at most `socket_patience_secs`. The loop cannot
   know whether a socket is awaited or idle. A peer that answers within the patience is in time, as on a real loop. A later answer may come
-  after a timeout; `hold_time` prevents that. If both ends are in this loop, no time is lost. Runs with a peer outside the loop do not
-  repeat exactly.
+  after a timeout; `hold_time` prevents that. If both ends are in this loop, an exchange takes no virtual time. Runs with a peer outside
+  the loop do not repeat exactly.
 - Signals and child processes do not keep time still.
 
 In cases in which a real loop would hang, this loop raises `LoopDeadlock`, `VirtualTimeExceeded` or `RealTimeExceeded`.

@@ -78,8 +78,8 @@ class TopologyBuilder:
         """Declare a spout with `parallelism` tasks.
 
         `component_id` is a non-empty string that does not begin with `__` or `$`. `factory` is a class, a callable without arguments, or
-        the result of `@spout`. The engine calls it once for each task. The settings `max_spout_pending` and `on_error` override the
-        class attributes of the same name. Nothing is raised here: `build()` reports all faults.
+        the result of `@spout`. The engine calls it for each instance of a task. The settings `max_spout_pending` and `on_error` override
+        the class attributes of the same name. Nothing is raised here: `build()` reports all faults.
         """
         return SpoutDeclarer(component_id, self._declare("spout", component_id, factory, parallelism, settings).subscriptions)
 

@@ -92,7 +92,7 @@ class BoltDeclarer:
     ) -> Self:
         """Let a `CustomGrouping` choose the tasks.
 
-        Each emitting task gets the result of a class or callable, or a deep copy of an instance.
+        Each emitting task gets its own object: the result of a class or callable, or a deep copy of an instance.
         """
         return self.grouping(component, Custom(grouping), stream)
 

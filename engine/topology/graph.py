@@ -248,7 +248,10 @@ def _curve(points: tuple[Point, ...], lines: tuple[str, ...], layout: _Layout) -
 
 
 def _loop(edge: Edge, lines: tuple[str, ...], layout: _Layout) -> tuple[str, str]:
-    """Draw an edge that closes a cycle, and its label: from bottom to bottom, below all boxes. A self-loop stays below its own box."""
+    """Draw an edge that closes a cycle, and its label.
+
+    The edge runs below all boxes, from the bottom of its source to the bottom of its target. A self-loop stays below its own box.
+    """
     source, target = layout.boxes[edge[0]], layout.boxes[edge[1]]
     x1, x2 = source.x + source.width * 0.62, target.x + target.width * 0.38
     lowest = source.y if source is target else max(box.y for box in layout.boxes.values())

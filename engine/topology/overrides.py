@@ -10,7 +10,7 @@ _ENGINES = ("engine.", "spark_bridge.")
 
 
 def override_faults(where: str, component: type[object]) -> Iterator[str]:
-    """Yield the methods of a component whose parameters differ from those of the overridden method."""
+    """Yield a fault for each method of a component whose parameters differ from those of the overridden method."""
     own = [base for base in component.__mro__ if not base.__module__.startswith(_ENGINES)]
     seen: set[str] = set()
     for name, method in ((name, value) for base in own for name, value in vars(base).items()):

@@ -159,8 +159,8 @@ class Topology:
     def with_feature(self, added: TopologyFeature) -> "Topology":
         """Return the topology with one more feature. It replaces a feature of the same name.
 
-        `build` has noted the marks and asked for `graph_faults` by then: a feature that comes later judges in `run_faults`. Raises
-        UsageError if `added` is not a TopologyFeature.
+        `build` reads the marks and calls `graph_faults`. So a feature that is added to its result must report its faults in
+        `run_faults`. Raises UsageError if `added` is not a TopologyFeature.
         """
         if not isinstance(cast(object, added), TopologyFeature):
             raise UsageError(f"with_feature() takes a TopologyFeature, not {added!r}", hint="Write topology.with_feature(MyFeature()).")

@@ -39,7 +39,7 @@ class RunPort(Protocol):
         """Show the result of `read()` for this task in an entry of each snapshot, also after its instance is closed."""
 
     def shown(self, entry: str) -> tuple[Any, ...]:
-        """Return the results for an entry of the snapshot, by task id ascending."""
+        """Return the results for an entry of the snapshot, in ascending order of task ids."""
 
     def ledger(self, name: str) -> Any:
         """Return the ledger of this name in the run's state provider (`engine.state.Ledger`)."""
@@ -82,7 +82,7 @@ class SpoutPort(Protocol):
         """Stop polling until a verdict, a settle or a wake. Called in a poll that emits nothing."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
-        """Return the tuples sent to each target task since the last call, and count from zero again."""
+        """Return the number of tuples sent to each target task since the last call. Count from zero again, or stop counting."""
 
 
 class BoltPort(Protocol):
@@ -155,7 +155,7 @@ class BoltPort(Protocol):
         """Fail all unsettled inputs of the task, and return their number. Later acks and fails of these inputs are ignored."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
-        """Return the tuples sent to each target task since the last call, and count from zero again."""
+        """Return the number of tuples sent to each target task since the last call. Count from zero again, or stop counting."""
 
 
 class SpoutPortUser:
@@ -191,7 +191,7 @@ class BoltPortUser:
 
 
 class ControlHandler(ABC):
-    """Handles the control tuples of one instance of a user's bolt. The engine calls the bolt itself as without a handler."""
+    """Handles the control tuples of one instance of a user's bolt. The bolt gets the same calls as without a handler."""
 
     @abstractmethod
     async def begin(self, *, restarted: bool) -> None:

@@ -51,7 +51,7 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
 
 
 def name_faults(where: str, subscription: Subscription) -> Iterator[str]:
-    """Yield the names of source, stream or fields of a subscription that are not str."""
+    """Yield a fault for each name of a source, stream or field in a subscription that is not a str."""
     method = subscription.grouping.method
     named: list[tuple[str, object]] = [("component", subscription.source), ("stream", subscription.stream)]
     if isinstance(subscription.grouping, (FieldsGrouping, PartialKey)):
@@ -173,7 +173,7 @@ def _key_group_faults(topology: Topology, config: Config) -> Iterator[str]:
 
 
 def _cycle_faults(topology: Topology, config: Config) -> Iterator[str]:
-    """Yield the spouts that feed a cycle without a bound (BP-5)."""
+    """Yield a fault for each spout that feeds a cycle without a bound (BP-5)."""
     cycles = [(source, path_between(topology, target, source)) for source, target in _in_order(topology)]
     if cycles and config.acker_executors == 0:
         yield (

@@ -36,20 +36,20 @@ class OpenAdmission(Protocol):
 
 
 class Admission(Protocol):
-    """Limit on the start of new batches: the attribute `admission` of a component, on its class or its instances.
+    """Limit on the start of new batches. A component has it as its attribute `admission`, on the class or the instances.
 
     Replays, batches begun before a restart, and the commit phase are never held back.
     """
 
     async def open(self, context: TaskContext, component_id: str) -> OpenAdmission:
-        """Open it for the coordinator. context: of the coordinator. component_id: of the component with this attribute."""
+        """Open the admission for the coordinator. context: that of the coordinator. component_id: the component with this attribute."""
 
 
 class AdmissionGate:
     """All admissions of a topology. A batch begins if all of them permit it."""
 
     def __init__(self, admissions: Mapping[str, Admission], context: TaskContext) -> None:
-        """admissions: by component id. context: of the coordinator."""
+        """admissions: by component id. context: that of the coordinator."""
         self._admissions = admissions
         self._context = context
         self._opened: dict[str, OpenAdmission] = {}

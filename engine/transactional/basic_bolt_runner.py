@@ -19,7 +19,7 @@ from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttem
 
 @dataclass(slots=True)
 class _Call:
-    """An `async` call, or a call in a thread, whose emits are recorded for the loop's thread."""
+    """An `async` call, or a call in a thread. A call in a thread records its emits, and the loop's thread sends them."""
 
     batch: TaskBatch
     recorded: list[Emission] | None = None

@@ -126,8 +126,8 @@ class BurstBolt(BatchBolt):
 class Committer(BatchBolt):
     """A batch bolt whose `finish_batch` belongs to the commit phase: one batch at a time, in order (TX-2).
 
-    It may be called again, in another attempt, for a txid whose effects are stored already. Compare `self.attempt` with the stored attempt,
-    as TransactionalValue and OpaqueValue do (TX-8).
+    The method may be called again, in another attempt, for a txid whose effects are stored already. Compare `self.attempt` with the stored
+    attempt, as TransactionalValue and OpaqueValue do (TX-8).
     """
 
     is_committer: ClassVar[bool] = True

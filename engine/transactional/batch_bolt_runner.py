@@ -59,7 +59,7 @@ class BatchBoltRunner(BatchRunner):
         bolt.resources = self._resources
         bolt.replays_differ = self._wiring.replays_differ
         open_attempt.instance = bolt
-        if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # a fault injector puts one there
+        if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector of a test has wrapped it
             open_attempt.batch.execute_many_by(bolt.execute_many, bolt.burst_rows)
         else:
             open_attempt.batch.execute_by(bolt.execute)
@@ -195,7 +195,7 @@ class BatchBoltRunner(BatchRunner):
 
     def _finish(self, open_attempt: OpenAttempt) -> None:
         if open_attempt in self._aio_tasks:
-            return  # called again when it has ended
+            return  # the aio_task calls this again at its end
         if self._wiring.is_committer and self._ending:
             self._run_on(open_attempt, self._end_of_old(), "finish_batch")
             return

@@ -91,7 +91,7 @@ class BatchRunner(Bolt, BoltPortUser):
     # Attempts
 
     def begin(self, attempt: TransactionAttempt) -> TaskBatch | None:
-        """Begin an attempt that is new here. Return None if a newer attempt of this txid or an earlier one is known (TX-3)."""
+        """Begin an attempt that is new here. Return None if a newer attempt of this or an earlier txid is known (TX-3)."""
         if not self._replace_known(attempt):
             return None
         open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, TaskBatch(self.feed, attempt), len(self._early), self._sources)
@@ -102,7 +102,7 @@ class BatchRunner(Bolt, BoltPortUser):
         return open_attempt.batch
 
     def _replace_known(self, attempt: TransactionAttempt) -> bool:
-        """Remember an attempt. Drop those that it replaces, and those of txids that must be committed by now.
+        """Remember an attempt. Drop the attempts that it replaces, and the attempts of txids that must be committed by now.
 
         Return False if the attempt itself is replaced already.
         """
@@ -231,7 +231,7 @@ class BatchRunner(Bolt, BoltPortUser):
             self._fail(open_attempt, self._failure(FAILED, f"a tuple of batch {open_attempt.attempt} was lost"))
 
     def _fail_by(self, open_attempt: OpenAttempt, error: BaseException, tup: Tuple | None = None) -> None:
-        """Fail an attempt by an error of its instance. A FatalError ends the run."""
+        """Fail an attempt because of an error of its instance. A FatalError ends the run."""
         if isinstance(error, FatalError):
             raise error
         if open_attempt.failure is not None:  # the error of a call that was running when another call failed
@@ -279,7 +279,7 @@ def wrong_emit(spec: ComponentSpec, stream: str, values: object) -> EngineError:
     fields = spec.streams[stream].names[1:]
     error = wrong_values(f"{spec.component_id!r} emitted to stream {stream!r}", values, Fields(*fields) if fields else None)
     if isinstance(values, (tuple, list)) and values and isinstance(values[0], TransactionAttempt):
-        return UsageError(error.message, hint="The attempt is put in front by the collector: emit the values behind it only.")
+        return UsageError(error.message, hint="The collector puts the attempt in front. Emit only the other values.")
     return error
 
 

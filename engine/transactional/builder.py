@@ -39,7 +39,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self._coordinator_id = coordinator_id(spout_id)
         self._committers: set[int] = set()
         self._reads: dict[str, tuple[str, ...]] = {}
-        """By component, the fields that a ready committer reads of every tuple."""
+        """Fields that a bolt declares in `reads`, by component. Its inputs must have them."""
         self._admissions: dict[str, Admission] = {}
         declaration = self._declare("spout", spout_id, spout, parallelism, settings)
         declaration.factory = _SpoutFactory(spout)
@@ -112,7 +112,7 @@ class _SpoutFactory:
 
 
 def _with_labels(topology: Topology) -> Topology:
-    """Return the topology with the phase of each bolt, for drawings. Runs replace the spout."""
+    """Return the topology with the phase of each bolt as its label. Mark the spout, because each run replaces it."""
     late = late_components(topology)
     components = {}
     for component_id, spec in topology.components.items():
@@ -164,7 +164,7 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
 
 
 def _field_faults(topology: Topology, component_id: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the fields that a ready committer reads and its inputs lack."""
+    """Yield a fault for each named field that an input of the bolt lacks."""
     for subscription in topology.components[component_id].subscriptions:
         source = topology.components.get(subscription.source)
         fields = None if source is None else source.streams.get(subscription.stream)

@@ -221,7 +221,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._replay_timer = self.context.create_task(self._replay_after(BACKOFF.pause_secs(max(self._failures - 1, 1))))
 
     async def _replay_after(self, pause: float) -> None:
-        """Replay after a pause. An aio_task of this instance, not a timer: it ends with the instance."""
+        """Replay after a pause. An aio_task of this instance runs this, because a timer would not end with the instance."""
         await asyncio.sleep(pause)
         unsent, self._unsent, self._replay_timer = self._unsent, set(), None
         self._do(
@@ -290,7 +290,7 @@ class Coordinator(Spout, SpoutPortUser):
                 self._batches.forget_positions(self._adapter.checked_forgotten(given))
         except FatalError:
             raise
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's own: nothing was awaited
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - of user code, even CancelledError: nothing was awaited
             self._report_forgotten(error)
 
     async def _forget_later(self, given: Awaitable[object]) -> None:

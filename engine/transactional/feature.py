@@ -1,4 +1,4 @@
-"""Transactions as a feature of every topology: refuses batch bolts without batches. `transactions` handles topologies with batches."""
+"""Feature of topologies without batches, which refuses batch bolts. `transactions` has the feature of topologies with batches."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -19,13 +19,13 @@ def coordinator_id(spout_id: str) -> str:
 
 
 class TransactionalFeature(Feature):
-    """Transactions in a topology without batches: refuses batch bolts. TransactionalTopologyBuilder replaces it by `Transactions`."""
+    """Refuses batch bolts in a topology without batches. TransactionalTopologyBuilder replaces it by `Transactions`."""
 
     name = "transactional"
     marks: ClassVar[Any] = {"bolt": (BATCHED, COMMITTER)}
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield the batch bolts."""
+        """Yield a fault for each batch bolt."""
         for spec in topology.bolts:
             if BATCHED in spec.marks:
                 yield f"{spec.where}: is a batch bolt, but this topology has no batches. Build it with TransactionalTopologyBuilder."

@@ -43,7 +43,7 @@ class EmitRequest(NamedTuple):
     positions: Mapping[Partition, Any]
     """By partition: metadata of the newest earlier batch with this partition, if the coordinator knows it."""
     awaited: Mapping[Partition, TransactionAttempt]
-    """By partition: the live attempt of that batch, if its emitter has not replied yet."""
+    """By partition: the live attempt of the newest earlier batch, if its emitter has not replied yet."""
     replay_metadata: Mapping[Partition, Any]
     """By partition: metadata of the earlier emission of this txid. Empty for an opaque spout."""
 
@@ -142,7 +142,7 @@ class OpenBatches:
         return before is not None and before.metadata != self._open[txid].metadata
 
     def _positions_before(self, txid: int) -> tuple[dict[Partition, Any], dict[Partition, TransactionAttempt]]:
-        """Return the positions before a txid, and for the unknown ones the attempts whose replies will tell them."""
+        """Return the positions before a txid. For an unknown position, return the attempt whose reply will tell it."""
         positions: dict[Partition, Any] = {}
         awaited: dict[Partition, TransactionAttempt] = {}
         left = set(self._open[txid].partitions)

@@ -241,7 +241,7 @@ class _EmitterByPartition(EmitterAdapter):
         """Emit from one partition, and return its metadata."""
 
     def _previous(self, request: EmitRequest, partition: Partition) -> Any:
-        """Return the metadata of the batch before.
+        """Return the metadata of the previous batch.
 
         Raises FailedBatch if this task does not know it: the task died since, or the partition moved here from another task.
         """

@@ -84,7 +84,7 @@ def record_of(entries: Mapping[str, object], topology_name: str, *, partitioned:
     if stored.partitioned != partitioned:
         was, now = ("with", "without") if stored.partitioned else ("without", "with")
         raise StateError(
-            f"topology {topology_name!r}: its stored transactions have a spout {was} partitions, and the spout is now one {now}",
+            f"topology {topology_name!r}: its stored transactions are of a spout {was} partitions, and the spout is now {now} partitions",
             hint="Give the topology another id, or use the old kind of spout.",
         )
     return stored.record

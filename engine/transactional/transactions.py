@@ -48,11 +48,11 @@ class Transactions(TransactionalFeature):
         self._admissions = admissions
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield an adaptive bound on open trees, because the bound counts batches here."""
+        """Yield a fault for max_spout_pending="auto", because the setting is the number of open batches here."""
         yield from (_adapted_batches(spec) for spec in topology.spouts if spec.settings.max_spout_pending == "auto")
 
     def run_faults(self, topology: Topology, config: Config) -> Iterator[str]:
-        """Yield the settings that transactions do not allow."""
+        """Yield a fault for each setting that transactions do not allow."""
         for spec in topology.spouts:
             if spec.settings.max_spout_pending is None and spec.pending_bound(config) == "auto":
                 yield _adapted_batches(spec)
@@ -104,7 +104,7 @@ class TransactionalRun(FeatureRun):
         return self.running()
 
     async def close(self, *, clean: bool) -> None:
-        """Wait for the cleanups of instances whose task was killed, and had no new runner when the run ended."""
+        """Wait a limited time for the cleanups of instances whose task was killed and has no new runner. Then cancel the rest."""
         cleanups = {cleanup for wiring in self._wirings for of_task in wiring.cleanups.values() for cleanup in of_task}
         if cleanups:
             _, late = await asyncio.wait(cleanups, timeout=CLOSE_TIMEOUT_SECS)

@@ -35,7 +35,7 @@ def test_the_error_for_an_emit_with_the_attempt_in_front_says_to_remove_it() -> 
 
     text = first_error(Wrong)
     assert "2 values, but the stream has 1 field (sum)" in text
-    assert "The attempt is put in front by the collector" in text
+    assert "The collector puts the attempt in front" in text
 
 
 def test_wrong_values_and_streams_are_usage_errors() -> None:

@@ -110,7 +110,7 @@ class Program(CommandGroup):
 
 
 def confirm(question: str, prompt: str, *, separator: str = "\n") -> bool:
-    """Show the question and ask the user for yes or no; raise UsageError if standard input is not a terminal."""
+    """Show the question and ask the user for yes or no. Raise UsageError if standard input is not a terminal."""
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question}{separator}There is no terminal to ask on. Confirm with --yes.")
     return click.confirm(f"{question}\n{prompt}", err=True)

@@ -117,7 +117,7 @@ def percent_text(share: float | None) -> str:
 
 
 def clipped(text: str, most_characters: int) -> str:
-    """Return text of at most `width` characters. Cut text ends with `…`."""
+    """Return text of at most `most_characters` characters. Cut text ends with `…`."""
     return text if len(text) <= most_characters else f"{text[: most_characters - 1]}…"
 
 

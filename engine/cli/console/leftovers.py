@@ -14,10 +14,12 @@ _T = TypeVar("_T")
 TO_THREAD: Final = "(to_thread)"
 """Name of the pool of `asyncio.to_thread`. No component may have this name."""
 GRACE_SECS: Final = 1.0
-"""Short, because components already had their own time to close."""
+"""Time for left work to end. It is short, because components already had their own time to close."""
 
 _abandoned: list["asyncio.Task[Any]"] = []
-"""Coroutines of closed sessions that no loop runs any more. The references keep them alive, else their code would run again.
+"""Coroutines of closed sessions that no loop runs any more.
+
+Without these references, the garbage collector would close the coroutines, and their code would run again.
 """
 
 

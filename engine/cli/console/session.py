@@ -86,7 +86,7 @@ class TerminalSession(Generic[_S]):
     def run_until_end(
         self, started: AbstractAsyncContextManager[ShownRun[_S]], loop_factory: LoopFactory = asyncio.new_event_loop
     ) -> SessionResult[_S]:
-        """Run to the end in a new event loop, with handlers of SIGINT and SIGTERM (RUN-3). Raise nothing."""
+        """Run to the end in a new event loop, with handlers of SIGINT and SIGTERM (RUN-3). The result contains the error."""
         with self._interrupts:
             running = self._run_and_watch(started)
             try:

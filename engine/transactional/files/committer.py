@@ -34,8 +34,8 @@ def as_text(tup: Tuple) -> str:
 class FileCommitter:
     """Bolt factory: writes one file for each task and txid into a folder, in the commit phase.
 
-    `format` returns a line for a tuple: str, written in UTF-8 with a line end, or bytes, written unchanged. A file is written under a
-    hidden name, forced to the disk, and renamed. Its name has txid, attempt and task. Only the highest attempt of a txid counts, so a
+    `format` returns a line for a tuple. A str is written in UTF-8 with a line end, bytes are written unchanged. A file is written under
+    a hidden name, forced to the disk, and renamed. Its name has txid, attempt and task. Only the highest attempt of a txid counts, so a
     replay replaces the output, and opaque spouts are supported. `committed_files` and `committed_lines` read the files that count.
 
     >>> FileCommitter("out", suffix=".jsonl").folder

@@ -172,7 +172,7 @@ class FileCoordinator(PartitionedCoordinator):
             return file.fault(position) if file.inode == found.inode else None
 
     def _adopt(self, named: dict[Partition, Found], positions: Mapping[Partition, Position]) -> None:
-        """Continue a partition with a new inode if a file was restored: it has the same name and content."""
+        """Continue a partition with a new inode if its file was restored with the same name and content."""
         new_by_path = {found.path: partition for partition, found in named.items() if partition not in positions}
         for partition, position in positions.items():
             new = new_by_path.get(position.path)

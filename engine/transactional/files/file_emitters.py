@@ -15,7 +15,7 @@ from engine.transactional.files.lines import Limits, LineFormat, Piece, new_line
 from engine.transactional.spouts import OpaqueEmitter, Partition, PartitionedEmitter
 
 Metadata: TypeAlias = list[Any]
-"""A Position."""
+"""A `Position` as a list."""
 
 
 @dataclass(frozen=True, slots=True)

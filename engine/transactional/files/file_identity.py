@@ -65,7 +65,7 @@ class OpenFile:
         return None
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def __enter__(self) -> "OpenFile":
@@ -76,7 +76,7 @@ class OpenFile:
 
 
 def open_file(folder: str, path: str) -> OpenFile | None:
-    """Open a regular file. Return None if there is none of this name. Raises OSError."""
+    """Open a regular file. Return None if there is none of this name. Raises FatalError if it may not be read, else OSError."""
     try:
         descriptor = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

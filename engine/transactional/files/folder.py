@@ -55,7 +55,10 @@ class Folder:
         return os.path.isdir(self.path)
 
     async def look(self) -> dict[int, Found]:
-        """Return the files by inode. If a file has several names, the first one counts."""
+        """Return the files by inode. If a file has several names, the first in alphabetical order counts.
+
+        Raises FatalError if files on two file systems have the same inode number.
+        """
         files: dict[int, Found] = {}
         for number, found in enumerate(self._found(), 1):
             other = files.get(found.inode)

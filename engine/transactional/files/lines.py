@@ -28,7 +28,7 @@ class Limits:
     bytes: int
     """Bytes of whole lines. A longer line is a batch of its own."""
     line_bytes: int
-    """At least PIECE_BYTES."""
+    """Largest length of a line. At least PIECE_BYTES."""
 
 
 class Piece(NamedTuple):
@@ -39,14 +39,14 @@ class Piece(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset after them."""
+        """The offset after the last line."""
         return self.offset + len(self.data)
 
 
 def new_lines(file: OpenFile, start: int, limits: Limits, *, to_the_end: bool) -> Iterator[Piece]:
     """Yield the next lines of a file, up to the limits of a batch.
 
-    A last line without a line end is included only with `to_the_end`. Raises FatalError.
+    A last line without a line end is included only with `to_the_end`. Raises FatalError for a line that is too long, or a truncated file.
     """
     offset, lines, room = start, limits.lines, limits.bytes
     count = min(max(lines * _USUAL_LINE_BYTES, _LEAST_BYTES), PIECE_BYTES)
@@ -67,7 +67,7 @@ def new_lines(file: OpenFile, start: int, limits: Limits, *, to_the_end: bool) -
 
 
 def same_lines(file: OpenFile, start: int, end: int) -> Iterator[Piece]:
-    """Yield the lines of a batch again. Raises FatalError."""
+    """Yield the lines of a batch again. Raises FatalError for a truncated file."""
     offset = start
     while offset < end:
         data = _read(file, offset, min(PIECE_BYTES, end - offset))
@@ -123,7 +123,7 @@ def _read(file: OpenFile, offset: int, count: int) -> bytes:
 
 FIELDS: Final = ("line", "file", "offset")
 _WHOLE: Final = ("utf-8", "ascii", "iso8859-1")
-"""Encodings that decode several lines at once, because a fault never reaches into the next line."""
+"""Encodings in which several lines are decoded at once, because an invalid byte never affects the next line."""
 
 
 class LineFormat:
@@ -191,7 +191,7 @@ def _checked_encoding(encoding: str) -> str:
         ) from None
     if newline != b"\n":
         raise UsageError(
-            f"lines of {encoding!r} do not end with the byte 0x0a", hint="Take lines as bytes, encoding=None, or convert the files."
+            f"lines of {encoding!r} do not end with the byte 0x0a", hint="Read lines as bytes with encoding=None, or convert the files."
         )
     return name
 

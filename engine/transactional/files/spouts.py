@@ -23,15 +23,15 @@ class FileLimits(TypedDict, total=False):
     """Limits of reading."""
 
     batch_lines: int
-    """Lines of each file in a batch: 1,000."""
+    """Largest number of lines of each file in a batch. Default: 1,000."""
     batch_bytes: int
-    """Bytes of each file in a batch: 1 MiB. A longer line is a batch of its own."""
+    """Largest number of bytes of each file in a batch. Default: 1 MiB. A longer line is a batch of its own."""
     files_at_once: int
-    """Largest number of files in a batch: 16."""
+    """Largest number of files in a batch. Default: 16."""
     max_line_bytes: int
-    """A longer line ends the run with an error: 1 MiB."""
+    """Largest length of a line. Default: 1 MiB. A longer line ends the run with an error."""
     forget_after_secs: float
-    """Seconds after which the position of a missing file is dropped: one day."""
+    """Seconds after which the position of a missing file is dropped. Default: one day."""
 
 
 class _FileSpout:
@@ -50,7 +50,7 @@ class _FileSpout:
         errors: str = "strict",
         **limits: Unpack[FileLimits],
     ) -> None:
-        """where: a folder, a file, or a pattern such as "logs/app-*.log". fields: out of line, file and offset.
+        """where: a folder, a file, or a pattern such as "logs/app-*.log". fields: one or more of line, file and offset.
 
         With `stop_at_end` the run is complete when all files are read, and a last line without a line end counts. Otherwise the spout
         follows the files. With `encoding=None` lines are bytes. `errors` is as in `bytes.decode`. Lines come without "\\n" or "\\r\\n".

@@ -22,7 +22,7 @@ class WriteStep(Enum):
 
 
 def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) -> WriteStep:
-    """Decide by the fence that was read.
+    """Return the next step of an attempt. fence: as read from the store, None if the map does not exist.
 
     Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed.
     """

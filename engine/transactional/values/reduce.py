@@ -60,7 +60,7 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The known fields that it reads from every tuple. `build()` checks that the inputs have them."""
+        """The fields that the committer reads from every tuple, as far as known. `build()` checks that the inputs have them."""
         return () if self.keyed_by is None or type(self).key is not ReducingCommitter.key else self.keyed_by
 
     @property
@@ -148,7 +148,7 @@ class ReduceInto:
             raise UsageError("ReduceInto(reduce=...) has nothing to reduce", hint='Name the field: value="amount".')
         given: object = self.reduce
         if given is not None and not (callable(given) and takes(given, 2)):
-            hint = "Write reduce=lambda stored, partial: stored + partial, with yours."
+            hint = "Pass a function of two values, such as reduce=lambda stored, partial: stored + partial."
             raise UsageError(f"ReduceInto(reduce) is {given!r}, which cannot be called with two values", hint=hint)
         made: _Reducing = _Counting() if self.value is None else _Reducing()
         made.values = self.values
@@ -186,7 +186,7 @@ class _Reducing(ReducingCommitter[Any, Any, Any]):
 
 
 class _Counting(_Reducing):
-    """Counts."""
+    """Counts the tuples of each key."""
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -37,12 +37,12 @@ def older_transaction(where: str, attempt: TransactionAttempt, stored: Transacti
 
 
 def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -> StateFenced:
-    """Return the error for an attempt when a later one of its txid, or of a newer one, has written."""
+    """Return the error for an attempt when a later attempt of this or a newer txid has written."""
     later = TransactionAttempt(attempt.txid, stored_attempt_id)
     if later.epoch > attempt.epoch:
         return _taken_over(where, attempt, later)
     return StateFenced(
-        f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}) has",
+        f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}) has written",
         hint="If no other process runs this topology, this is harmless, because the batch was replayed meanwhile.",
     )
 
@@ -51,7 +51,7 @@ def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttem
     """Return the error for a later epoch. Its process may run now, or may have run before the state was reset."""
     return ValuesTakenOver(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later start of the topology, "
-        "has. This process has been taken over, or the state of its coordinator was restored from an older copy",
+        "has written. This process has been taken over, or the state of its coordinator was restored from an older copy",
         hint="If another process runs the topology, nothing is lost, because that process continues. Otherwise restore the newest state of "
         "the coordinator, or give the map a new name.",
     )

@@ -32,7 +32,7 @@ class ValueMap(ABC):
     async def open(self, context: TaskContext) -> OpenValues[Any, Any]:
         """Open the map for a task. The engine calls it.
 
-        Raises StateUnavailable at once if the database cannot be reached, ValuesMismatch if it refuses.
+        Raises StateUnavailable at once if the database cannot be reached, and ValuesMismatch for any other error of the store.
         """
         try:
             store = await self.store(make=True)
@@ -75,7 +75,7 @@ class MemoryValues(ValueMap):
 
 @dataclass(frozen=True)
 class SqliteValues(ValueMap):
-    """A map in a SQLite file for maps of values: a table of that name, with `key` and `value`."""
+    """A map in a SQLite file that contains only such maps: a table of that name, with `key` and `value`."""
 
     path: str | Path
     name: str
