@@ -313,6 +313,8 @@ class ConsumerLink:
     async def commit(self, commits: Mapping[PartitionId, Committable], membership: Membership | None) -> None:
         """Commit as this member. Raise CommitFailedError if the membership has changed. Do nothing without a group.
 
+        Retries transient errors for `COMMIT_TIMEOUT_SECS`, then raises the last one, or TimeoutError if no broker answered.
+
         `consumer.commit` is not used, because it checks the generation before it waits for the coordinator. Also, a cancelled call still
         sends its request.
         """
