@@ -258,7 +258,7 @@ class StoredTopology(ABC):
     async def version(self) -> object:
         """Return a value that changes when rows may have changed. It is constant if the store reads a snapshot.
 
-        Components and deltas are as of their first call, or newer.
+        Components and deltas are those at the first call of their method, or newer.
         """
 
 
@@ -300,7 +300,7 @@ class StateProvider(ABC):
         """
         raise StateError(
             f"{type(self).__name__} cannot tell whether another process runs the topology",
-            hint="Leave standby off. A provider offers it by stand_by(): see engine/state/api.py.",
+            hint="Leave standby off. A provider that supports it implements stand_by(): see engine/state/api.py.",
         )
 
     @abstractmethod

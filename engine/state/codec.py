@@ -66,9 +66,9 @@ _TUPLE, _SET, _FROZENSET, _BIG_INT, _DECIMAL, _UUID, _DATETIME, _DATE, _TIME, _T
 
 
 class MessagePack:
-    """None, bool, int of any size, float, str, bytes, list, tuple, set, frozenset, dict, datetime, date, time, timedelta, Decimal, UUID.
+    """Encodes None, bool, int of any size, float, str, bytes, list, tuple, set, frozenset and dict.
 
-    A time zone keeps only its offset. A bytearray is decoded as bytes.
+    Also encodes datetime, date, time, timedelta, Decimal and UUID. A time zone keeps only its offset. A bytearray is decoded as bytes.
 
     >>> codec = MessagePack()
     >>> codec.decode(codec.encode({"seen": {1, 2}, ("a", 1): 2**70}))
@@ -180,7 +180,7 @@ _READERS: Final[Mapping[int, Callable[[MessagePack, bytes], Any]]] = {
 
 
 class Pickle:
-    """Any picklable value. The user must choose it explicitly, because anybody who can write to the store can run code in the engine."""
+    """Encodes any picklable value. The user must choose it explicitly, because anyone who can write to the store can run code here."""
 
     name: CodecName = "pickle"
     format = 1
@@ -234,7 +234,7 @@ def canonical(key: object, depth: int = 0) -> Any:
 
 
 def _plain(key: object) -> object:
-    """Return the base value of a derived type: of a named tuple, an IntEnum, a StrEnum."""
+    """Return the base value of a derived type, such as a named tuple, an IntEnum or a StrEnum. Raises TypeError for other types."""
     for base in (str, bytes, int, float, tuple, Decimal, UUID, datetime):
         if isinstance(key, base):
             plain = _PLAIN_OF[base](key)
@@ -286,7 +286,7 @@ def _of_decimal(number: Decimal) -> int | float | Decimal:
 
 
 def _of_datetime(moment: datetime) -> datetime:
-    """Drop the fold, which equality ignores, and convert to UTC, because equal moments may have different offsets."""
+    """Drop the fold, which equality ignores. Convert to UTC, because equal moments may have different offsets."""
     moment = moment.replace(fold=0)
     if moment.utcoffset() is None:
         return moment.replace(tzinfo=None)

@@ -97,7 +97,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         return default if value is DELETED else value
 
     def _fresh_copy(self, value: Any) -> Any:
-        """Return a value of `_changes`: of a mutable type, a fresh copy."""
+        """Return a value of `_changes`. A mutable value is a fresh copy."""
         return self._codec.decode(value) if type(value) is Encoded else value
 
     def _put_slow_path(self, key: Any, value: Any) -> None:
@@ -155,7 +155,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         return DELETED if self._lookup is None else self._read(self._lookup, key)
 
     def _layered_value(self, key: Any) -> Any:
-        """Return the value in the newest older layer that has the key: of a mutable type, a fresh copy."""
+        """Return the value in the newest older layer that has the key, else `_MISSING`. A mutable value is a fresh copy."""
         for layer in self._older:
             value = layer.get(key, _MISSING)
             if value is not _MISSING:
@@ -314,7 +314,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
     async def load(self, committed_txid: int = -1, is_committed: Callable[[int, int], bool] = lambda txid, round_: False) -> None:
         """Load the rows of a resident store, and the deltas of an interrupted run with the same layout. Called first. May be repeated.
 
-        is_committed: tells whether a txid and round is committed. Its deltas become a layer, which is folded while the task runs.
+        is_committed: tells whether a txid and round is committed. Committed deltas become a layer, which is folded while the task runs.
         """
         self.committed_txid = committed_txid
         if isinstance(self._store, ResidentStore):

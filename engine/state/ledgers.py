@@ -37,7 +37,7 @@ class ValueLedger(Ledger):
     async def change(self, change: Change) -> None:
         """Replace the stored value by `change(value)`, in one atomic, durable step.
 
-        If `change` raises, raises that error and writes nothing.
+        If `change(value)` raises an error, writes nothing and raises the same error.
         """
 
     async def claim(self) -> int:

@@ -1,4 +1,4 @@
-"""State providers by the text of `Config.state_provider`: the scheme of a URL, or the name of a user's function."""
+"""Finds the state provider for `Config.state_provider`, which is a URL or names a user's function."""
 
 import importlib
 import os
@@ -18,7 +18,7 @@ EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, zookeepe
 
 @contextmanager
 def client_import(package: str, needs: str, *, extra: str | None = None) -> Iterator[None]:
-    """Raise StateError if the block imports a client that is not installed. extra: of the distribution, by default the package."""
+    """Raise StateError if the block imports a client that is not installed. extra: the pip extra, by default `package`."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ def _own(text: str) -> StateProvider:
         provider = made(argument) if argument else made()
     except EngineError:
         raise
-    except Exception as error:  # so may the function
+    except Exception as error:  # a user's function may raise anything
         what = f"state_provider={named!r}: creating the provider raised {raised_text(error)}"
         raise StateError(what, hint="Correct the function. Access files and network in open() of the provider.") from error
     if not isinstance(provider, StateProvider):

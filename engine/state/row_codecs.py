@@ -75,7 +75,7 @@ class PackedCodec(ABC):
 
 
 class MemoryCodec(PackedCodec):
-    """For memory: keys unchanged, mutable values in MessagePack, so that users cannot change a stored value."""
+    """Codec for memory. Keys stay unchanged. Values that may be mutable are MessagePack, so that users cannot change a stored value."""
 
     def key(self, raw: Raw) -> object:
         return raw
@@ -97,7 +97,7 @@ class MemoryCodec(PackedCodec):
 
 
 class SqliteCodec(PackedCodec):
-    """SQLite's own types: INTEGER for an int of 64 bits, REAL, TEXT; BLOB holds MessagePack."""
+    """Codec for SQLite. Ints of 64 bits are INTEGER, most floats REAL, and most texts TEXT. A BLOB holds MessagePack."""
 
     def key(self, raw: Raw) -> object:
         return self._unpacked(raw, "a key") if type(raw) is bytes else raw
@@ -128,7 +128,7 @@ class SqliteCodec(PackedCodec):
 
 
 class TextCodec(PackedCodec):
-    """Text for keys, JSON for values: for PostgreSQL and Redis.
+    """Codec for PostgreSQL and Redis. Keys are text, and values are JSON.
 
     >>> codec = TextCodec()
     >>> codec.keys(["storm", 42, "=", ("a", 1)])

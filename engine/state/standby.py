@@ -57,7 +57,7 @@ def parse_lease_secs(text: str, scheme: str) -> float:
 
 
 def process_name() -> str:
-    """Return the name of this process for people.
+    """Return a readable name of this process: its pid and its host.
 
     >>> process_name().startswith("pid ")
     True

@@ -99,7 +99,7 @@ def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def connected(config: ClusterConfig) -> AsyncIterator["AdminClient"]:
-    """Return a connected client for the block. Raise FatalError if the cluster cannot be reached."""
+    """Yield a connected client, and disconnect it at the end of the block. Raise FatalError if the cluster cannot be reached."""
     admin = AdminClient(config)
     try:
         await admin.start()
@@ -203,7 +203,7 @@ class AdminClient:
         return Group(name, state, tuple(_member(one[0], one[1], one[2], one[4] if is_of_consumers else b"") for one in members))
 
     async def committed(self, group: str) -> Mapping[PartitionId, CommittedOffset]:
-        """Return all commits of a group, at once. An open transaction, or one that has just ended, may still change them."""
+        """Return all commits of a group. An open transaction, or one that has just ended, may still change them."""
         with translate_errors(self.config, f"reading the offsets of group {group!r}"):
             # aiokafka's list_consumer_group_offsets ignores this error code: a coordinator that loads would seem to have no commits.
             ask = partial(self._admin._send_request, OffsetFetchRequest(group, None))
@@ -244,7 +244,7 @@ class AdminClient:
                 ) from error
 
     async def _ask_coordinator(self, group: str, ask: Callable[[int], Awaitable[Any]], code_of: Callable[[Any], int]) -> Any:
-        """Ask the coordinator of a group, by its node id. Retry while it moves or loads, and raise its error."""
+        """Ask the coordinator of a group, by its node id. Retry while it moves or loads, for `request_timeout_ms`. Then raise its error."""
         deadline = asyncio.get_running_loop().time() + self.config.request_timeout_ms / 1000
         while True:
             try:

@@ -249,7 +249,7 @@ class ConsumerLink:
     # Records
 
     async def poll(self, timeout_secs: float, most_records: int) -> Batches:
-        """Return fetched records. Wait up to `timeout_secs` if there are none. If this raises, records may be lost (see `reread`)."""
+        """Return fetched records. Wait up to `timeout_secs` if there are none. An error may have moved the position (see `reread`)."""
         self._look_at_tasks()
         found = await self._consumer.getmany(timeout_ms=timeout_secs * 1000, max_records=most_records)
         return found  # type: ignore[no-any-return]
@@ -312,6 +312,8 @@ class ConsumerLink:
 
     async def commit(self, commits: Mapping[PartitionId, Committable], membership: Membership | None) -> None:
         """Commit as this member. Raise CommitFailedError if the membership has changed. Do nothing without a group.
+
+        Retries transient errors for `COMMIT_TIMEOUT_SECS`, then raises the last one, or TimeoutError if no broker answered.
 
         `consumer.commit` is not used, because it checks the generation before it waits for the coordinator. Also, a cancelled call still
         sends its request.

@@ -70,7 +70,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.InvalidTransactionTimeout: "Choose a transaction_timeout_ms within the brokers' transaction.max.timeout.ms.",
     errors.InvalidGroupIdError: "Choose another name for the group.",
     errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
-    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor. Choose that of the others, or another group.",
+    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor. Choose their assignor, or another group.",
     errors.InvalidTopicError: "Choose a topic that is not internal. Its name has letters, digits, '.', '_' and '-'.",
     errors.UnsupportedCodecError: f"Install the codec of the records: {CODECS_HINT}",
     errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",

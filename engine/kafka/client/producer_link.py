@@ -229,8 +229,8 @@ class ProducerLink:
     async def partitions_of(self, topic: str, timeout_secs: float) -> tuple[int, ...]:
         """Return the partition numbers of a topic, ascending. Raise UnknownTopicOrPartitionError if it does not appear in time.
 
-        Raise InvalidTopicError for an internal topic of the brokers. Reports a missing topic, and logs when it appears. Time in which no
-        broker answers is reported, but does not count.
+        Raise InvalidTopicError for an internal topic of the brokers. Reports a missing topic, and logs when it appears. While no
+        broker answers, reports this and restarts the timeout.
         """
         client, now = (await self._current()).client.client, asyncio.get_running_loop().time
         deadline, reported = now() + timeout_secs, set[str]()

@@ -80,7 +80,7 @@ class DeadLetterList:
 
 
 async def newest_dead_letters(admin: AdminClient, topic: str, choice: DeadLetterFilter, limit: int) -> DeadLetterList:
-    """Return the newest matching letters, at most `limit`."""
+    """Return the newest matching letters, at most `limit`. A filter makes it read the whole topic."""
     partitions = await admin.partitions_of(topic)
     starts, ends = await admin.bounds(partitions, "earliest"), await admin.bounds(partitions, "latest")
     if not choice.texts:
@@ -124,7 +124,7 @@ def stored_dead_letter(record: Any) -> StoredDeadLetter:
 
 @asynccontextmanager
 async def open_reader(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKafkaConsumer]:
-    """Return a consumer without a group at these offsets, for the block."""
+    """Yield a consumer without a group that reads from these offsets. Stop it at the end of the block."""
     consumer = make_consumer(**consumer_options(config))
     try:
         with translate_errors(config, "reading dead letters"):
@@ -151,7 +151,7 @@ def consumer_options(config: ClusterConfig) -> dict[str, Any]:
 async def records_until(
     config: ClusterConfig, consumer: AIOKafkaConsumer, starts: Offsets, ends: Offsets
 ) -> AsyncIterator[tuple[PartitionId, Sequence[Any]]]:
-    """Yield the records of each partition between its start and its end, in chunks."""
+    """Yield the records of each partition between its start and its end, in chunks. Raise FatalError if none comes for 30 s."""
     positions = dict(starts)
     silent = 0
     while open_partitions := [one for one in positions if positions[one] < ends[one]]:

@@ -1,4 +1,4 @@
-"""`DeadLetterWriter`: writes records that were given up to the dead-letter topic. `dead_letter` has the format."""
+"""`DeadLetterWriter` makes dead letters of given-up records, and writes them to their topic. `dead_letter` has the format."""
 
 import asyncio
 from typing import Any, Final, Protocol
@@ -28,7 +28,7 @@ class DeadLetterConfig(ClientConfig, Protocol):
 
 
 class _Ticket:
-    """A letter in flight, and the future of its sender."""
+    """A letter in flight, and the future that the caller of `send_dead_letter` got."""
 
     __slots__ = ("arrived", "letter")
 
@@ -78,7 +78,7 @@ class DeadLetterWriter:
             self._place(ticket)
 
     async def stop(self) -> None:
-        """Stop, and cancel unacknowledged letters. A caller that needs their acknowledgments must await them before."""
+        """Stop, and cancel unacknowledged letters. A caller that needs the acknowledgments must await the futures first."""
         for pause in self._pauses:
             pause.cancel()
         senders = [sender.aio_task for sender in self._senders.values() if sender.aio_task is not None]
@@ -173,7 +173,7 @@ class DeadLetterWriter:
             ticket.letter = ticket.letter.cut()
             self._place(ticket)
             return
-        text = f"the brokers refuse a dead letter for topic {topic!r}, even cut: {describe_error(error)}"
+        text = f"the brokers refuse a dead letter for topic {topic!r}, even after it was cut: {describe_error(error)}"
         refused = FatalError(text, hint="Raise max.message.bytes of the topic to 16 kB or more. It must not be compacted.")
         refused.__cause__ = error
         _fail_ticket(ticket, refused)

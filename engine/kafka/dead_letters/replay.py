@@ -116,11 +116,14 @@ class ReplayPlan:
     """Letters to send back, and their target."""
 
     topic: str
+    """The dead-letter topic."""
     group: str
+    """Consumer group that stores the progress."""
     to: str | None = None
     """Topic for all letters. None sends each letter to its own topic."""
     choice: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     limit: int | None = None
+    """Number of letters to send at most. None: no limit."""
     is_dry: bool = False
     """Count only: send and commit nothing."""
 

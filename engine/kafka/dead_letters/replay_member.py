@@ -28,9 +28,9 @@ _HEARTBEAT_MS: Final = 1000
 
 
 class ReplayProgress:
-    """Sent letters of one partition. Records must be noted in ascending order, from `start` on. Decides only, without I/O.
+    """Sent letters of one partition. Records must be noted in ascending order, from `start` on. Contains no I/O.
 
-    runs: letters above `start` that earlier replays sent, as start, stop, start, stop……
+    runs: letters above `start` that earlier replays sent, as start, stop, start, stop…
 
     >>> progress = ReplayProgress(10, (12, 13))
     >>> progress.is_sent(12)
@@ -83,7 +83,7 @@ class ReplayProgress:
 
     @property
     def runs(self) -> list[int]:
-        """Sent letters above `offset`, as start, stop, start, stop……"""
+        """Sent letters above `offset`, as start, stop, start, stop…"""
         ahead = [max(bound, self._next) for bound in self._earlier]
         pairs = [(ahead[at], ahead[at + 1]) for at in range(0, len(ahead), 2) if ahead[at] < ahead[at + 1]]
         return [*self._later, *(bound for pair in pairs for bound in pair)]
@@ -106,19 +106,19 @@ class DryMember:
 
     @asynccontextmanager
     async def reading_from(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
-        """Return a consumer that reads from these offsets, for the block."""
+        """Yield a consumer that reads from these offsets."""
         async with open_reader(self._admin.config, starts) as consumer:
             yield consumer
 
     def check_alone(self) -> None:
-        """Raise UsageError if the group has other members."""
+        """Do nothing, because a dry replay has no group."""
 
     async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
         """Do a piece of work."""
         await work
 
     async def commit_progress(self, partition: PartitionId, commit: CommittedOffset) -> None:
-        """Commit the progress of a partition."""
+        """Do nothing, because a dry replay commits nothing."""
 
 
 class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
@@ -154,7 +154,7 @@ class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
 
     @asynccontextmanager
     async def reading_from(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
-        """Return a consumer that reads from these offsets, for the block."""
+        """Yield this member's consumer, which reads from these offsets."""
         for partition, offset in starts.items():
             self._consumer.seek(TopicPartition(*partition), offset)
         yield self._consumer
@@ -166,7 +166,10 @@ class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
             raise UsageError(f"group {self._group!r} has another member", hint=hint)
 
     async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a piece of work to its end, even if the group rebalances or the user cancels meanwhile."""
+        """Run a piece of work to its end, even if the group rebalances or the user cancels meanwhile.
+
+        Raise UsageError before the work begins if the group has another member.
+        """
         async with self._working:
             if self._is_lost:
                 work.close()
@@ -196,7 +199,7 @@ class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
 
 @asynccontextmanager
 async def join_alone(admin: AdminClient, topic: str, group: str, partitions: Collection[PartitionId]) -> AsyncIterator[DryMember]:
-    """Return the only member of a group, for the block. Raise UsageError if there are others."""
+    """Join a group as its only member, and leave it at the end of the block. Raise UsageError if the group has other members."""
     member = ReplayMember(admin, topic, group)
     try:
         with translate_errors(admin.config, f"joining group {group!r}"):

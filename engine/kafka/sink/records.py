@@ -45,7 +45,7 @@ class RecordSettings(Protocol):
 
 
 class RecordMaker:
-    """Makes records from tuples. A FatalError concerns the whole stream, any other error one tuple."""
+    """Makes records from tuples. Raises FatalError for a fault of the whole stream, and other errors for one tuple."""
 
     def __init__(self, config: RecordSettings) -> None:
         self._config = config

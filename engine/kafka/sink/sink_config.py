@@ -53,7 +53,7 @@ class KafkaSinkConfig:
     security: KafkaSecurity = PLAINTEXT
     """TLS and SASL."""
     client: Mapping[str, Any] = field(default_factory=dict)
-    """More options of `aiokafka.AIOKafkaProducer`, passed on unchanged. By default it is idempotent and waits for all replicas."""
+    """More options of `aiokafka.AIOKafkaProducer`, passed on unchanged. By default it is an idempotent producer with `acks="all"`."""
 
     key: Callable[[Tuple], Content] | None = None
     """Default: the field "key" if the input has it, else no key."""
@@ -91,7 +91,7 @@ class KafkaSinkConfig:
         None, help="Reaction to a record that is too large or invalid. none: dead_letter if there is a dead_letter_topic, else fail."
     )
     dead_letter_topic: str | None = setting(
-        None, help="Topic for such records. Their headers name the reason, and values that are too large are cut."
+        None, help="Topic for refused records. Their headers name the reason, and values that are too large are cut."
     )
 
     def _faults(self) -> Iterator[str]:

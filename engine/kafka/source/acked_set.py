@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 PLENTY: Final = 256
-"""Size that always fits metadata with an empty set, even with the longest topology name."""
+"""Bytes that are enough for metadata with an empty set, even with the longest topology name."""
 MOST_BODY_BYTES: Final = 65_536
 """Limit of an unpacked body. A reader must not unpack more from bytes of another program."""
 
@@ -134,7 +134,7 @@ def shown_name(written: str) -> str:
 
 
 def count(runs: Iterable[int]) -> int:
-    """Return the number of offsets in runs (start, stop, start, stop…).…"""
+    """Return the number of offsets in runs (start, stop, start, stop…)."""
     bounds = list(runs)
     return sum(bounds[1::2]) - sum(bounds[::2])
 
@@ -178,7 +178,10 @@ def _most(count: int, fits: Callable[[int], bool]) -> int:
 
 
 def _stretches(base: int, runs: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return stretches of neighbouring runs (number of bounds up to the end, bytes). In total at most `MOST_BODY_BYTES`."""
+    """Return stretches of neighbouring runs, each as the number of bounds up to its end and its bytes.
+
+    All stretches together have at most `MOST_BODY_BYTES`.
+    """
     found: list[tuple[int, bytes]] = []
     before, first, left = base, 0, MOST_BODY_BYTES - len(_varint(base))
     while first < len(runs):

@@ -32,7 +32,7 @@ _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
 class SpoutCallbacks(Protocol):
-    """Calls of the consumer loop to its spout."""
+    """Methods of the spout that the consumer loop calls."""
 
     def wake(self) -> None:
         """Poll the spout at once."""
@@ -122,7 +122,8 @@ class ConsumerLoop:
             if not await link.stop():
                 self._spout.report(
                     KafkaWarning(
-                        "the consumer could not leave its group: no broker answered", hint="The others take over after the session."
+                        "the consumer could not leave its group: no broker answered",
+                        hint="Other members get its partitions after session_timeout_ms.",
                     )
                 )
 
@@ -283,9 +284,9 @@ class ConsumerLoop:
             self._spout.report(KafkaWarning(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """Open partitions again whose next offset does not exist. Retention deleted it, or the topic was created again (KS-7).
+        """Reopen partitions whose next offset does not exist. Retention deleted it, or the topic was created again (KS-7).
 
-        Ignore errors of other offsets. The client started at the commit before our seek, and raises that error late.
+        Ignore errors about other offsets. Before our seek the client started at the commit, and it raises an error of the commit late.
         """
         offsets: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
@@ -339,7 +340,10 @@ class ConsumerLoop:
         return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
 
     async def _wait_for_room(self, link: ConsumerLink) -> None:
-        """Wait until fewer records wait than one poll returns. Poll at times, so that the group does not remove this member."""
+        """Wait until fewer records wait than one poll returns.
+
+        Poll every `_SIGN_OF_LIFE_SECS` meanwhile, so that the group does not remove this member.
+        """
         while self.partitions.waiting >= self._config.max_poll_records:
             self._room.clear()
             self.partitions.on_low(self._room.set, below=self._config.max_poll_records)
@@ -372,9 +376,9 @@ class ConsumerLoop:
             self._spout.wake()
 
     async def commit(self) -> None:
-        """Commit finished offsets. Do nothing during a rebalance, because it commits, and nothing with at most once.
+        """Commit finished offsets. Do nothing during a rebalance, because the rebalance commits them.
 
-        With at most once, waiting records are already committed. A lower commit would emit them before their commit.
+        Do nothing with at most once, because waiting records are already committed. After a lower commit, a crash could repeat them.
         """
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":

@@ -24,7 +24,7 @@ _PERIOD_SECS: Final = 1.0
 
 
 class PartitionMetrics:
-    """Sets the gauges of a task's partitions once a second. Their order is the order of the table's columns.
+    """Sets the gauges of a task's partitions once a second. The command line shows one column for each, in this order.
 
     The lag counts from the first unfinished record, not from the commit, which may be one period old. Unknown values are NaN.
     """

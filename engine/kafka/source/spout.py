@@ -169,7 +169,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         assert self._dead_letters is not None
         sent = self._dead_letters.send_failed_record(entry.record, failure, entry.failures)
         if self.config.guarantee == "at_most_once":
-            mark_done(entry)  # start now, else the commit at a revocation would exclude records that were emitted after this one
+            mark_done(entry)  # now, else the commit at a revocation would exclude records that were emitted after this one
         sent.add_done_callback(lambda done: self._buried(entry, done))
 
     def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:

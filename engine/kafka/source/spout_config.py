@@ -105,7 +105,7 @@ class KafkaSpoutConfig:
 
     on_failure: Literal["go_on", "stop_partition"] = setting(
         "go_on",
-        help="Effect of a failed record on its partition until its retry: the others continue, or wait in strict order (KS-11).",
+        help="Effect of a failed record on its partition until its retry: other records continue, or wait in strict order (KS-11).",
     )
     retry_initial_ms: float = setting(0.0, minimum=0, help="Milliseconds before the first retry of a failed record.")
     retry_period_ms: float = setting(
@@ -129,7 +129,7 @@ class KafkaSpoutConfig:
     max_poll_records: int = setting(2_000, minimum=1, help="Records that one poll of the client returns at most.")
     fetch_min_bytes: int = setting(1, minimum=1, help="Bytes that a broker waits for before it answers a fetch.")
     fetch_max_wait_ms: int = setting(
-        100, minimum=1, help="Milliseconds that a broker waits for them. A resumed partition may wait for the same time."
+        100, minimum=1, help="Milliseconds that a broker waits for fetch_min_bytes. A resumed partition may wait for the same time."
     )
     fetch_max_bytes: int = setting(52_428_800, minimum=1, help="Bytes of one answer to a fetch.")
     max_partition_fetch_bytes: int = setting(1_048_576, minimum=1, help="Bytes of one partition in an answer.")

@@ -95,7 +95,7 @@ def position_at_commit(config: KafkaSpoutConfig, topology: str, offset: int, met
     if mine is False and config.start in ("earliest", "latest"):
         return None
     if mine is None and config.start == "earliest":
-        return None  # this loses no record, whoever wrote the commit; with "latest" the commit itself does this
+        return None  # the beginning loses no record, whoever wrote the commit. With "latest", the commit itself loses none
     if mine and note is not None and note.base == offset and config.carries_acked_set:
         return StartPosition(offset, offset, metadata, note.runs)
     foreign = acked_set.shown_name(note.topology) if note is not None and mine is False else None

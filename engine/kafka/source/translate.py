@@ -26,7 +26,7 @@ class KafkaRecord(Protocol):
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since the epoch: set by the producer, or by the broker, depending on the topic."""
+        """Milliseconds since the epoch. The topic decides whether the producer or the broker sets them."""
 
     @property
     def key(self) -> bytes | None:

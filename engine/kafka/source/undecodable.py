@@ -35,7 +35,7 @@ class UndecodableRecord:
         return usual
 
     def is_reached(self, place: tuple[PartitionId, int], owned: Mapping[PartitionId, OffsetManager], error: Exception) -> bool:
-        """Record that a poll reached the record. Return True if all earlier records were read and no retry is left."""
+        """Note that a poll reached the record. Return True if all earlier records were read and no retry is left."""
         self._tries = self._tries + 1 if place == self._place else 1
         self._place = partition, offset = place
         if partition not in owned or owned[partition].position < offset:

@@ -136,7 +136,10 @@ class BatchReader:
         return await self._starts.start_of(partition, is_added=attempt.txid > 1)
 
     async def read_new(self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, start: int) -> OffsetRange:
-        """Emit the records after an offset, up to the limits of a batch. Raise OffsetLost before the first emit."""
+        """Emit the records after an offset, up to the limits of a batch.
+
+        Raise OffsetLost if the offset does not exist. Nothing is emitted then.
+        """
         self._begin_batch(attempt, collector)
         reader, config = self._reader, self._config
         reader.begin(partition, start)
@@ -200,9 +203,10 @@ class BatchReader:
         await collector.ready()
 
     async def _wait_for_rest(self, partition: PartitionId, wanted: OffsetRange, give_up_at: float) -> bool:
-        """Wait for more records of a range. Return False if the partition ends before the range.
+        """Wait for more records of a range. Return False if the partition ends before the end of the range.
 
-        Only the end at `give_up_at` counts, because a broker that has just restarted may report a lower end.
+        Only the end at `give_up_at` counts, because a broker that has just restarted may report a lower end. Raise FailedBatch if no
+        record has come until then, although the partition has not ended.
         """
         wait_secs = give_up_at - self._now()
         if wait_secs <= 0:

@@ -88,7 +88,7 @@ class KafkaBatchSpoutConfig:
         30_000.0, minimum=100, help="Milliseconds without a record after which a replay fails its batch and is retried."
     )
     fetch_min_bytes: int = setting(1, minimum=1, help="Bytes that a broker waits for before it answers a fetch.")
-    fetch_max_wait_ms: int = setting(100, minimum=1, help="Milliseconds that a broker waits for them at most.")
+    fetch_max_wait_ms: int = setting(100, minimum=1, help="Milliseconds that a broker waits for fetch_min_bytes.")
     fetch_max_bytes: int = setting(52_428_800, minimum=1, help="Bytes of one answer to a fetch.")
     max_partition_fetch_bytes: int = setting(1_048_576, minimum=1, help="Bytes of one partition in an answer, which bound the read-ahead.")
     request_timeout_ms: int = setting(40_000, minimum=100, help="Milliseconds until a request without an answer fails.")

@@ -163,7 +163,7 @@ class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
 
 
 class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
-    """Reads topics. Continues without unavailable partitions, and after lost records. For opaque values (TX-8)."""
+    """Reads topics. Continues without unavailable partitions, and after lost records. Use it with opaque values (TX-8)."""
 
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self.config = _checked(config, "KafkaOpaqueSpout")

@@ -122,7 +122,7 @@ class BatchWriter:
         self._stored[self._owner.task] = StoredTxid(txid, self._owner.parallelism)
 
     def _batch_error(self, error: Exception, attempt: TransactionAttempt, took_secs: float) -> Exception:
-        """Return the error of the batch for the error of its transaction."""
+        """Translate the error of a transaction into the error of its batch."""
         limit_secs = self._config.transaction_timeout_ms / 1000
         if self.link.is_fenced and took_secs < limit_secs:
             text = f"another process writes as task {self._owner.task} of {self._owner.component!r}: this one was fenced at batch {attempt}"
@@ -194,7 +194,7 @@ class BatchWriter:
 
         Tasks of another parallelism are fenced first, which ends their transactions.
         """
-        # Not stable, because a stable read would wait for a transaction of an earlier parallelism until its timeout. Fence it instead.
+        # This read is not stable. A stable read would wait until the timeout for a transaction of an earlier parallelism. Fence it instead.
         stored, is_final = await self._stored_by_all(admin, stable=()), False
         fenced: set[int] = set()
         while True:
@@ -204,8 +204,8 @@ class BatchWriter:
                 fenced.add(newest.parallelism)
             elif is_final:
                 return stored
-            # Stable, because the stored txid may still be the older one, although this producer's start ended its predecessor's
-            # transaction. Txids of other tasks matter only after a change of parallelism. Otherwise a wait for these tasks only costs time.
+            # This read is stable. This producer's start has ended its predecessor's transaction, but the stored txid may still be the older
+            # one. Txids of other tasks matter only after a change of parallelism. Otherwise a wait for these tasks only costs time.
             stable = range(max(self._owner.parallelism, *fenced)) if fenced else (self._owner.task,)
             stored, is_final = await self._stored_by_all(admin, stable), True
 

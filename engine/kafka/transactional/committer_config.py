@@ -98,6 +98,6 @@ class KafkaCommitterConfig:
             "compression_type": self.compression,
             "transaction_timeout_ms": self.transaction_timeout_ms,
             "linger_ms": 0,
-            "retry_backoff_ms": 5,  # a transaction must wait for the end of the previous transaction
+            "retry_backoff_ms": 5,  # short, because a transaction must wait for the end of the previous one
             **self.client,
         }

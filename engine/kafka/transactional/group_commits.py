@@ -1,4 +1,4 @@
-"""Commits the ends of committed batches to a group. Only tools read it, for example to show a lag."""
+"""Commits the ends of committed batches to a group. Only tools read these commits, for example to show a lag."""
 
 import asyncio
 from typing import Final

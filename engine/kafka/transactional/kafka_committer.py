@@ -20,8 +20,8 @@ class KafkaCommitter(Committer):
     >>> config = KafkaCommitterConfig(brokers="127.0.0.1:9092", topic="counts")
     >>> committer = lambda: KafkaCommitter(config)  # builder.set_bolt("counts", committer).global_grouping("count")
 
-    The records of a batch wait in memory until its commit phase. Then one transaction of Kafka writes them and the txid. If a replay finds
-    its txid, it writes nothing.
+    The records of a batch wait in memory until its commit phase. Then one transaction of Kafka writes them and the txid. A replay
+    writes nothing if its txid is already stored.
     """
 
     needs_transactional_spout: ClassVar[bool] = True

@@ -25,7 +25,10 @@ class LeaderOffsets:
         self._looking: asyncio.Task[bool] | None = None
 
     async def ask_leaders(self, partitions: Collection[PartitionId]) -> None:
-        """Send a request to each leader. Wait only for leaders without an earlier request. Raise FatalError for a permanent error."""
+        """Send a request to each leader without an open one. Wait up to `_PATIENCE_SECS` for the answers.
+
+        A transient error is reported. Raise FatalError for a permanent one.
+        """
         self._collect()
         await self._look_up_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
         by_leader: dict[int, list[PartitionId]] = {}
@@ -62,7 +65,7 @@ class LeaderOffsets:
                 self._report(KafkaWarning(f"{self._doing} failed: {describe_error(error)}", hint="It will be retried."))
 
     async def close(self) -> None:
-        """Cancel pending questions."""
+        """Cancel open requests."""
         tasks: list[asyncio.Task[Any]] = [*self._asking.values(), *([self._looking] if self._looking else [])]
         for task in tasks:
             task.cancel()
@@ -101,6 +104,6 @@ class StartOffsets:
         return {**last, **await self._link.at_time(partitions, self._config.start_timestamp_ms)}
 
     async def close(self) -> None:
-        """Cancel pending questions."""
+        """Cancel open requests."""
         await self._of_settings.close()
         await self._first.close()

@@ -108,8 +108,7 @@ class PartitionReader:
     def _pass_gap(self, partition: PartitionId) -> None:
         """Move to the partition's end if no record is left before it. Compaction may have deleted the last records.
 
-        An empty answer to a fetch of several partitions proves nothing, because the answer may have been full. Then fetch only this
-        partition.
+        An answer to a fetch of several partitions may have had no room for records of this one. Then fetch only this partition.
         """
         end, position = self.link.empty_up_to(partition), self.position(partition)
         if end is None:

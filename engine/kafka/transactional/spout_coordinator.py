@@ -81,7 +81,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         return any(known.get(one, -1) > self._position(one) for one in self._partitions)
 
     def _position(self, partition: PartitionId) -> int:
-        """Return the end of the newest batch. Before the first batch, return a value below any end."""
+        """Return the end of the newest batch. Before the first batch, return 0 for start="earliest", else -1, which is below any end."""
         newest = range_of(self.positions.get(str(partition)))
         if newest is not None:
             return newest.end

@@ -147,7 +147,7 @@ _MEANINGS: Final = {
 
 
 def translated_error(error: Exception, where: str, timeout_secs: float) -> StateError:
-    """Return the error to raise instead. where: the server, for messages."""
+    """Return the StateError for an error of asyncpg. where: the server, for messages."""
     code = getattr(error, "sqlstate", None) or ""
     found = _MEANINGS.get(code) or _MEANINGS.get(code[:2])
     if found is not None:

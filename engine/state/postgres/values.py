@@ -110,8 +110,8 @@ class PostgresValueStore(ValueStore):
     async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
         name, (txid, attempt_id) = self._name, attempt
         async with self._link.transaction() as connection:
-            # Each statement reads the data that was committed before its start. So the second statement reads the writes for which the lock
-            # of the first waited.
+            # Each statement reads the data that was committed before its start. The first one locks the fence, so it waits for
+            # running writes. The second one reads these writes.
             found = await connection.fetch(f"{_FENCE} FOR UPDATE", name)
             if not found or fence_of(*found[0]) != seen:
                 return
@@ -166,7 +166,7 @@ async def postgres_store(url: str, name: str, *, make: bool) -> PostgresValueSto
 
 
 def _text(items: Sequence[Raw]) -> str:
-    """Join items to one text, which begins with a separator unless there are none. None becomes an empty item."""
+    """Join items to one text, with a separator before each item. None becomes an empty item."""
     listed = ["" if item is None else item for item in items] if None in items else items
     return SEPARATOR + SEPARATOR.join(listed) if items else ""
 

@@ -94,7 +94,7 @@ def _options_of(host: str, query: str) -> dict[str, str]:
 
 
 class _TlsConnection(SSLConnection):
-    """A TLS connection with a shared context. The client makes one for each connection, which takes tens of milliseconds."""
+    """A TLS connection with a shared context. A context of its own would cost each connection tens of milliseconds."""
 
     def __init__(self, *, context: ssl.SSLContext, **settings: Any) -> None:
         super().__init__(**settings)
@@ -162,7 +162,7 @@ class RedisLink:
         return await self._run_together([("HLEN", key) for key in keys])
 
     async def fields_exist(self, fields: Sequence[tuple[str, bytes]]) -> list[int]:
-        """Return 1 or 0 for each hash and field, whether it exists, in one round trip."""
+        """Return for each hash and field 1 if the field exists, else 0. Needs one round trip."""
         return await self._run_together([("HEXISTS", key, field) for key, field in fields])
 
     async def keys(self, pattern: str) -> list[str]:
@@ -316,7 +316,7 @@ STALE: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "U
 
 
 def code_of(error: BaseException) -> str:
-    """Return the code of an error: a key of the table, UNREACHED, or "" for others."""
+    """Return the code of an error: a key of `_MEANINGS`, UNREACHED, or "" for others."""
     text = f"{getattr(error, 'status_code', None) or ''} {error}"
     for pattern, code in _PHRASES:
         if pattern.search(text):
@@ -333,7 +333,7 @@ def code_of(error: BaseException) -> str:
 
 
 def translated_error(error: Exception, where: str, timeout_secs: float) -> StateError:
-    """Return the error to raise instead. where: the server, for messages."""
+    """Return the StateError for an error of the client. where: the server, for messages."""
     code = code_of(error)
     if code == "UNREACHED":
         return _unreached(error, where, timeout_secs)

@@ -93,8 +93,8 @@ elseif count ~= '' then
 end
 """
 )
-"""KEYS: …, the task's index of deltas, the delta. ARGV: …, its name in the index, its txid, `first` or "", pieces. Before the pieces comes
-their total number with its checksum, "" before the last call. Drops a delta whose txid is folded."""
+"""KEYS: …, the task's index of deltas, the delta. ARGV: …, its name in the index, its txid, `first` or "", the total number of pieces
+with its checksum, pieces. Only the last call for a delta has the number, the others "". Drops a delta whose txid is folded."""
 
 FOLD: Final = Script(
     _GUARD
@@ -107,8 +107,8 @@ for number = 3, #KEYS do
 end
 """
 )
-"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments are ten times as slow. It has for each slot: key and
-value of each row to set, and the keys to delete."""
+"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments are ten times as slow. It has two lists for
+each slot: alternating keys and values of the rows to set, and the keys to delete."""
 
 SCAN: Final = Script("""
 local found = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])

@@ -21,7 +21,7 @@ BYTES_PER_STEP: Final = 256 * 1024
 SLOTS_PER_CALL: Final = 250
 DELTAS_PER_STEP: Final = 500
 _WHOLE, _CONTINUED = b".", b"+"
-"""First byte of a piece of a delta: its blob ends with it, or continues in the next piece."""
+"""First byte of a piece of a delta. It tells whether the blob ends with this piece, or continues in the next one."""
 RESTORE: Final = "Restore the server's data from a backup. To start empty, delete the keys of the topology."
 _NUMBER: Final = re.compile(rb"(-?[0-9]{1,18})(?::([0-9a-f]{8}))?")
 """A number in the index of deltas, with its checksum."""
@@ -128,7 +128,7 @@ class RedisStore(ResidentStore):
             known += len(pieces)
             per_call = _per_call(sum(map(len, pieces)), len(pieces))
         if blob:
-            raise StateDamaged(f"{self._topology.link}: {key} is damaged: its last piece has the mark of an earlier one", hint=RESTORE)
+            raise StateDamaged(f"{self._topology.link}: {key} is damaged: the end of its last blob is missing", hint=RESTORE)
 
     async def drop(self, after_txid: int) -> None:
         await self._drop([each for each in (await self._indexed())[0] if each[0] > after_txid], "")

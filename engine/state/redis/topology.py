@@ -33,7 +33,7 @@ class Lane:
 
 
 class RedisTopology:
-    """Shared by the stores and ledgers of one provider."""
+    """One stored topology, which the stores and ledgers of a provider share."""
 
     def __init__(self, link: RedisLink, names: KeyNames) -> None:
         self.link: Final = link

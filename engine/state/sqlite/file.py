@@ -146,9 +146,10 @@ class SqliteFile:
         return await self._in_thread(lambda: self._transaction(work))
 
     async def write_once(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run work that is one statement, and therefore a transaction.
+        """Run work that consists of one statement. SQLite makes each single statement a transaction.
 
-        For the work of every checkpoint: if the event loop is busy, each statement waits up to 5 ms for the interpreter.
+        Every checkpoint uses this, because BEGIN and COMMIT would cost time. Each statement waits up to 5 ms for the interpreter's lock
+        while the event loop is busy.
         """
         writer = self._writer
         assert writer is not None
@@ -328,7 +329,7 @@ class FileLock:
 
 
 def lock_of(path: Path, topology_name: str) -> FileLock | None:
-    """Return the lock of a topology in a state file, None without a folder. Opening the file then reports it."""
+    """Return the lock of a topology in a state file. None if the folder is missing, which the opening of the file reports."""
     if not path.parent.is_dir():
         return None
     digest = hashlib.sha256(topology_name.encode()).hexdigest()[:12]

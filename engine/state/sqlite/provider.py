@@ -1,6 +1,6 @@
 """The provider of `sqlite:///path`: state in one SQLite file, the usual durable store (CP-8).
 
-A file may hold the state of several topologies. A lock beside it keeps a second process off the same topology.
+A file may hold the state of several topologies. A lock beside it prevents a second process from running the same topology.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from engine.state.sqlite.tables import note_catalogue
 STANDBY_SECS: Final = 0.2
 TRIES_OF_LOCK: Final = 3
 TRY_LOCK_SECS: Final = 0.002
-"""Retries, because a tool that checks the lock takes it for a moment."""
+"""Pause before another attempt. A tool that checks the lock takes it for a moment."""
 
 
 class SqliteProvider(StateProvider):

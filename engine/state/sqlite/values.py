@@ -1,4 +1,4 @@
-"""Values in a SQLite file of their own: a table for each map, which any SQLite program reads.
+"""Maps of values in a separate SQLite file. Each map is a table that any SQLite program can read.
 
 All maps in one file share its writing thread, for all tasks, because SQLite allows one writer at a time.
 """

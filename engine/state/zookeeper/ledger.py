@@ -1,9 +1,9 @@
-"""A ledger in ZooKeeper: a node with the name of its child, and the child, which has the entries.
+"""A ledger in ZooKeeper. It consists of a node, and of its only child, which holds the entries.
 
-`…/ledger:name` holds the name of its only child, `epoch-token`, which is unique. A claim creates a new child with the entries of the old
-one, and removes the old one, in one transaction. So an earlier claimer has no node to write to.
+The node `…/ledger:name` holds the name of the child. This name, `epoch-token`, is unique. A claim creates a new child with the entries
+of the old one, and removes the old one, in one transaction. So an earlier claimer has no node to write to.
 
-A write names the version of the child that it replaces. So an abandoned write that arrives late counts once or not at all.
+A write names the version of the child that it replaces. So an abandoned write that arrives late takes effect at most once.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from engine.state.codec import MessagePack, Unencodable
 from engine.state.zookeeper.topology import ZooKeeperTopology
 
 MOST_BYTES: Final = 1_000_000
-"""Largest ledger. A server accepts requests of 1 MB, unless its jute.maxbuffer differs, and closes the connection after larger ones."""
+"""Largest size of a ledger. By default (jute.maxbuffer), a server closes the connection after a request of more than 1 MB."""
 TRIES: Final = 20
 
 

@@ -136,6 +136,7 @@ class ZooKeeperLink:
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> None:
+    """Call a function in the loop, from any thread. Do nothing if the loop is closed."""
     with suppress(RuntimeError):  # the loop is closed, so no task waits
         loop.call_soon_threadsafe(what)
 
@@ -170,7 +171,7 @@ def timeout_error(where: str, timeout_secs: float) -> StateUnavailable:
 
 
 def translated_error(error: Exception, where: str) -> StateError:
-    """Return the error to raise instead. where: the server, for messages."""
+    """Return the StateError for an error of kazoo. where: the server, for messages."""
     said = _said(error)
     if isinstance(error, _UNREACHED):
         return StateUnavailable(f"{where}: the connection was lost: {said}", hint="Check whether it runs and can be reached.")

@@ -23,7 +23,7 @@ LOGGER: Final = logging.getLogger("engine.state")
 
 
 class ZooKeeperTopology:
-    """Shared by the ledgers of one provider."""
+    """One stored topology, which the ledgers of a provider share."""
 
     def __init__(self, link: ZooKeeperLink, paths: NodePaths) -> None:
         self.link: Final = link
