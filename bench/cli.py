@@ -25,7 +25,7 @@ ROUNDS, QUICK_ROUNDS = 5, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line. Return 0, 1 if a work could not be measured, 2 for a wrong command line."""
+    """Run the command line. Return 0, or 1 if a work could not be measured. Exit with 2 if the command line is wrong."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     command: str | None = arguments.command
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m bench", description="Benchmarks of stormcell. Without a command: list all works and peers."
     )
     commands = parser.add_subparsers(dest="command")
-    report = f"every target with its verdict, as Markdown; draws the README's chart; names are of {', '.join(REPORTED)}"
+    report = f"print each target with its verdict as Markdown, and draw the README's chart; groups: {', '.join(REPORTED)}"
     for name, text in (*GROUPS.items(), ("report", report)):
         command = commands.add_parser(name, help=text)
         command.add_argument("names", nargs="*", help="works, peers, or both; all if none is given")
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == "report":
             command.add_argument("--output", type=Path, metavar="FILE", help="write the Markdown to this file")
     install = commands.add_parser("install-peers", help="create environments with the Python peers; compare takes minutes and 1.6 GB")
-    install.add_argument("names", nargs="*", help=f"of {', '.join(ENVIRONMENTS)}; both if none is given")
+    install.add_argument("names", nargs="*", help=f"environments: {', '.join(ENVIRONMENTS)}; both if none is given")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Virtual environments of peers that are Python packages. These are large, and pin packages that the engine also uses."""
+"""Virtual environments of peers that are Python packages. The peers are large, and pin packages that the engine also uses."""
 
 import shutil
 import subprocess

@@ -10,7 +10,7 @@ from typing import Any, Final
 from bench.work import Argument, Figure, Peer, Run, Sweep, Work
 
 GROUPS: Final[Mapping[str, str]] = {
-    "micro": "parts of a tuple's way, through their Python faces",
+    "micro": "single steps of a tuple, through their Python API",
     "macro": "whole topologies",
     "state": "costs of state: word counts on one store beside another, latency, commits, recovery, memory",
     "kafka": "a source and a sink beside other clients and engines, on one broker",
@@ -44,7 +44,7 @@ NS: Final = _figures("ns", ns="time per unit")
 PER_SECOND: Final = _figures("/s", per_second="rate")
 
 
-# Parts of a tuple's way
+# Single steps of a tuple
 
 
 def _micro(name: str, function: str, summary: str, **labels: str) -> Work:

@@ -41,7 +41,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """Return reached, not reached or not measured."""
+        """Return "reached", "NOT reached" or "not measured"."""
         if self.value is None:
             return "not measured"
         reached = self.value >= self.target.bound if self.target.at_least else self.value <= self.target.bound

@@ -76,7 +76,7 @@ class Work:
     """Names in `bench.needs`."""
     own_name: str = "stormcell"
     without: Run | None = None
-    """The same work without the part of interest. The difference per round is compared as `…-share`."""
+    """The same work without the part that a peer does. The difference of both times in a round is compared with the peer as `…-share`."""
     sweep: Sweep | None = None
     once: bool = False
     """Whether one round is enough, because every run gives the same figures."""

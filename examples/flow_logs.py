@@ -29,9 +29,9 @@ from engine.cli import run_in_terminal
 
 LINES, TASKS = 28_000, 12
 SLOWER = {1: 3, 4: 3, 9: 3, 6: 10}
-"""By task: how many times slower it is than the others."""
+"""The slow tasks. The value says how many times slower a task is than the others."""
 STANDS_STILL, DIES, AFTER_LINES = 8, 10, 100
-"""The task that stands still once, the task that dies once, and after how many lines."""
+"""The task that stands still once, the task that dies once, and the number of lines that each processes before."""
 SERVICE_SECS, STANDSTILL_SECS, TIMEOUT_SECS = 0.002, 4.0, 2.0
 
 Position = tuple[str, int]  # the name of a file, the offset behind a line

@@ -63,7 +63,7 @@ def topology() -> Topology:
 
 
 class OneLife(StatefulBasicBolt):
-    """Base of both stateful bolts. The death of a task ends the run: alone, it would lose changes that the others keep."""
+    """Base of both stateful bolts. The death of a task ends the run, because it loses changes that the other tasks would keep."""
 
     def __init__(self, begun: set[int]) -> None:
         self.begun = begun

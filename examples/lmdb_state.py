@@ -48,7 +48,7 @@ class LmdbProvider(StateProvider):
         except BlockingIOError:
             raise StateError(f"topology {topology_name!r} runs already on the state in {str(folder)!r}", hint="Stop that one.") from None
         except (OSError, lmdb.Error) as error:
-            raise StateError(f"the state in {str(folder)!r} cannot be opened: {error}", hint="Look at the path and its rights.") from error
+            raise StateError(f"the state in {str(folder)!r} cannot be opened: {error}", hint="Check the path and its rights.") from error
 
     async def close(self) -> None:
         self.opened.close()  # in the reverse order: the writer, the file, the lock

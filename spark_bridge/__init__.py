@@ -1,4 +1,7 @@
-"""Bridge from the engine's committed batches to Spark (docs/decisions/0005). Imports names on first use, as executors have no engine."""
+"""Bridge from the engine's committed batches to Spark (docs/decisions/0005).
+
+Imports names on first use, because Spark's executors do not have the engine.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final

@@ -2,7 +2,8 @@
 
 12 tasks raise for 1, 10 or 30 of 100 records, spread over the source. Each bad record is tried twice, and then given up. `waiting`: a
 record takes 3 ms. `at_once`: a record takes no time, so the figures are the cost of bad records for the engine. `…_of_ideal` is the rate
-over the rate without bad records, less the second tries. `…_per_second` counts all records that are done.
+divided by the ideal rate. The ideal rate is the rate without bad records, less the share of the second tries. `…_per_second` counts all
+records that are done.
 """
 
 import asyncio

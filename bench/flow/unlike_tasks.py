@@ -1,9 +1,9 @@
 """One source with 12 unlike tasks. Measures the used share of their capacity, and the latency of records.
 
 Each record takes a time drawn from a heavy tail (Pareto, shape 2.1), the same in every run. Task 3 takes ten times as long. Task 7 begins
-no record in the last 5 s of every 30 s. Measured from second 10 to second 40, which has one stall, by the clock of the loop, real or
-virtual. With a `rate` the source makes this number of records per second, each when it is due. Without a `rate` the source always has more
-records. The capacity of a task is its time without its stall, divided by the time that its own records took.
+no record in the last 5 s of every 30 s. A run is measured from second 10 to second 40, which has one stall. The clock is the loop's, real
+or virtual. With a `rate` the source makes this number of records per second, each when it is due. Without a `rate` the source always has
+more records. The capacity of a task is its time without its stall, divided by the average time of its own records.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ class Count(Bolt):
 
 
 def spout_config(job: Job) -> KafkaSpoutConfig:
-    """Return the default settings, except that it emits only the value, and that all contenders share the commit period."""
+    """Return the default settings, but with the value as the only field, and with the commit period of all contenders."""
     return KafkaSpoutConfig(
         brokers=job.address,
         topics=job.topic,
@@ -42,7 +42,7 @@ def measure(records: int) -> dict[str, float]:
 
 
 async def _read(job: Job, tally: Tally) -> None:
-    """Read all records. The stop commits."""
+    """Read all records. `stop` commits their offsets."""
     done = asyncio.Event()
     builder = TopologyBuilder("kafka-source")
     builder.set_spout("records", lambda: KafkaSpout(spout_config(job)))

@@ -1,7 +1,7 @@
 """Rate of a topology that runs forever, after a warm-up.
 
 The components count, and the count is read at two times. The spout never tests for an end, so its callback equals that of the bare loop.
-`max_spout_pending` also equals that of the bare loop, because more open trees only cost cache.
+`max_spout_pending` also equals that of the bare loop, because more open trees only need more of the processor's cache.
 """
 
 import asyncio

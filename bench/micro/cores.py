@@ -28,7 +28,7 @@ SPOUT_TASK, BOLT_TASK, NEXT_TASK = 1, 2, 3
 
 
 def misuse(kind: str, **what: object) -> Exception:
-    """Return an error instead of the engine's. None is expected here."""
+    """Return the error for a wrong use of the API. No benchmark should cause one."""
     return RuntimeError(f"{kind}: {what}")
 
 

@@ -78,7 +78,7 @@ def rotating_map(calls: int) -> dict[str, float]:
 
 
 def ledger(calls: int) -> dict[str, float]:
-    """Open a tree and ack it completely, while a thousand others are open. Rotate, per open tree."""
+    """Open a tree and ack it completely, while a thousand others are open. Rotate the ledger; this time is per open tree."""
 
     def filled() -> Mapping[str, Any]:
         table, ids = AckLedger(), EdgeIds(1)
@@ -102,8 +102,8 @@ GROUPINGS: Mapping[str, tuple[Choice, tuple[int, ...]]] = {
     "load_aware": (Choice.LEAST_LOADED, ()),
     "custom": (Choice.CUSTOM, ()),
 }
-"""Choice of each grouping, and the positions of its fields. Direct makes no choice. None and local-or-shuffle are shuffle.
-"""
+"""Choice of each grouping, and the positions of its fields. A direct grouping makes no choice. The groupings none and local-or-shuffle
+choose like shuffle."""
 
 
 def groupings(calls: int) -> dict[str, float]:

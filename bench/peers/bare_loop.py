@@ -1,6 +1,7 @@
 """The bare loop shows the cost of a tuple if only its tree is tracked. It is built from a copy, outside of its folder.
 
-Acked works run `shared/floor` unchanged. It has no un-acked mode, so that work runs `unacked_loop.pyx`, written in its style.
+Acked works run the program in `shared/floor` unchanged. This program always tracks. So the un-acked work runs `unacked_loop.pyx`, which is
+written in the same style.
 """
 
 import asyncio

@@ -26,7 +26,7 @@ def read(records: int) -> dict[str, float]:
 
 
 async def _read(job: Job, tally: Tally, folder: str) -> None:
-    """Read all records. The stop commits."""
+    """Read all records. `stop` commits their offsets."""
     app = faust.App(
         job.group,
         broker=f"kafka://{job.address}",

@@ -13,7 +13,7 @@ TEXT: Any = {f"{part}_{way}": "str" for part in ("key", "value") for way in ("se
 
 
 def read(records: int) -> dict[str, float]:
-    """Read a topic, values as bytes. The stop commits."""
+    """Read a topic, with values as bytes. `stop` commits the offsets."""
     job, tally = reading_job(records), Tally(records)
     with TemporaryDirectory(prefix="stormcell-bench-") as folder:
         app = _application(job, folder)

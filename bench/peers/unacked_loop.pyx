@@ -3,7 +3,7 @@
 """The bare loop without its ledger. It has user callbacks and one mailbox hop, but no ids, trees or verdicts.
 
 The bare loop of `shared/floor` always tracks. This one is written in its style, for the un-acked work: an emit draws no ids and opens no
-tree, and an ack settles nothing. It builds a tuple, pushes it through a ring, and calls the user for each. The Python callbacks are the
+tree, and an ack settles nothing. It builds each tuple, pushes it through a ring, and calls the user's bolt. The Python callbacks are the
 same, without the spout's `ack`. The ring has no bound, and there are no metrics and no errors.
 """
 from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF

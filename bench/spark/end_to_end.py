@@ -26,7 +26,7 @@ EXAMPLE: Final = PROJECT / "examples" / "log_etl"
 TEXT_LINES: Final = 50_000
 """Lines of each file of text."""
 TEXTS_AT_ONCE: Final = 3
-"""Files of a micro-batch. They have as many lines as 16 transactions, the greatest lead of the engine."""
+"""Files of a micro-batch. They have about as many lines as 16 transactions, the most that the engine may be ahead of Spark."""
 SETTINGS: Final = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
 MASTER: Final = "local[2]"
 MEMORY: Final = "2g"

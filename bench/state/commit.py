@@ -35,7 +35,7 @@ async def measure(keys: int, rounds: int) -> dict[str, float]:
 
 
 class BareSqlite:
-    """One blob, one transaction."""
+    """Writes one blob in one transaction."""
 
     def __init__(self, path: Path, keys: int) -> None:
         self._values = _changes(keys)
@@ -56,7 +56,7 @@ class BareSqlite:
 
 
 class BareRedis:
-    """One MULTI of large HSETs."""
+    """Writes large HSETs in one MULTI."""
 
     def __init__(self, client: "redis.asyncio.Redis", keys: int) -> None:
         self._client = client

@@ -41,7 +41,7 @@ class InBursts(OneByOne):
 
 
 class PartialCount(Bolt):
-    """Emits its count as often as a task's part of a batch would end, anchored only to the last tuple."""
+    """Emits a count after as many tuples as a task gets of one batch. Anchors the count only to the last tuple."""
 
     output_fields = Fields("count")
     PART = OPEN_TUPLES // PARTIAL_COUNTS

@@ -17,7 +17,7 @@ from spark_bridge import sinks
 WATERMARK: Final = "10 minutes"
 """How long Spark waits for late requests."""
 SESSION_GAP: Final = "30 minutes"
-"""A visitor without a request for so long begins a new session with the next one."""
+"""A visitor who makes no request for this time begins a new session with the next request."""
 
 
 def requests(stream: DataFrame) -> DataFrame:

@@ -1,6 +1,6 @@
 """The same tables by plain Python, without engine and Spark. The result of the pipeline is compared with them, row by row.
 
-This program holds every request in memory, and cannot add a line without a new start. The engine and Spark can.
+This program holds every request in memory, and must compute all tables again for a new line. The engine and Spark do neither.
 It shares the tables of countries and of sections with the engine's part, but no code.
 """
 

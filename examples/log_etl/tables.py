@@ -31,7 +31,7 @@ def read(folder: Path) -> Tables:
 
 
 def table(folder: Path, name: str) -> Table:
-    """Return one of Spark's tables; raise SystemExit where a row is there twice."""
+    """Return one of Spark's tables. Raise SystemExit if it has a row twice."""
     keys = KEYS[name]
     arrow = pq.read_table(_files(folder / "tables" / name), partitioning=None, coerce_int96_timestamp_unit="us")
     for number, field in enumerate(arrow.schema):
@@ -45,7 +45,7 @@ def table(folder: Path, name: str) -> Table:
 
 
 def _files(folder: Path) -> Path | list[Path]:
-    """Return the files of a table. Delta's log names them. Of Parquet all files count, because all micro-batches are complete."""
+    """Return the files of a table. Delta's log names them. For Parquet these are all files, because all micro-batches are complete."""
     log = sorted((folder / "_delta_log").glob("*.json"))
     actions = (json.loads(line) for path in log for line in path.read_text().splitlines())
     return [folder / action["add"]["path"] for action in actions if "add" in action] or folder

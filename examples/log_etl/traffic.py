@@ -26,7 +26,7 @@ DAY_SECS: Final = 86_400
 AFTER_SECS: Final = 3_600
 """Time after the last visitor in which the servers send heartbeats only."""
 LATEST_SECS: Final = 300
-"""Largest delay of a line. Readers must wait at least so long (pipeline.py: WATERMARK)."""
+"""Largest delay of a line. Readers must wait at least this long (pipeline.py: WATERMARK)."""
 HEARTBEAT: Final = "Apache/2.4.62 (internal dummy connection)"
 LINES_PER_SESSION: Final = 10.04
 """Average, bots included."""

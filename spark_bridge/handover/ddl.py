@@ -1,6 +1,6 @@
 """Spark's DDL of a schema, parsed and printed without Spark: `host string not null, at timestamp, tags array<string>`.
 
-No library does this where the engine runs. `StructType.fromDDL` of pyspark needs a JVM. sqlglot accepts types that Spark refuses
+No library does this correctly without a JVM. `StructType.fromDDL` of pyspark needs one. sqlglot accepts types that Spark refuses
 (`map<int>`, `decimal(40)`), and drops the type of `status: int`.
 """
 
@@ -184,7 +184,7 @@ def _tokens(text: str) -> "list[tuple[str, str, int]]":
         token = _TOKEN.match(text, at)
         if token is None or token.lastgroup is None:
             where = text[at:].strip()[:40]
-            raise HandoverError(f"the schema {text!r} cannot be read at {where!r}", hint="Put names with other characters in `backquotes`.")
+            raise HandoverError(f"the schema {text!r} cannot be read at {where!r}", hint="Put names with spaces or signs in `backquotes`.")
         word = token[token.lastgroup]
         if token.lastgroup == "quoted":
             word = word[1:-1].replace("``", "`")

@@ -54,7 +54,7 @@ class Handover:
         """Return the newest committed txid. 0 if there is none yet. The result never decreases.
 
         The search begins at `known`, a txid that the caller knows to be committed, or at the newest txid that this object has seen. Without
-        a new txid the search costs two small reads. It lists the folder only if neither is known, or if manifests are named by attempt.
+        a new txid the search costs two small reads. It lists the folder only if both are 0, or if manifests are named by attempt.
         """
         newest = max(known, self._newest)
         if newest == 0 or self.contract.by_attempt:
@@ -68,7 +68,7 @@ class Handover:
         return newest
 
     def _probe_from(self, txid: int) -> int:
-        """Return the last of the consecutive txids that have a manifest. Names by attempt cannot be probed."""
+        """Return the last of the consecutive txids after `txid` that have a manifest. Returns `txid` if manifests are named by attempt."""
         if not self.contract.by_attempt:
             while self.storage.exists(str(ManifestName(txid + 1))):
                 txid += 1
@@ -80,7 +80,7 @@ class Handover:
         The error names the first missing txid and the file after the gap, because either one may be wrong.
         """
         there = {name.txid for name in self._manifest_names()}
-        # Read after the listing. The engine raises it before it removes a manifest, so a removed manifest never looks lost.
+        # Read `deleted` after the listing. The engine raises `deleted` before it removes a manifest, so no removed manifest looks lost.
         txid = max(begin, self.deleted()) + 1
         while txid in there:
             txid += 1

@@ -80,7 +80,7 @@ def read_manifest(content: bytes, where: str, name: ManifestName) -> Manifest:
     except (KeyError, TypeError) as error:
         raise torn_file(where, f"a field of the manifest is missing or wrong: {error}") from error
     if not is_whole or manifest.txid != name.txid or name.attempt_id not in (None, manifest.attempt_id):
-        raise TornFile(f"{where} holds the manifest of another txid or attempt than its name, of txid {manifest.txid}", hint=RESTORE)
+        raise TornFile(f"{where} has the manifest of txid {manifest.txid}, whose txid or attempt does not fit the file name", hint=RESTORE)
     return manifest
 
 

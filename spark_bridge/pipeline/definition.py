@@ -66,7 +66,7 @@ class PipelineSettings:
     stop_secs: float = STOP_SECS
     """Time for the current micro-batches to finish when the pipeline is stopped."""
     most_restarts: int = MAX_RESTARTS
-    """Restarts in a row without a finished batch in between. One more failure ends the pipeline."""
+    """Largest number of restarts in a row without a finished batch in between. One more failure ends the pipeline."""
 
     def handover(self) -> Handover:
         """Open the hand-over folder. Raise HandoverError if there is none."""

@@ -22,7 +22,7 @@ POLL_SECS: Final = 0.2
 STOP_POLL_SECS: Final = 0.02
 NEWEST_SECS: Final = 0.5
 _CONF: Final = {
-    "spark.sql.streaming.pollingDelay": "50ms",  # default 10 ms: idle queries take a core, as each poll calls a Python process
+    "spark.sql.streaming.pollingDelay": "50ms",  # at the default, 10 ms, idle queries use a whole core: each poll calls a Python process
     "spark.sql.streaming.stopTimeout": "10s",
 }
 
@@ -42,7 +42,7 @@ class DriverCall(Protocol):
 
 
 def drive(spark: Any, call: DriverCall, settings: PipelineSettings) -> EngineError | None:
-    """Run the pipeline until a request to stop or a failure for good. Return the error, or None if it was stopped."""
+    """Run the pipeline until it is stopped, or fails in a way that no restart repairs. Return the error, or None if it was stopped."""
     try:
         register(spark)
         for name, value in _CONF.items():

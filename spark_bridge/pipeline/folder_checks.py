@@ -45,7 +45,7 @@ def claim_checkpoints(storage: Storage, contract: Contract) -> None:
     found: Mapping[str, Any] = decode(content, KIND, f"{storage.url}: {OWNER!r}")
     if found != mine:
         raise PipelineRefused(
-            f"the checkpoints {storage.url} belong to a pipeline behind {found.get('topology')!r} ({found.get('component')!r}), "
-            f"but the hand-over is of {contract.topology!r} ({contract.component!r})",
+            f"the checkpoints {storage.url} belong to the hand-over of {found.get('topology')!r} ({found.get('component')!r}), "
+            f"but this hand-over is of {contract.topology!r} ({contract.component!r})",
             hint="Give each pipeline its own folder with --checkpoints.",
         )

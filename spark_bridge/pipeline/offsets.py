@@ -1,6 +1,6 @@
 """Reads the last txid of a micro-batch from the offset log of a query. Imports no engine, because it may run on a server.
 
-Spark writes the entry of a micro-batch before it runs it, so the txid is the same after a crash.
+Spark writes the entry before it runs the micro-batch. So a micro-batch that is repeated after a crash has the same txid.
 """
 
 import json
@@ -43,7 +43,7 @@ def checkpoint_position(checkpoint: str) -> CheckpointPosition:
 
 
 def _txids_of_batch(checkpoint: str, batch_id: int) -> list[int]:
-    """Return the end of each of our streams in a micro-batch. There is at least one stream."""
+    """Return the last txid of each of our streams in a micro-batch. Raise HandoverError if there is none."""
     name = f"offsets/{batch_id}"
     content = storage_at(checkpoint).read(name)
     if content is None:

@@ -133,7 +133,7 @@ class PipelineRun:
             return
 
     async def _call_driver(self, spark: SparkHold) -> EngineError | None:
-        """Drive the pipeline in one process. After a stop before the queries are known, do not wait for the start of Spark."""
+        """Drive the pipeline in one process. If it is stopped before the queries are known, do not wait for the start of Spark."""
         self._has_begun = False
         calling: asyncio.Task[EngineError | None] = asyncio.create_task(
             spark.call(drive, self._settings, on_event=self._note_event, stop=self._stop)
@@ -234,7 +234,7 @@ class RunOptions(TypedDict, total=False):
     stop_secs: float
     """Time for the current micro-batches to finish when the pipeline is stopped. Default: 60."""
     most_restarts: int
-    """Restarts in a row without a finished batch in between. Default: 5."""
+    """Largest number of restarts in a row without a finished batch in between. Default: 5."""
 
 
 class HostOptions(RunOptions, total=False):

@@ -36,7 +36,7 @@ def create_log() -> str:
 
 
 def launch_child(config: SparkConfig, log: str, connection: socket.socket) -> LaunchedChild:
-    """Start a child with this socket. Its own session and process group keep Ctrl-C from it."""
+    """Start a child that inherits this socket. It gets its own session and process group, so Ctrl-C does not reach it."""
     folder = tempfile.mkdtemp(prefix="stormcell-spark-")
     try:
         with open(log, "ab") as output:
@@ -117,7 +117,7 @@ def remove_folder(child: LaunchedChild) -> None:
 
 
 def remove_log(log: str) -> None:
-    """Remove a log of `create_log` that no error names."""
+    """Remove a log that `create_log` made. Only for a log that no error has named."""
     try:
         os.unlink(log)
     except FileNotFoundError:

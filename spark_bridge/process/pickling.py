@@ -27,7 +27,7 @@ def dumps(value: object) -> bytes:
 
 
 def loads(pickled: bytes) -> Any:
-    """Return the value of such bytes."""
+    """Return the value that `dumps` pickled."""
     return _cloudpickle().loads(pickled)
 
 

@@ -27,7 +27,7 @@ MAX_CALLS: Final = 64
 THREADS: Final = 4
 """Number of threads for work that would block the loop (pickling, files, start and end of processes)."""
 BACKOFF: Final = Backoff(1.0, 30.0)
-"""Pauses before another start. The first one is immediate."""
+"""Pauses before another start. After the first failure there is no pause."""
 
 
 class SparkChild:
@@ -91,7 +91,7 @@ class SparkChild:
                 raise SparkError(f"{_function_text(function)} did not return within {timeout:g} s, and was cancelled") from error
 
     async def close(self) -> None:
-        """End the session, its JVM and the process within bounded time. Running calls fail."""
+        """End the session, its JVM and the process within bounded time. Running calls raise SparkDied."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()
@@ -201,7 +201,7 @@ class SharedSpark:
     config: SparkConfig
 
     async def open(self, context: TaskContext) -> "SparkHold":
-        """Return a hold of the child of this configuration. The first call starts the child."""
+        """Return a hold of the child of this configuration. Does not start Spark: the first `call` does."""
         return hold(self.config)
 
 

@@ -50,7 +50,7 @@ def parse_stored_batch(where: str, query_id: object, batch_id: object) -> Stored
 
 
 def raised_in_a_task(error: Exception) -> bool:
-    """Tell whether Python code of the query's plan, such as its source, raised the error. Such an error describes itself.
+    """Tell whether Python code of the query's plan, such as its source, raised the error. A sink raises such an error unchanged.
 
     >>> raised_in_a_task(ValueError("no such table"))
     False
@@ -59,7 +59,7 @@ def raised_in_a_task(error: Exception) -> bool:
 
 
 class Sink(ABC):
-    """Base class of sinks: writes each micro-batch once."""
+    """Base class of sinks. A sink writes each micro-batch once."""
 
     @abstractmethod
     def write(self, df: "DataFrame", batch: SinkBatch) -> None:

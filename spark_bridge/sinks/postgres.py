@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PART: Final = "stormcell_part"
 ATTEMPT: Final = "stormcell_attempt"
-"""Columns of the staging table. If an executor dies after its commit, Spark repeats its task, and the table has the rows twice."""
+"""Columns of the staging table. If Spark repeats a task after its commit, its rows are there twice, and one attempt is inserted."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Spark replaces subfolders by txid from `.spark-staging-<id>`. A killed driver leaves this folder behind, and its id does not name the
 driver. Removing the staging folder of a running driver loses rows, because Spark deletes the old subfolder before it moves the new one
 there. So each driver registers its process in the folder before its first write. The next driver removes staging folders only if all
-registered processes are known to be dead. A process is known if it ran in this boot of this machine, in this PID namespace.
+registered processes are known to be dead. A death is known only if the process ran in this boot of this machine, in this PID namespace.
 """
 
 import os

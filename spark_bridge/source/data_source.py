@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REJECTS = pa.schema([field for field in REJECTS_SCHEMA if field.name not in RESERVED])
-"""Own columns of `table=rejects`. The columns of `ADDED` follow, like in the other table."""
+"""Own columns of `table=rejects`. The columns of `ADDED` follow, as in `table=rows`."""
 
 
 class StormcellDataSource(DataSource):
@@ -94,7 +94,7 @@ class HandoverBatchReader(DataSourceReader):
         return first, last
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition, on an executor. Without partitions Spark passes None, and Spark 4.3 one without a value."""
+        """Yield the rows of one partition, on an executor. Without partitions Spark passes None (4.3: a partition without a value)."""
         return read_partition(self._options, partition if isinstance(partition, FilePartition) else None)
 
 

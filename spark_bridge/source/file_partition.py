@@ -76,7 +76,7 @@ def _translate_errors(where: str, file: StagedFile) -> Iterator[None]:
     except (OSError, ValueError, MemoryError, NotImplementedError) as error:
         text = f"{where}: {file_text(file.name)} cannot be read: {reason(error)}"
         if file.digest is not None:
-            hint = f"Its content is as committed. Check that this pyarrow ({pa.__version__}) reads files of the engine's one."
+            hint = f"Its content is as committed. Check that this pyarrow ({pa.__version__}) can read files of the engine's pyarrow."
             raise HandoverError(text, hint=hint) from error
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageUnavailable(text, hint=HINT) from error

@@ -39,7 +39,7 @@ class SourceOptions:
     """Arguments of the file system: `storage.<name>` for text, and the JSON object `storageOptions` for other types."""
     consumer: str | None = None
     starting: Starting | None = None
-    """`startingTxid`: begin of a new checkpoint: "committed", "earliest", or the first txid to read."""
+    """`startingTxid`, the begin of a new checkpoint. It is "committed", "earliest", or the first txid to read."""
     max_transactions: int | None = None
     """`maxTransactionsPerBatch`."""
     max_rows: int | None = None
@@ -86,7 +86,7 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 
 def _storage(given: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return the arguments of the file system. Spark lowers option names, so other spellings need `storageOptions`."""
+    """Return the arguments of the file system. Spark converts option names to lower case, so other names need `storageOptions`."""
     named = {name.removeprefix(STORAGE): value for name, value in given.items() if name.startswith(STORAGE)}
     try:
         typed = json.loads(given.get("storageoptions", "{}"))

@@ -43,7 +43,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._manifests: dict[int, Manifest] = {}
         """Manifests whose rows were counted, until they are planned."""
         self._requested: set[str] = set()
-        """Offsets that Spark requested before its first plan. Only a new checkpoint needs both."""
+        """Offsets that Spark requested ("initial", "latest"), or "planned" after a plan. Only a new checkpoint requests both offsets."""
         self._is_gap_free = False
         """True after a check that no manifest is missing."""
         self._checkpoint_txid: int | None = None
@@ -90,7 +90,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {TXID: last_txid(begin, newest, options.max_transactions, options.max_rows, self._rows_of)}
 
     def _newest(self, position: Position, start: Mapping[str, int] | None) -> int:
-        """Return the newest txid. Raises TransactionMissing for a gap before it, while Spark has not written the offset to its log."""
+        """Return the newest txid. Raises TransactionMissing for a gap below it, before Spark writes the offset to its log."""
         newest = self._handover.newest(position.planned)
         if not self._is_gap_free or self._handover.contract.by_attempt:  # otherwise newest() follows manifests one by one
             begin = self._checkpoint_txid if start is None else _txid(start)
@@ -108,7 +108,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if bound is None else ReadMaxRows(bound)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Exclude transactions from now on (Spark 4.2 and later)."""
+        """Exclude transactions that are committed from now on (Spark 4.2 and later)."""
         self._target = self._handover.newest(self._position().planned)
 
     def reportLatestOffset(self) -> dict[str, int]:
@@ -148,7 +148,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._consumer.commit(_txid(end))
 
     def _note_request(self, offset: str, position: Position) -> None:
-        """Note a request for an offset. Both requests together mean a new checkpoint: a repeated micro-batch has its end in the log."""
+        """Note a request. Spark requests both offsets only for a new checkpoint, because its log has the end of a repeated micro-batch."""
         self._requested.add(offset)
         if self._requested == {"initial", "latest"}:
             check_not_planned(self._handover, self._options, position)

@@ -30,7 +30,10 @@ class OpenHandoverBackpressure:
         """True after the folder was compared with the coordinator's state."""
 
     async def admitted(self, txid: int) -> Admitted:
-        """Return the lowest planned txid of all consumers plus `max_pending_batches`. FatalError if the folder is ahead of the state."""
+        """Return the lowest planned txid of all consumers plus `max_pending_batches`.
+
+        Raises FatalError if the folder is ahead of the coordinator's state.
+        """
         return await self._folder.run_in_thread(lambda: self._admitted(txid))
 
     def _admitted(self, txid: int) -> Admitted:

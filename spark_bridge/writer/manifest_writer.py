@@ -83,7 +83,7 @@ class ManifestWriter:
         raise HandoverError(text, hint="Check that the storage keeps its files, and that only one engine writes here.")
 
     def _create(self, name: str, content: bytes) -> bool:
-        """Create a manifest. One with the same attempt and time is ours, because a client that lost the answer sends it again."""
+        """Create a manifest. One with the same content is ours: a client that lost the storage's answer sends the manifest again."""
         return self._storage.create(name, content) or self._storage.read(name) == content
 
     def _next_step(self, attempt: TransactionAttempt) -> ManifestStep:

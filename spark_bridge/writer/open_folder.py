@@ -87,9 +87,9 @@ class OpenFolder:
 
 
 async def call_in_thread(pool: ThreadPoolExecutor, work: Callable[[], _T], permanent: frozenset[int] = frozenset()) -> _T:
-    """Run work in a thread. Translate errors of the hand-over into errors of the engine.
+    """Run work in a thread. Translate failures of the storage into StateUnavailable, other errors of the hand-over into FatalError.
 
-    `permanent`: values of errno that end the run. Other failures of the storage are retried.
+    `permanent`: values of errno that also become FatalError.
     """
     try:
         return await in_thread(pool, work)

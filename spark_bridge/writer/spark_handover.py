@@ -39,7 +39,7 @@ class SparkHandover:
     consumers: Collection[str] = ()
     """Names of the queries that must see every batch. Without consumers nothing is deleted and there is no backpressure."""
     max_pending_batches: int = 16
-    """Number of batches that a consumer may be behind before no new batch begins."""
+    """No new batch begins while a consumer is behind by this number of batches."""
     keep_batches: int = 0
     """Number of newest batches to keep after every consumer has committed them. The newest one is always kept."""
     on_bad_row: OnBadRow = "stop"

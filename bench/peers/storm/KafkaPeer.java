@@ -25,8 +25,8 @@ import org.apache.storm.tuple.Values;
  * Storm's own Kafka spout and a bolt that acks, on Storm's LocalCluster: spout, bolt and acker in threads of one JVM.
  *
  * <p>KafkaPeer WARM_RECORDS MAX_SPOUT_PENDING MAX_POLL_RECORDS COMMIT_MS ADDRESS TOPIC GROUP RECORDS STARTED: reads the whole topic at
- * least once, waits until all of it is committed, prints one line of JSON, and exits. The clock starts behind the first WARM_RECORDS:
- * before that a JVM is still compiling. STARTED is seconds of the monotonic clock, as System.nanoTime() counts on Linux.
+ * least once, waits until all of it is committed, prints one line of JSON, and exits. The clock starts after the first WARM_RECORDS,
+ * because the JVM is still compiling before. STARTED is seconds of the monotonic clock, as System.nanoTime() counts on Linux.
  */
 public final class KafkaPeer {
     private static final double NANOS = 1e9;
@@ -34,7 +34,7 @@ public final class KafkaPeer {
 
     private KafkaPeer() {}
 
-    /** Acks, and notes when the first record came, when the clock starts and when the last record came. One task; LocalCluster is one JVM. */
+    /** Acks. Notes the times of the first record, of the start of the clock, and of the last record. One task in the JVM of LocalCluster. */
     public static final class Count extends BaseRichBolt {
         static volatile long firstAt;
         static volatile long fromAt;
@@ -161,7 +161,7 @@ public final class KafkaPeer {
             units, secs * NANOS / units, units / secs, Count.firstAt / NANOS - started, Count.lastAt / NANOS - started,
             (double) (Count.lastAt - Count.firstAt) / records);
         System.out.flush();
-        // Closing a LocalCluster takes longer than the measurement and can hang on its threads: what counts has been printed.
+        // Closing a LocalCluster takes longer than the measurement and can hang on its threads. The result is already printed.
         Runtime.getRuntime().halt(0);
     }
 }

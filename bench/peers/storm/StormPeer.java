@@ -30,7 +30,7 @@ public final class StormPeer {
 
     private StormPeer() {}
 
-    /** Emits the same value for ever, with a message id where trees are tracked. */
+    /** Emits the same value forever, with a message id if trees are tracked. */
     public static final class ConstSpout extends BaseRichSpout {
         private final String value;
         private final boolean acked;
@@ -91,7 +91,7 @@ public final class StormPeer {
         public void declareOutputFields(OutputFieldsDeclarer declarer) {}
     }
 
-    /** Emits what it gets, anchored. */
+    /** Emits each tuple again, anchored. */
     public static final class Identity extends Null {
         @Override
         public void execute(Tuple tuple) {
@@ -201,7 +201,7 @@ public final class StormPeer {
             work, acked, units, secs * 1e9 / Math.max(units, 1), units / secs, FAILED.sum(), firstSecs,
             Runtime.getRuntime().availableProcessors());
         System.out.flush();
-        // Closing a LocalCluster takes longer than the measurement and can hang on its threads: what counts has been printed.
+        // Closing a LocalCluster takes longer than the measurement and can hang on its threads. The result is already printed.
         Runtime.getRuntime().halt(units > 0 ? 0 : 1);
     }
 }

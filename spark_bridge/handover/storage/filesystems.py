@@ -18,7 +18,7 @@ OBJECT_STORES_OF_FSSPEC: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abf
 
 
 class _FileSystemStorage(Storage):
-    """Parts that do not depend on the library. These are paths, and create and replace by a check and a move."""
+    """Base of both storages. Implements paths, `create` by a check and a write, and `replace` by a draft and a move."""
 
     def __init__(self, path: str, url: str, *, writes_whole: bool, exclusive: bool) -> None:
         super().__init__(url)

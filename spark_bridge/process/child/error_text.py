@@ -1,4 +1,4 @@
-"""Summarises an error of a called function. Has Spark's condition, the message without Java's stack, and the line of the user's file."""
+"""Summarises the error of a call, with Spark's condition, the message without Java's stack, and the line of user code."""
 
 import os
 import re

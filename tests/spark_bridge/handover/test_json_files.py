@@ -85,7 +85,7 @@ def test_a_newer_version_is_refused_whatever_its_content() -> None:
 
 @pytest.mark.parametrize("name", [ManifestName(8), ManifestName(7, EPOCH_SIZE + 2)])
 def test_a_manifest_under_another_name_is_refused(name: ManifestName) -> None:
-    with pytest.raises(TornFile, match="holds the manifest of another txid or attempt than its name, of txid 7"):
+    with pytest.raises(TornFile, match="has the manifest of txid 7, whose txid or attempt does not fit the file name"):
         read_manifest(Manifest(7, EPOCH_SIZE + 1, 0).encoded(), "x", name)
 
 

@@ -31,7 +31,7 @@ def test_a_checkpoint_folder_belongs_to_one_handover(tmp_path: Path) -> None:
     checkpoints = storage_at(tmp_path / "checkpoints")
     claim_checkpoints(checkpoints, clicks.handover().contract)
     claim_checkpoints(checkpoints, clicks.handover().contract)
-    with pytest.raises(PipelineRefused, match=r"behind 'clicks' .* the hand-over is of 'orders'"):
+    with pytest.raises(PipelineRefused, match=r"the hand-over of 'clicks' .* this hand-over is of 'orders'"):
         claim_checkpoints(checkpoints, orders.handover().contract)
 
 
