@@ -22,7 +22,7 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    /* Fractions of the square roots of 2, 3, 5, ...: keys of the mixing, then one per kind of value. */
+    /* Fractions of the square roots of 2, 3, 5, ...: keys of the mixing, then of the kinds. */
     #define KEY_1           UINT64_C(0x6A09E667F3BCC908)
     #define KEY_2           UINT64_C(0xBB67AE8584CAA73B)
     #define KEY_3           UINT64_C(0x3C6EF372FE94F82B)

@@ -5,7 +5,7 @@ T = TypeVar("T")
 
 @final
 class LatencyHistogram:
-    """Counts of seconds in buckets. They are exact below 32 microseconds, within 1/16 above, and reach about 19 hours."""
+    """Counts of seconds in buckets. They are exact below 32 microseconds, within 1/16 above, and reach about 100 days."""
 
     def __init__(self) -> None: ...
     @property

@@ -12,7 +12,7 @@ cimport cython
 
 @cython.final
 cdef class LatencyHistogram:
-    """Counts of seconds in buckets. They are exact below 32 microseconds, within 1/16 above, and reach about 19 hours.
+    """Counts of seconds in buckets. They are exact below 32 microseconds, within 1/16 above, and reach about 100 days.
 
     `record_latency` adds a value from Cython, `add` from Python.
     """

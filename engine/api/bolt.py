@@ -159,4 +159,4 @@ class CreatesBolt(Protocol):
 
 
 BoltFactory: TypeAlias = CreatesBolt | Callable[[], BoltBase | CreatesBolt]
-"""Argument of `set_bolt`: a class, a callable without arguments, or the result of `@bolt`. The engine calls it once for each task."""
+"""Argument of `set_bolt`: a class, a callable without arguments, or the result of `@bolt`. The engine calls it for each instance."""

@@ -62,7 +62,7 @@ class BoltFunction(Generic[F]):
             raise UsageError(f"@{cls.decorator} above {name}(): the function cannot be called with ({cls.arguments})", hint=hint)
 
     def create(self) -> BasicBolt:
-        """Return a new bolt. The engine calls this once for each task."""
+        """Return a new bolt. The engine calls this for each instance of a task."""
         bolt: BasicBolt = self._bolt_class()
         return bolt
 

@@ -272,7 +272,7 @@ class SpoutFunction(Generic[P]):
         return SpoutFunction(cast(Any, self.function), self._options, lambda: self.function(*args, **kwargs))
 
     def create(self) -> Spout:
-        """Return a new spout. The engine calls this once for each task."""
+        """Return a new spout. The engine calls this for each instance of a task."""
         function: Callable[[], Any] = self._bound or cast(Any, self.function)
         missing = () if self._bound is not None else missing_arguments(self.function)
         if missing:

@@ -109,4 +109,4 @@ class CreatesSpout(Protocol):
 
 
 SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]
-"""Argument of `set_spout`: a class, a callable without arguments, or the result of `@spout`. The engine calls it once for each task."""
+"""Argument of `set_spout`: a class, a callable without arguments, or the result of `@spout`. The engine calls it for each instance."""

@@ -19,9 +19,6 @@ from engine.errors import ConfigError, EngineError, UsageError
 if TYPE_CHECKING:
     from engine.kafka.client.admin_client import AdminClient, ClusterConfig
 
-if TYPE_CHECKING:
-    from engine.kafka.client.admin_client import AdminClient
-
 PASSWORD_VARIABLE: Final = "KAFKA_PASSWORD"
 WRONG: Final = 2
 SECURITY_HELP: Final = """\
@@ -170,7 +167,8 @@ def command() -> None:
     Environment variables replace options: KAFKA_BROKERS for --brokers, KAFKA_SECURITY for --security. Only reset and replay write to the
     cluster. The other commands do not join the group.
 
-    Exit status: 0, or 1 if you decline a reset or chosen letters cannot be sent, or 2 if the cluster, a group or a topic cannot be read.
+    Exit status 0 means success. Status 1 means that you declined a reset, or that chosen letters cannot be sent. Status 2 means that
+    the cluster, a group or a topic cannot be read.
     """
 
 
@@ -190,8 +188,9 @@ def lag_command(
       kafka lag --brokers localhost:9092 --group words --topic lines --watch 2s
       kafka lag --brokers localhost:9092 --group words --json | jq .lag
 
-    acked is the part of the lag that the topology has processed already, above the committed offset. Its next run skips these
-    records. client, member and host name the reader of the partition while the group is active. topology is the one that committed.
+    The column acked is the part of the lag that the topology has processed already, above the committed offset. Its next run skips
+    these records. The columns client, member and host name the reader of the partition while the group is active. The topology is the
+    one that committed.
     """
 
     async def work(link: "AdminClient") -> None:
@@ -219,9 +218,9 @@ def offsets_command(brokers: str, security: Path | None, group: str, topics: tup
       kafka offsets --brokers localhost:9092 --group words
       kafka offsets --brokers localhost:9092 --group words --topic lines --json | jq .partitions
 
-    The commit of a topology contains its name and the acked offsets above the commit. acked is the number of these offsets, and runs
-    is the number of their ranges. Metadata of other programs are marked. A commit beyond the end (the topic was recreated) or below the
-    beginning (retention deleted records) is reported.
+    The commit of a topology contains its name and the acked offsets above the commit. The column acked is the number of these offsets,
+    and runs is the number of their ranges. Metadata of other programs are marked. A commit beyond the end (the topic was recreated) or
+    below the beginning (retention deleted records) is reported.
     """
 
     async def work(link: "AdminClient") -> None:

@@ -155,9 +155,18 @@ class FaultInjector:
             counted = fault.of or fault.component_id
             self._kills[counted, _main_method(topology, counted)].append(fault)
 
+    def _check_ackers(self, ackers: int) -> None:
+        for fault in (*self._timed, *(kill for kills in self._kills.values() for kill in kills)):
+            if fault.component_id == ACKER and not 0 <= fault.task_index < ackers:
+                raise UsageError(f"{fault}: the run has no such acker", hint=f"Its acker_executors is {ackers}.")
+
     @contextmanager
     def attached(self, run: Run) -> Iterator[None]:
-        """Inject into this run until the block ends. Enter the block before the run, because the times of faults count from here."""
+        """Inject into this run until the block ends. Enter the block before the run, because the times of faults count from here.
+
+        Raises UsageError for a fault of an acker task that the run does not have.
+        """
+        self._check_ackers(run.config.acker_executors)
         self._run = run
         self._loop = loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()

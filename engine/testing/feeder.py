@@ -78,11 +78,13 @@ class Feeder:
     def feed(self, values: Values, stream: str = DEFAULT_STREAM, *, message_id: object = None, tracked: bool = True) -> object:
         """Queue one tuple and return its message id.
 
-        Without a given id the ids are 1, 2, 3, …. The id of an untracked tuple is None. Raises UsageError after `close()`, and for an id
-        that is fed already and not settled.
+        Without a given id the ids are 1, 2, 3, …. The id of an untracked tuple is None. Raises UsageError after `close()`, for an id of an
+        untracked tuple, and for an id that is fed already and not settled.
         """
         if self._is_closed:
             raise UsageError("this feeder is closed", hint="Call feed() before close().")
+        if not tracked and message_id is not None:
+            raise UsageError(f"an untracked tuple has no message id, but {message_id!r} was given", hint="Leave tracked=False out.")
         if tracked and message_id is None:
             self._count += 1
             message_id = self._count

@@ -54,8 +54,8 @@ class BoltDeclarer:
     def fields_grouping(self, component: str, *fields: str | Fields | Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
         """Send tuples with equal values of these fields to the same task.
 
-        Values must be hashable by the engine: None, bool, int, float, str, bytes, datetime, Decimal, UUID, Enum, tuples and lists of
-        these, or objects with `__stable_hash__` (GRP-2). Any other value fails the emit with UsageError.
+        A value may be None, a bool, int, float, str, bytes, datetime, Decimal, UUID or Enum, or a tuple or list of these. An object
+        with `__stable_hash__` is allowed, too (GRP-2). Any other value fails the emit with UsageError.
         """
         return self.grouping(component, FieldsGrouping(_names(fields)), stream)
 

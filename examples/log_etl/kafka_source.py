@@ -17,7 +17,7 @@ TOPIC: Final = "access-log"
 async def fill(brokers: str, logs: Path) -> int:
     """Create the topic and write each line of the logs as a record, in order of arrival. Returns the number of lines.
 
-    The topic has one partition. A consumer with a backlog in several partitions may be hours further in one of them, and Spark's watermark
+    The topic has one partition. A consumer with a backlog in several partitions may be hours further in one of them. Spark's watermark
     would have to wait for the others. Live partitions are seconds apart, so a live topic may have many.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=brokers)

@@ -23,8 +23,8 @@ SESSION_GAP: Final = "30 minutes"
 def requests(stream: DataFrame) -> DataFrame:
     """Return each request once, without heartbeats.
 
-    Heartbeats are dropped after the duplicates. Spark would move an earlier filter in front of the watermark, which needs the heartbeats:
-    they close the windows of a quiet night, and of the end of a log.
+    Heartbeats are dropped after the duplicates. Spark would move an earlier filter in front of the watermark. But the watermark needs the
+    heartbeats, because they close the windows of a quiet night, and of the end of a log.
     """
     once = stream.withWatermark("time", WATERMARK).dropDuplicatesWithinWatermark(["request_id"])
     return once.where("agent != 'heartbeat'")

@@ -75,8 +75,8 @@ def consumers_command(folder: str, action: str, names: tuple[str, ...], checkpoi
 
     A batch is kept until all consumers have committed it. If one is max_pending_batches behind, the engine waits. A new consumer
     begins with the oldest kept batch. After remove, batches that only this consumer had not read can be deleted. Consumers that
-    SparkHandover declares are added again when the engine starts. repair sets a consumer with a damaged file to the position of its
-    query's checkpoint. Stop the query first.
+    SparkHandover declares are added again when the engine starts. The action repair sets a consumer with a damaged file to the
+    position of its query's checkpoint. Stop the query first.
     """
     from spark_bridge.cli.handover_folder import add_consumers, remove_consumers, repair_consumer, run_on_folder, show_consumers
 

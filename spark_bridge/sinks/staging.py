@@ -6,15 +6,14 @@ there. So each driver registers its process in the folder before its first write
 registered processes are known to be dead. A death is known only if the process ran in this boot of this machine, in this PID namespace.
 """
 
-import os
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_bridge.handover import Storage
 from spark_bridge.handover.checked_json import encode
+from spark_bridge.process_identity import is_known_dead, process_identity
 from spark_bridge.sinks.batch import SinkUnavailable
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ UNKNOWN: Final = f"{WRITERS}/unknown.json"
 """Entry of drivers whose death cannot be observed."""
 MAX_WRITERS: Final = 100
 """Largest number of entries. Further drivers share the entry of unknown drivers."""
-_WRITER: Final = re.compile(r"([0-9a-f]+\.\d+)-(\d+)-(\d+)\.json")
 _LOCK: Final = threading.Lock()
 _CLEANED: Final = set[tuple[int | None, str]]()
 """Pairs of a driver's PID and a folder in which it is registered."""
@@ -61,51 +59,13 @@ def _clean(spark: "SparkSession", storage: Storage, path: str, pid: int | None) 
 
 def writer_entry(pid: int) -> str:
     """Return the entry of a process of this machine."""
-    machine, process = _machine(), _process(pid)
-    return UNKNOWN if machine is None or process is None else f"{WRITERS}/{machine}-{pid}-{process.started_ticks}.json"
+    identity = process_identity(pid)
+    return UNKNOWN if identity is None else f"{WRITERS}/{identity}.json"
 
 
 def is_dead(entry: str) -> bool:
     """Tell whether the process of an entry is known to be dead."""
-    found = _WRITER.fullmatch(entry)
-    if found is None or found[1] != _machine():
-        return False
-    pid = int(found[2])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    process = _process(pid)
-    return process is not None and (process.is_over or process.started_ticks != int(found[3]))
-
-
-def _machine() -> str | None:
-    """Return the ids of this boot and of the PID namespace. None if the system does not provide them."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read().strip().replace("-", "")
-        return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return None
-
-
-class _Process(NamedTuple):
-    started_ticks: int
-    """Clock ticks from the boot to the start of the process."""
-    is_over: bool
-    """True for a zombie."""
-
-
-def _process(pid: int) -> _Process | None:
-    """Return the kernel's facts about a process. None if there are none."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            state, *numbers = file.read().rpartition(")")[2].split()
-        return _Process(int(numbers[18]), state in "ZX" and int(numbers[16]) <= 1)
-    except (OSError, ValueError, IndexError):
-        return None
+    return is_known_dead(entry.removesuffix(".json"))
 
 
 def _driver_pid(spark: "SparkSession") -> int | None:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -19,6 +18,7 @@ from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover.storage.api import reason
+from spark_bridge.process_identity import is_known_dead, process_identity
 from spark_bridge.writer.columns import Columns, Row, bad_row_error, places_of
 
 CHUNK_ROWS: Final = 8_192
@@ -45,7 +45,7 @@ class Spool:
 class OpenSpool:
     """Creates the files of attempts, and removes the folder with the task.
 
-    At its first use it also removes folders of dead processes of this machine.
+    At its first use it also removes folders of processes that are known to be dead.
     """
 
     def __init__(self, root: str | None, component_id: str) -> None:
@@ -69,7 +69,7 @@ class OpenSpool:
             if self._folder is None:
                 root = self._root or tempfile.gettempdir()
                 _remove_leftovers(root)
-                self._folder = tempfile.mkdtemp(prefix=f"{PREFIX}{_machine_name()}-{os.getpid()}-", dir=root)
+                self._folder = tempfile.mkdtemp(prefix=f"{PREFIX}{process_identity(os.getpid()) or 'unknown'}-", dir=root)
                 os.chmod(self._folder, 0o755)  # executors may run as another user
             folder = os.path.join(self._folder, f"{attempt.txid}-{attempt.attempt_id}")
             os.mkdir(folder)
@@ -154,10 +154,6 @@ def _read_error(path: str, why: str) -> StateUnavailable:
     return StateUnavailable(f"the result of a batch, {path!r}, cannot be read: {why}", hint=hint)
 
 
-def _machine_name() -> str:
-    return socket.gethostname().replace("-", "_")
-
-
 def _remove_folder(folder: str) -> None:
     """Remove a folder with its content. Repeats a few times, because a cancelled job of Spark may still write into it."""
     for pause_secs in REMOVAL_PAUSES_SECS:
@@ -168,19 +164,7 @@ def _remove_folder(folder: str) -> None:
 
 
 def _remove_leftovers(root: str) -> None:
-    """Remove the folders of dead processes of this machine."""
-    own = f"{PREFIX}{_machine_name()}-"
+    """Remove the folders of processes that are known to be dead."""
     for name in os.listdir(root):
-        pid = name.removeprefix(own).partition("-")[0]
-        if name.startswith(own) and pid.isdigit() and not _is_alive(int(pid)):
+        if name.startswith(PREFIX) and is_known_dead(name.removeprefix(PREFIX).rpartition("-")[0]):
             shutil.rmtree(os.path.join(root, name), ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -8,6 +8,7 @@ files and folders that `make check` reads.
 """
 
 import ast
+import inspect
 import re
 import sys
 import tokenize
@@ -26,7 +27,7 @@ MOST_SEMICOLONS: Final = 1
 
 _OPENING: Final = re.compile(r"(What|Where|Whose|Which|As|That)\b(?! (is|are) the\b.*\?$)|It is\b.*\bthat\b")
 _CODE: Final = re.compile(r"``[^`]*``|`[^`]*`|\"[^\"]*\"|'[^']*'|\[[^\]]*\]\([^)]*\)|\([^()]*\)")
-_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])|\n\s*\n|\n\s*(?=[-*] |\d+\. )")
+_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])|\n\s*\n|\n\s*(?=[-*] |\d+\. |\w+: )|(?<=[.!?])\s+(?=\w+: )")
 _NO_PROSE: Final = re.compile(r"^\s*(>>>|\.\.\. |\||#|noqa|type:|pragma|cython:|distutils:|!)")
 
 
@@ -44,14 +45,14 @@ class Fault:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Split prose into sentences; examples, tables and indented code are left out.
+    """Split prose into sentences; examples, blocks of `\\b`, tables and indented code are left out.
 
     >>> list(sentences("Return a. Raise b:\\n\\n    >>> 1\\n    1"))
     ['Return a.', 'Raise b:']
     """
     lines, in_example = [], False
     for line in text.splitlines():
-        in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
+        in_example = line.lstrip().startswith((">>>", "\b")) or (in_example and bool(line.strip()))
         is_code = line.startswith("    ") and lines[-1:] == [""]
         lines.append("" if in_example or is_code or _NO_PROSE.match(line) else line.strip())
     for sentence in _END.split("\n".join(lines)):
@@ -96,7 +97,7 @@ def _prose(path: Path) -> Iterator[tuple[int, str, bool]]:
         yield from _comments(text)
     else:
         for found in re.finditer(r'^\s*"""(.*?)"""', text, re.DOTALL | re.MULTILINE):
-            yield text.count("\n", 0, found.start()) + 1, found[1], True
+            yield text.count("\n", 0, found.start()) + 1, inspect.cleandoc(found[1]), True
         for found in re.finditer(r"(?:^|  )# (.*)$", text, re.MULTILINE):
             yield text.count("\n", 0, found.start()) + 1, found[1], False
 
@@ -120,7 +121,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
     for node in ast.walk(tree):
         for statement in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
-                yield statement.lineno, statement.value.value, True
+                yield statement.lineno, inspect.cleandoc(statement.value.value), True
 
 
 def _error_texts(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:

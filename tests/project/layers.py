@@ -13,6 +13,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.randomness",
         "engine.version",
         "spark_bridge.handover",
+        "spark_bridge.process_identity",
     ),
     (
         "engine.cancellation",

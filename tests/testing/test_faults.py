@@ -300,6 +300,13 @@ def test_an_impossible_fault_is_refused(fault: Fault, text: str) -> None:
         FaultInjector(topology(numbers(1)), [fault])
 
 
+@pytest.mark.parametrize("fault", [KillTask(ACKER, 1, at_secs=1), KillTask(ACKER, -1, at_call=1, of="relay")])
+def test_a_fault_of_an_acker_that_the_run_does_not_have_is_refused(fault: Fault) -> None:
+    with pytest.raises(UsageError, match="the run has no such acker") as raised:
+        run(numbers(1), fault)
+    assert raised.value.hint == "Its acker_executors is 1."
+
+
 def test_a_tuple_of_a_threaded_bolt_cannot_be_delayed() -> None:
     class Threaded(BasicBolt):
         output_fields = "number"

@@ -143,6 +143,8 @@ def test_wrong_uses_are_refused() -> None:
     feeder.feed((1,), message_id=7)
     with pytest.raises(UsageError, match="fed already"):
         feeder.feed((2,), message_id=7)
+    with pytest.raises(UsageError, match="an untracked tuple has no message id, but 8 was given"):
+        feeder.feed((2,), message_id=8, tracked=False)
     feeder.close()
     with pytest.raises(UsageError, match="closed"):
         feeder.feed((3,))

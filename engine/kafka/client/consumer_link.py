@@ -314,9 +314,7 @@ class ConsumerLink:
         """Commit as this member. Raise CommitFailedError if the membership has changed. Do nothing without a group.
 
         Retries transient errors for `COMMIT_TIMEOUT_SECS`, then raises the last one, or TimeoutError if no broker answered.
-
-        `consumer.commit` is not used, because it checks the generation before it waits for the coordinator. Also, a cancelled call still
-        sends its request.
+        `consumer.commit` checks the generation before it waits for the coordinator, and sends its request even if it is cancelled.
         """
         if self._config.group is None:
             return

@@ -340,10 +340,7 @@ class ConsumerLoop:
         return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
 
     async def _wait_for_room(self, link: ConsumerLink) -> None:
-        """Wait until fewer records wait than one poll returns.
-
-        Poll every `_SIGN_OF_LIFE_SECS` meanwhile, so that the group does not remove this member.
-        """
+        """Wait until fewer records wait than one poll returns. Poll meanwhile, so that the group does not remove this member."""
         while self.partitions.waiting >= self._config.max_poll_records:
             self._room.clear()
             self.partitions.on_low(self._room.set, below=self._config.max_poll_records)

@@ -86,8 +86,8 @@ class StartOffsets:
     async def start_of(self, partition: PartitionId, *, is_added: bool) -> int | None:
         """Return the start offset of a partition. None if its leader does not answer in time.
 
-        is_added: the partition was created after the first transaction. It is read from its first offset, so that records from before its
-        discovery are not lost.
+        is_added: the partition was created after the first transaction. Reading starts at its first offset, so records from
+        before its discovery are not lost.
         """
         bounds = self._first if is_added else self._of_settings
         if partition not in bounds.known:

@@ -114,8 +114,8 @@ def committed_files(folder: str | os.PathLike[str], *, newest: bool = True) -> l
     """Return the files that count, in the order of txids and tasks: those of the highest attempt of each txid.
 
     The files of all txids but the newest are committed and never change. The files of the newest txid are included once all tasks have
-    written. They are in doubt while the topology runs, and after it was killed: the coordinator may not know the commit, so a later attempt
-    may write the txid again. Behind an opaque spout the content may then differ. `newest=False` leaves them out.
+    written. They are in doubt while the topology runs, and after it was killed. The coordinator may not know the commit, and then a later
+    attempt writes the txid again. Behind an opaque spout the content may then differ. `newest=False` leaves them out.
 
     A process that was paused and replaced may write files of lower attempts. They are never included. If you remove files, keep the newest
     txid, and remove all files of a txid together. Raises StateError if a file is missing.

@@ -75,8 +75,8 @@ class _FileSpout:
 class FileTransactionalSpout(_FileSpout, PartitionedTransactionalSpout[Metadata | None]):
     """Emits the lines of files, always the same lines for the same txid. Files must only grow, and stay until they are committed.
 
-    Each file is a partition. The spout recognizes it by its inode and a digest of its head, so files may be renamed (rotated) at any time,
-    and new ones may come. If a file is truncated or replaced under its name, the run ends with an error.
+    Each file is a partition. The spout recognizes a file by its inode and a digest of its head. So files may be renamed (rotated) at any
+    time, and new ones may come. If a file is truncated or replaced under its name, the run ends with an error.
     """
 
     def emitter(self) -> PartitionedEmitter[Metadata | None]:

@@ -21,9 +21,9 @@ URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.*")
 def storage_at(folder: str | os.PathLike[str], options: Mapping[str, Any] | None = None, filesystem: object = None) -> Storage:
     """Return the storage of a folder. Raise HandoverError if no file system fits. Reads and writes nothing.
 
-    A path or a `file://` URL is a local folder. fsspec handles other URLs, with `options` as the arguments of its file system, such as
-    `{"endpoint_url": "..."}`. Without fsspec pyarrow handles s3, gs, abfs and hdfs. `filesystem`: an instance of pyarrow or fsspec, used
-    with `folder` as a path of that file system.
+    A path or a `file://` URL is a local folder. The library fsspec handles other URLs, with `options` as the arguments of its file system,
+    such as `{"endpoint_url": "..."}`. Without fsspec pyarrow handles s3, gs, abfs and hdfs. `filesystem`: an instance of pyarrow or
+    fsspec, used with `folder` as a path of that file system.
 
     >>> storage_at("/tmp/spool").exclusive
     True

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine.transactional import TransactionAttempt
+from spark_bridge.process_identity import process_identity
 from spark_bridge.transform import spool
 
 
@@ -51,4 +54,34 @@ async def test_a_folder_that_a_cancelled_call_still_creates_is_removed(tmp_path:
     may_create.set()
     await closing
     await asyncio.to_thread(opened._pool.shutdown)  # waits for calls that were queued
+    assert os.listdir(tmp_path) == []
+
+
+def test_folders_of_dead_processes_are_removed_and_of_others_kept(tmp_path: Path) -> None:
+    def left() -> list[str]:
+        return sorted(os.listdir(tmp_path))
+
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        of_the_other = process_identity(other.pid)
+        assert of_the_other is not None
+        place, _, ticks = of_the_other.split("-")
+        elsewhere = f"{spool.PREFIX}{place[:-1]}0-{2**22}-{ticks}-abc"  # a container with the same host name
+        names = sorted([f"{spool.PREFIX}{of_the_other}-abc", f"{spool.PREFIX}unknown-abc", elsewhere, "another folder"])
+        for name in names:
+            (tmp_path / name).mkdir()
+        spool._remove_leftovers(str(tmp_path))
+        assert left() == names, "the other process is alive"
+        other.kill()
+    spool._remove_leftovers(str(tmp_path))
+    names.remove(f"{spool.PREFIX}{of_the_other}-abc")
+    assert left() == names
+
+
+async def test_the_folder_of_this_process_is_kept_by_another_task(tmp_path: Path) -> None:
+    first, second = spool.OpenSpool(str(tmp_path), "one"), spool.OpenSpool(str(tmp_path), "two")
+    first.create_files(TransactionAttempt(1, 1))
+    second.create_files(TransactionAttempt(1, 1))
+    assert len(os.listdir(tmp_path)) == 2
+    await first.close()
+    await second.close()
     assert os.listdir(tmp_path) == []
