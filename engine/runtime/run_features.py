@@ -71,7 +71,7 @@ class RunFeatures:
     def has_work(self) -> bool:
         """True while a feature has uncommitted work."""
         for name, part in self._parts.items():
-            with _named(name, "has_work"):
+            with _named(name, "has_work", wraps_all=True):
                 if part.has_work:
                     return True
         return False
@@ -79,7 +79,7 @@ class RunFeatures:
     async def finish(self) -> None:
         """Let each feature commit its remaining work."""
         for name, part in self._parts.items():
-            with _named(name, "finish"):
+            with _named(name, "finish", wraps_all=True):
                 await part.finish()
 
     async def close(self, *, clean: bool) -> None:
@@ -119,12 +119,17 @@ def _new_run(feature: Feature, topology: Topology, config: Config) -> FeatureRun
 
 
 @contextmanager
-def _named(name: str, method: str) -> Iterator[None]:
-    """Raise an error of a feature as a ComponentError with its name. Errors of the engine name their place themselves."""
+def _named(name: str, method: str, *, wraps_all: bool = False) -> Iterator[None]:
+    """Raise an error of a feature as a ComponentError with its name.
+
+    Before the run begins, other errors of the engine pass unchanged, such as a StateError. wraps_all: only a ComponentError does.
+    """
     try:
         yield
     except (Exception, asyncio.CancelledError) as error:
-        if was_cancelled(error) or (isinstance(error, EngineError) and not isinstance(error, UsageError)):
+        if was_cancelled(error) or isinstance(error, ComponentError):
+            raise
+        if isinstance(error, EngineError) and not isinstance(error, UsageError) and not wraps_all:
             raise
         message = f"{method}() raised {raised_text(error)}"
         raise ComponentError(f"feature {name}", None, error, message=message, hint="Correct the feature, or remove it.") from error

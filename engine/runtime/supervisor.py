@@ -22,7 +22,7 @@ from engine.runtime.tree_timeouts import TreeClock
 RunState: TypeAlias = Literal["waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed"]
 LOGGER: Final = logging.getLogger("engine.runtime")
 _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
-"""Supervisor of the running component. A component may stop its own run, but must not wait for its own end."""
+"""Supervisor of the running component. If a component waits for the end of its own run, the end cancels this wait."""
 
 _CLOSES: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_CLOSES", default=None)
 """Supervisor that closes its components in the running asyncio task, or in the one that created it."""
@@ -36,16 +36,16 @@ class Supervisor:
         self._assembly = assembly
         self._name = name
         self._features = features
-        self._finishing: asyncio.Task[None] | None = None
+        self._finishing_aio_task: asyncio.Task[None] | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
         self._all_closed: asyncio.Future[None] = self._loop.create_future()
         """Done when everything is closed."""
         self._at_rest = asyncio.Event()
-        self._closing: asyncio.Task[None] | None = None
-        self._tree_clock: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._ending_by_error: asyncio.Task[None] | None = None
+        self._closing_aio_task: asyncio.Task[None] | None = None
+        self._tree_clock_aio_task: asyncio.Task[None] | None = None
+        self._starting_aio_task: asyncio.Task[None] | None = None
+        self._ending_by_error_aio_task: asyncio.Task[None] | None = None
         self._check_is_scheduled = False
         self._starting_executor: Executor | None = None
         """Executor whose instance is being made."""
@@ -62,20 +62,20 @@ class Supervisor:
 
         If a component fails for good, close the others and raise. A stop or a drain in the meantime ends the start and the run.
         """
-        self._starting = self._loop.create_task(self._begin_all(), name="start")
+        self._starting_aio_task = self._loop.create_task(self._begin_all(), name="start")
         try:
-            await self._starting
+            await self._starting_aio_task
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and not was_cancelled(error):
-                if self._closing is not None:  # `_close_all` cancelled the start
-                    await self.close("stopped")
+                if self._closing_aio_task is not None:  # `_close_all` cancelled the start
+                    await self._wait_until_closed(self._closing_aio_task)
                     return
                 error = self._start_cancelled_error()
             self.error = error if isinstance(error, ComponentError) else None
             await self.close("stopped" if isinstance(error, asyncio.CancelledError) else "failed")
             raise error
-        if self._closing is not None:
-            await self.close("stopped")
+        if self._closing_aio_task is not None:
+            await self._wait_until_closed(self._closing_aio_task)
             return
         self._start_actors()
 
@@ -98,8 +98,10 @@ class Supervisor:
 
     def _start_actors(self) -> None:
         assembly = self._assembly
-        self._tree_clock = self._loop.create_task(TreeClock(self._config, assembly.bolts, assembly.ackers).run(), name="tree clock")
-        self._tree_clock.add_done_callback(self._note_tree_clock_end)
+        self._tree_clock_aio_task = self._loop.create_task(
+            TreeClock(self._config, assembly.bolts, assembly.ackers).run(), name="tree clock"
+        )
+        self._tree_clock_aio_task.add_done_callback(self._note_tree_clock_end)
         self.state = "running"
         for acker in assembly.ackers:
             acker.start()
@@ -139,10 +141,10 @@ class Supervisor:
         self._check_is_scheduled = False
         if self.state == "draining" and self._is_quiet():
             self._at_rest.set()
-        elif self.state == "running" and self._closing is None:
+        elif self.state == "running" and self._closing_aio_task is None:
             error = self._generator_error()
             if error is not None:
-                self._ending_by_error = self._loop.create_task(self._end_by_error(error), name="end of a failed run")
+                self._ending_by_error_aio_task = self._loop.create_task(self._end_by_error(error), name="end of a failed run")
                 self.state = "draining"
             elif self._is_complete():
                 self._complete()
@@ -151,7 +153,7 @@ class Supervisor:
         """Tell whether no tree is open, and no tuple waits or is in a call (RUN-2)."""
         assembly = self._assembly
         return (
-            all(spout.is_empty for spout in assembly.user_spouts)
+            all(spout.is_empty for spout in assembly.user_spouts)  # the checkpoint spout goes on, but its open trees count
             and not any(spout.core.pending for spout in assembly.spouts)
             and all(bolt.is_empty for bolt in assembly.bolts)
             and all(acker.is_empty for acker in assembly.ackers)
@@ -169,8 +171,8 @@ class Supervisor:
             return
         if not has_work:
             self.end("complete")
-        elif self._finishing is None:
-            self._finishing = self._loop.create_task(self._finish_and_complete(), name="last commit")
+        elif self._finishing_aio_task is None:
+            self._finishing_aio_task = self._loop.create_task(self._finish_and_complete(), name="last commit")
 
     async def _finish_and_complete(self) -> None:
         try:
@@ -179,7 +181,7 @@ class Supervisor:
             self.end_run(error)
             return
         finally:
-            self._finishing = None
+            self._finishing_aio_task = None
         if self.state == "running" and self._is_complete():
             self.end("complete")
         else:
@@ -192,7 +194,10 @@ class Supervisor:
         self.end_run(error)
 
     def end_run(self, error: ComponentError) -> None:
-        """End the run with the error of a component. `completed` raises it at once, before everything is closed (SV-4)."""
+        """End the run with the error of a component. `completed` raises it at once, before everything is closed (SV-4).
+
+        An error during the close of a drained run is raised, too, but the state stays "drained".
+        """
         if self.error is None and not self._all_closed.done():
             self.error = error
             LOGGER.critical("the run of %r ends: %s", self._name, with_hint(error.message, error.hint))
@@ -207,7 +212,7 @@ class Supervisor:
             self._on_end.append(callback)
 
     def _release_waiters(self) -> None:
-        """Wake the waiters for the end: at once if the run fails, else after everything is closed."""
+        """Wake the waiters for the end. Called when the run fails, and after everything is closed."""
         if self._result_known.done():
             return
         self._result_known.set_result(None)
@@ -228,23 +233,24 @@ class Supervisor:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the event loop ends and has cancelled the run's asyncio tasks, although the run was not closed."""
-        clock = self._tree_clock
+        """True if the clock of trees has ended. Before the close, only the end of the event loop cancels it."""
+        clock = self._tree_clock_aio_task
         return clock is not None and (clock.done() or clock.cancelling() > 0)
 
-    def end(self, state: RunState) -> None:
-        """Begin to close everything."""
-        if self._closing is None:
-            self._closing = self._loop.create_task(self._close_all(state), name=f"close ({state})")
+    def end(self, state: RunState) -> "asyncio.Task[None]":
+        """Begin to close everything, and return the asyncio task that does it. If it began before, its own state remains."""
+        if self._closing_aio_task is None:
+            self._closing_aio_task = self._loop.create_task(self._close_all(state), name=f"close ({state})")
+        return self._closing_aio_task
 
     async def close(self, state: RunState) -> None:
         """Close everything and wait for it, even if the caller is cancelled. A second call waits for the first.
 
         A component of this run waits until it is cancelled itself. A component that is being closed does not wait.
         """
-        self.end(state)
-        closing = self._closing
-        assert closing is not None
+        await self._wait_until_closed(self.end(state))
+
+    async def _wait_until_closed(self, closing: "asyncio.Task[None]") -> None:
         if _CLOSES.get() is self:
             return
         cancelled: asyncio.CancelledError | None = None
@@ -261,7 +267,7 @@ class Supervisor:
 
     async def drain(self, timeout_secs: float | None) -> None:
         """Stop the spouts, wait for open trees, then close in order. Raises the ComponentError that ended the run."""
-        if self._closing is None and self.state != "starting":
+        if self._closing_aio_task is None and self.state != "starting":
             await self._settle_open_trees(self._config.drain_timeout_secs if timeout_secs is None else timeout_secs)
             error = self._generator_error()
             if error is not None:
@@ -282,12 +288,12 @@ class Supervisor:
         try:
             async with asyncio.timeout(timeout_secs):
                 await self._at_rest.wait()
-                if self._closing is None:
+                if self._closing_aio_task is None:
                     await self._features.finish()
         except ComponentError as error:
             self.end_run(error)
         except TimeoutError:
-            left = self._left_over()
+            left = self._left_over() or "the last commit is not done"
             LOGGER.warning("drain: not finished after %g s (%s). Open trees are lost unless their sources replay them", timeout_secs, left)
 
     def _left_over(self) -> str:
@@ -320,7 +326,7 @@ class Supervisor:
             if spout.inlet is not None:
                 spout.inlet.abandon(self._end_failure(state))
         try:
-            own_tasks = (self._starting, self._ending_by_error, self._finishing, self._tree_clock)
+            own_tasks = (self._starting_aio_task, self._ending_by_error_aio_task, self._finishing_aio_task, self._tree_clock_aio_task)
             await cancel_and_wait(each for each in own_tasks if each is not None and not each.done())
             actors: tuple[Actor, ...] = (*assembly.spouts, *self._bolts_in_stream_order(), *assembly.ackers)
             for actor in actors:

@@ -1,4 +1,4 @@
-"""The coordinator of a transactional topology: a spout with one task, which carries out the machine's instructions (TX-2 to TX-4)."""
+"""Coordinator of a transactional topology: a spout with one task that carries out the instructions of a state machine (TX-2 to TX-4)."""
 
 import asyncio
 import inspect
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, assert_never
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.backoff import Backoff
@@ -40,7 +40,7 @@ class TreeId(NamedTuple):
 class Coordinator(Spout, SpoutPortUser):
     """Begins batches when it is polled, and advances open ones by the acks and failures of their trees.
 
-    While paused or drained it is not polled, so open batches finish, and no new one begins (RUN-2, RUN-3).
+    While deactivated or draining it is not polled, so open batches finish, and no new one begins (RUN-2, RUN-3).
     """
 
     output_fields: OutputFields = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
@@ -66,18 +66,18 @@ class Coordinator(Spout, SpoutPortUser):
         self._batches = OpenBatches(record, emitters=self._emitters, replays_differ=differ, partitioned=partitioned)
         self._adapter = coordinator_adapter(self._spout)
         self._adapter.wrapped.context = self.context
-        self._saved = record.committed
+        self._saved_txid = record.committed
         self._answer: Answer | None = None
         self._is_asking = self._is_exhausted = False
         self._ask_at = 0.0
-        self._failures = 0
-        self._unsent: set[int] = set()
+        self._failures_since_commit = 0
+        self._paused_txids: set[int] = set()
         """Failed txids that wait for the end of a pause."""
-        self._behind: set[int] = set()
+        self._awaiting_replies: set[int] = set()
         """Txids that wait until the emitters have reported the end of the previous batch."""
-        self._replay_timer: asyncio.Task[None] | None = None
-        self._forgetting: asyncio.Task[None] | None = None
-        self._began: dict[int, float] = {}
+        self._replay_aio_task: asyncio.Task[None] | None = None
+        self._forget_aio_task: asyncio.Task[None] | None = None
+        self._begin_times: dict[int, float] = {}
         self._open_metrics()
         self._admission_gate = AdmissionGate(self._admissions, self.context)
         self.port.on_reply(self._take_reply)
@@ -87,12 +87,12 @@ class Coordinator(Spout, SpoutPortUser):
             await opened
 
     def _open_metrics(self) -> None:
-        self._committed_batches = self.context.counter("transactions_committed")
-        self._failed_batches = self.context.counter("transactions_failed")
-        self._open_batches = self.context.gauge("transactions_open")
-        self._newest = self.context.gauge("transaction_committed_txid")
-        self._newest.set(self._saved)
-        self._secs = self.context.histogram("transaction_secs")
+        self._committed_counter = self.context.counter("transactions_committed")
+        self._failed_counter = self.context.counter("transactions_failed")
+        self._open_gauge = self.context.gauge("transactions_open")
+        self._txid_gauge = self.context.gauge("transaction_committed_txid")
+        self._txid_gauge.set(self._saved_txid)
+        self._secs_histogram = self.context.histogram("transaction_secs")
 
     @property
     def is_busy(self) -> bool:
@@ -118,12 +118,18 @@ class Coordinator(Spout, SpoutPortUser):
                     self._answer = answer
                     return
                 self._batches.begin_batch(txid, answer)
-            self._began[txid] = self.context.clock.now()
-            self._process(self._live_machine.begin_transaction().transaction, is_replay=False)
+            self._begin_times[txid] = self.context.clock.now()
+            self._process(self._live_machine.begin_transaction().transaction, needs_all_replies=False)
 
     def _may_begin(self) -> bool:
-        is_open = len(self._live_machine.open_transactions)
-        if is_open >= self._most_open or self._is_asking or self._unsent or self._behind or (is_open and self._is_exhausted):
+        open_count = len(self._live_machine.open_transactions)
+        if (
+            open_count >= self._most_open
+            or self._is_asking
+            or self._paused_txids
+            or self._awaiting_replies
+            or (open_count and self._is_exhausted)
+        ):
             return False
         return self.context.clock.now() >= self._ask_at
 
@@ -166,8 +172,8 @@ class Coordinator(Spout, SpoutPortUser):
         transaction = self._live_machine.open_transactions.get(message_id.attempt.txid)
         if transaction is not None and transaction.attempt == message_id.attempt:
             self._batches.note_output(transaction.txid, task, output)
-            for txid in sorted(self._behind):
-                self._process(self._live_machine.open_transactions[txid], is_replay=True)
+            for txid in sorted(self._awaiting_replies):
+                self._process(self._live_machine.open_transactions[txid], needs_all_replies=True)
 
     def ack(self, message_id: object) -> None:
         """Handle the ack of a tree of an attempt."""
@@ -177,7 +183,7 @@ class Coordinator(Spout, SpoutPortUser):
             self._batches.define_batch(attempt.txid)
             if self._batches.is_empty(attempt.txid):
                 self._ask_later()
-        self._do(self._live_machine.apply_event(attempt, Event.PROCESSED if tree == "processing" else Event.COMMITTED))
+        self._carry_out(self._live_machine.apply_event(attempt, Event.PROCESSED if tree == "processing" else Event.COMMITTED))
 
     def _lives(self, attempt: TransactionAttempt, phase: Phase) -> bool:
         transaction = self._live_machine.open_transactions.get(attempt.txid)
@@ -189,11 +195,11 @@ class Coordinator(Spout, SpoutPortUser):
         instructions = self._live_machine.apply_event(message_id.attempt, Event.FAILED)
         if not instructions:
             return
-        self._failures += 1
-        self._failed_batches.add()
+        self._failures_since_commit += 1
+        self._failed_counter.add()
         self._log_failure(message_id, instructions)
-        if self._failures == 1 and not self._unsent:
-            self._do(instructions)
+        if self._failures_since_commit == 1 and not self._paused_txids:
+            self._carry_out(instructions)
         else:
             self._replay_later(instructions)
 
@@ -214,48 +220,53 @@ class Coordinator(Spout, SpoutPortUser):
 
     def _replay_later(self, instructions: list[Instruction]) -> None:
         """Replay repeatedly failed batches after a pause. No new batch begins before."""
-        self._unsent.update(instruction.transaction.txid for instruction in instructions)
-        self._behind -= self._unsent
-        if self._replay_timer is not None:
-            self._replay_timer.cancel()
-        self._replay_timer = self.context.create_task(self._replay_after(BACKOFF.pause_secs(max(self._failures - 1, 1))))
+        self._paused_txids.update(instruction.transaction.txid for instruction in instructions)
+        self._awaiting_replies -= self._paused_txids
+        if self._replay_aio_task is not None:
+            self._replay_aio_task.cancel()
+        self._replay_aio_task = self.context.create_task(self._replay_after(BACKOFF.pause_secs(max(self._failures_since_commit - 1, 1))))
 
     async def _replay_after(self, pause: float) -> None:
         """Replay after a pause. An aio_task of this instance runs this, because a timer would not end with the instance."""
         await asyncio.sleep(pause)
-        unsent, self._unsent, self._replay_timer = self._unsent, set(), None
-        self._do(
+        unsent, self._paused_txids, self._replay_aio_task = self._paused_txids, set(), None
+        self._carry_out(
             Instruction("process", transaction) for txid, transaction in self._live_machine.open_transactions.items() if txid in unsent
         )
         self.context.wake()
 
     # Instructions
 
-    def _do(self, instructions: Iterable[Instruction]) -> None:
+    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
         for instruction in instructions:
             transaction = instruction.transaction
             if instruction.kind == "process":
-                self._process(transaction, is_replay=True)
+                self._process(transaction, needs_all_replies=True)
             elif instruction.kind == "save":
                 self.context.create_task(self._save(transaction.attempt))
             elif instruction.kind == "commit":
                 self._send((transaction.attempt,), TreeId(transaction.attempt, "commit"), COMMIT_STREAM)
-            else:
+            elif instruction.kind == "committed":
                 self._note_committed(transaction.txid)
-        self._open_batches.set(len(self._live_machine.open_transactions))
+            else:
+                assert_never(instruction.kind)
+        self._open_gauge.set(len(self._live_machine.open_transactions))
 
-    def _process(self, transaction: Transaction, *, is_replay: bool) -> None:
-        """Request a batch from the emitters."""
+    def _process(self, transaction: Transaction, *, needs_all_replies: bool) -> None:
+        """Request a batch from the emitters, or put it into `_awaiting_replies` until they have replied.
+
+        needs_all_replies: the emitters may have other partitions than before, as in a replay.
+        """
         txid, attempt = transaction.txid, transaction.attempt
         request = self._batches.begin_attempt(attempt)
         # An emitter knows the end of its own previous batch. A new emitter, or one with other partitions, needs the replies of all
         # emitters.
-        waits = request.awaited.keys() - request.replay_metadata.keys() and (is_replay or self._batches.changes_partitions(txid))
-        if waits or any(earlier < txid for earlier in self._behind):
-            self._behind.add(txid)
+        waits = request.awaited.keys() - request.replay_metadata.keys() and (needs_all_replies or self._batches.changes_partitions(txid))
+        if waits or any(earlier < txid for earlier in self._awaiting_replies):
+            self._awaiting_replies.add(txid)
             return
-        if txid in self._behind:
-            self._behind.discard(txid)
+        if txid in self._awaiting_replies:
+            self._awaiting_replies.discard(txid)
             self.context.wake()
         self._send(request, TreeId(attempt, "processing"), BATCH_STREAM)
 
@@ -266,18 +277,18 @@ class Coordinator(Spout, SpoutPortUser):
         """Store the definition of a batch and the commit of the previous one, then begin the commit phase."""
         record = self._batches.record_to_save(attempt.txid)
         await self._state.save(record, self.context.clock.wall())
-        self._saved = record.committed
-        self._do(self._live_machine.apply_event(attempt, Event.SAVED))
+        self._saved_txid = record.committed
+        self._carry_out(self._live_machine.apply_event(attempt, Event.SAVED))
 
     def _note_committed(self, txid: int) -> None:
         self._batches.note_commit(txid)
-        self._failures = 0
-        self._committed_batches.add()
-        self._newest.set(txid)
-        began = self._began.pop(txid, None)
+        self._failures_since_commit = 0
+        self._committed_counter.add()
+        self._txid_gauge.set(txid)
+        began = self._begin_times.pop(txid, None)
         if began is not None:
-            self._secs.record(self.context.clock.now() - began)
-        if self._forgetting is None or self._forgetting.done():
+            self._secs_histogram.record(self.context.clock.now() - began)
+        if self._forget_aio_task is None or self._forget_aio_task.done():
             self._forget()
 
     def _forget(self) -> None:
@@ -285,7 +296,7 @@ class Coordinator(Spout, SpoutPortUser):
         try:
             given = self._adapter.forgotten()
             if inspect.isawaitable(given):
-                self._forgetting = self.context.create_task(self._forget_later(given))
+                self._forget_aio_task = self.context.create_task(self._forget_later(given))
             else:
                 self._batches.forget_positions(self._adapter.checked_forgotten(given))
         except FatalError:
@@ -306,9 +317,9 @@ class Coordinator(Spout, SpoutPortUser):
         self.port.report(error, "the batch stays committed, and forgotten() is called again after the next one")
 
     async def close(self) -> None:
-        """Store the newest commit, so that the next run has nothing to replay."""
-        if self._replay_timer is not None:
-            self._replay_timer.cancel()
+        """Close the coordinator of the source and the admissions, then store the newest commit. So the next run has nothing to replay."""
+        if self._replay_aio_task is not None:
+            self._replay_aio_task.cancel()
         async with AsyncExitStack() as ends:  # in reverse order, even if one raises
             ends.push_async_callback(self._save_at_the_end)
             ends.push_async_callback(self._admission_gate.close)
@@ -317,7 +328,7 @@ class Coordinator(Spout, SpoutPortUser):
                 await closed
 
     async def _save_at_the_end(self) -> None:
-        if self._live_machine.committed <= self._saved:
+        if self._live_machine.committed <= self._saved_txid:
             return
         try:
             await self._state.save(self._batches.committed_record, self.context.clock.wall())

@@ -77,7 +77,7 @@ async def test_a_deactivation_does_not_lower_commits_of_waiting_records() -> Non
 @pytest.mark.guarantee("KS-6")
 async def test_a_failed_sign_of_life_leaves_no_partition_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that is being opened makes any poll fail. Paused partitions must continue all the same."""
-    monkeypatch.setattr(module, "_SIGN_OF_LIFE_SECS", 0.001)
+    monkeypatch.setattr(module, "_IDLE_POLL_SECS", 0.001)
     played = Played(max_poll_records=5)
 
     async def failing() -> Any:

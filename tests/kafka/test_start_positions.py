@@ -65,8 +65,8 @@ async def begin(settings: KafkaSpoutConfig, commit: tuple[int, str] | None) -> S
 )
 async def test_start_applies_without_a_commit_of_this_topology(start: str, without: int, of_others: int) -> None:
     settings = config(start=start)
-    is_passing = start in ("latest", "uncommitted_latest", "timestamp")
-    assert await begin(settings, None) == StartPosition(without, first=FIRST, last=LAST, is_passing=is_passing)
+    must_commit = start in ("latest", "uncommitted_latest", "timestamp")
+    assert await begin(settings, None) == StartPosition(without, first=FIRST, last=LAST, must_commit=must_commit)
     assert (await begin(settings, (50, MINE))).offset == 50
     assert (await begin(settings, (50, BARE))).offset == 50
     for metadata in (OTHERS, UNKNOWN, ""):
@@ -140,7 +140,7 @@ async def test_any_other_set_is_dropped_and_counted(settings: dict[str, Any], co
 @pytest.mark.parametrize(("start", "offset"), [("earliest", FIRST), ("latest", LAST)])
 async def test_an_applied_start_drops_and_counts_the_set(start: str, offset: int) -> None:
     assert await begin(config(start=start), (50, OTHERS)) == StartPosition(
-        offset, dropped=3, first=FIRST, last=LAST, is_passing=start == "latest"
+        offset, dropped=3, first=FIRST, last=LAST, must_commit=start == "latest"
     )
 
 
@@ -159,8 +159,8 @@ async def test_each_partition_has_its_own_start() -> None:
 async def test_a_commit_out_of_range_is_moved_and_its_set_dropped(committed: int, out_of_range: str, offset: int) -> None:
     metadata = acked_set.encode("words", committed, [committed + 5, committed + 9], 4096)[0]
     position = await begin(config(out_of_range=out_of_range), (committed, metadata))
-    is_passing = out_of_range != "fail"
-    assert position == StartPosition(offset, dropped=4, missing=committed, first=FIRST, last=LAST, is_passing=is_passing)
+    must_commit = out_of_range != "fail"
+    assert position == StartPosition(offset, dropped=4, missing=committed, first=FIRST, last=LAST, must_commit=must_commit)
 
 
 @pytest.mark.guarantee("KS-7")
@@ -186,4 +186,4 @@ async def test_a_set_beyond_the_end_is_dropped(committed: int, stop: int) -> Non
 async def test_a_missing_next_offset_does_not_read_the_commit() -> None:
     link = FakeLink({ID: (50, MINE)}, {})
     found = await find_start_positions(link, config(), "words", [ID], {ID: 2})  # type: ignore[arg-type]
-    assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST, is_passing=True)
+    assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST, must_commit=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
@@ -25,6 +26,7 @@ from engine import (
     UsageError,
 )
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.errors import StateUnavailable
 from engine.features import FEATURES
 from engine.metrics.openmetrics import Family, Measure
 from engine.runtime.metric_families import families
@@ -185,13 +187,15 @@ def test_the_builder_notes_the_marks_of_features(monkeypatch: pytest.MonkeyPatch
 class BrokenRun(FeatureRun):
     """A part that raises in one method, `method`, and has work at the end."""
 
+    error: Exception = ValueError("broken")
+
     def __init__(self, method: str, calls: list[str]) -> None:
         self.method, self.calls, self.is_finished = method, calls, False
 
     def reach(self, method: str) -> None:
         self.calls.append(method)
         if method == self.method:
-            raise ValueError("broken")
+            raise self.error
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         self.reach("open")
@@ -235,6 +239,47 @@ class BrokenFeature(Feature):
 def test_an_error_of_a_feature_ends_the_run_and_names_the_feature(method: str) -> None:
     with pytest.raises(ComponentError, match=rf"^'feature broken': {method}(\(\))? raised ValueError: broken"):
         run_topology(topology(BrokenFeature(method)))
+
+
+class RunWithoutStore(BrokenRun):
+    error = StateUnavailable("the store is away", hint="Start it.")
+
+
+class FeatureWithoutStore(BrokenFeature):
+    def new_run(self, topology: Topology, config: Config) -> FeatureRun:
+        return RunWithoutStore(self.method, self.calls)
+
+
+@pytest.mark.guarantee("SV-4")
+@pytest.mark.parametrize("method", ["has_work", "finish"])
+def test_an_error_of_the_engine_in_a_feature_ends_a_run_at_its_end(method: str) -> None:
+    with pytest.raises(ComponentError, match=rf"'feature broken': {method}\(\) raised StateUnavailable: the store is away. Start it"):
+        run_topology(topology(FeatureWithoutStore(method)))
+
+
+def test_an_error_of_the_engine_in_a_feature_passes_unchanged_before_the_run_begins() -> None:
+    with pytest.raises(StateUnavailable, match=r"^the store is away"):
+        run_topology(topology(FeatureWithoutStore("open")))
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_a_drain_whose_last_commit_takes_too_long_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    class StuckRun(BrokenRun):
+        async def finish(self) -> None:
+            await asyncio.Event().wait()
+
+    class StuckFeature(BrokenFeature):
+        def new_run(self, topology: Topology, config: Config) -> FeatureRun:
+            return StuckRun(self.method, self.calls)
+
+    async def drain(run: engine.Run) -> None:
+        await run.drain(5)
+
+    with caplog.at_level(logging.WARNING):
+        finished = run_topology(topology(StuckFeature("")), during=drain)
+    assert finished.state == "drained"
+    text = "drain: not finished after 5 s (the last commit is not done). Open trees are lost unless their sources replay them"
+    assert [record.message for record in caplog.records] == [text]
 
 
 @pytest.mark.guarantee("RUN-3")

@@ -137,6 +137,14 @@ class KafkaWarning(EngineError):
     """A problem with Kafka that the run survives. It is reported, never raised."""
 
 
+def lost_offsets_warning(what: str, wanted: int, start: int) -> KafkaWarning:
+    """Return the warning that reading continues at `start`, because the broker does not have the wanted offset."""
+    never = max(0, start - wanted)
+    if not never:
+        return KafkaWarning(f"{what}. Reading continues at {start}", hint="Was the topic created again?")
+    return KafkaWarning(f"{what}. Reading continues at {start}; {never} offsets were never read", hint="Raise the topic's retention.")
+
+
 class UnstableOffsetError(errors.KafkaError):  # type: ignore[misc]
     """An open transaction may still change a committed offset. aiokafka does not know this error of the protocol."""
 

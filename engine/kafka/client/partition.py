@@ -34,3 +34,12 @@ class Membership(NamedTuple):
     def follows(self, before: "Membership | None") -> bool:
         """Return True if this generation directly follows `before`, so the member missed no rebalance."""
         return before is not None and not before.is_lost and self == Membership(before.generation + 1, before.member)
+
+
+def offsets_text(first: int, end: int) -> str:
+    """Return the offsets from `first` to before `end` as a text.
+
+    >>> offsets_text(7, 20), offsets_text(7, 7)
+    ('offsets 7 to 19', 'no offsets')
+    """
+    return f"offsets {first} to {end - 1}" if end > first else "no offsets"

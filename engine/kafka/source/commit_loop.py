@@ -30,7 +30,7 @@ class CommitLoop:
         self._due = asyncio.Event()
 
     async def commit_periodically(self, link: ConsumerLink) -> None:
-        """Commit forever: each `offset_commit_period_ms`, and after `request_commit`."""
+        """Commit forever: each `offset_commit_period_ms`, and after `commit_if_full`."""
         while True:
             try:
                 async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
@@ -41,8 +41,8 @@ class CommitLoop:
             if self._config.guarantee != "at_most_once" and not self._partitions.suspended:
                 await self.commit(link)
 
-    def request_commit(self) -> None:
-        """Request a commit if it would let a full partition continue."""
+    def commit_if_full(self) -> None:
+        """Commit soon if that lets a full partition continue."""
         if any(manager.wants_commit for manager in self._partitions):
             self._due.set()
 

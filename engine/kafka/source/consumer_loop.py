@@ -11,8 +11,8 @@ from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
-from engine.kafka.client.errors import BACKOFF, KafkaWarning, Report, RetryPolicy
-from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.client.errors import BACKOFF, KafkaWarning, Report, RetryPolicy, lost_offsets_warning
+from engine.kafka.client.partition import Membership, PartitionId, offsets_text
 from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
 from engine.kafka.source.commit_loop import CommitLoop
@@ -24,7 +24,7 @@ from engine.kafka.source.start_positions import StartPosition
 from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
 
 _POLL_SECS: Final = 0.5
-_SIGN_OF_LIFE_SECS: Final = 60.0
+_IDLE_POLL_SECS: Final = 60.0  # the client leaves its group after max_poll_interval_ms (5 minutes) without a poll
 _END_COMMIT_SECS: Final = 4.0
 _TOPICS_PERIOD_SECS: Final = 0.5
 """Interval of checks of the client's metadata, which it refreshes every metadata_max_age_ms."""
@@ -96,7 +96,7 @@ class ConsumerLoop:
             self._ending = asyncio.ensure_future(self._end())  # in a separate task, because the current task may be cancelled again
 
     async def wait_closed(self) -> None:
-        """Wait until all acked offsets are committed and the consumer has left its group."""
+        """Wait for the last commit and for the leave of the group. Either may have failed, with a warning."""
         if self._ending is not None:
             await self._ending
 
@@ -149,18 +149,18 @@ class ConsumerLoop:
             if self._config.guarantee == "at_least_once":
                 self._spout.request_checkpoint()
                 await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
-            await self.commits.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
+            await self.commits.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)  # half of the rest
         except Exception as error:  # noqa: BLE001 - reported; aiokafka would only log it
             self._spout.report(error)
 
-    async def _wait_until_quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
-        """Wait up to `most_secs` until `is_open` is false. Check whenever a partition has nothing in flight."""
+    async def _wait_until_quiet(self, most_secs: float, has_work: Callable[[], object]) -> None:
+        """Wait up to `most_secs` until `has_work` is false. Check whenever a partition has nothing in flight."""
         quiet = asyncio.Event()
         for manager in self.partitions:
             manager.when_quiet(quiet.set)
         try:
             async with asyncio.timeout(most_secs):
-                while is_open():
+                while has_work():
                     quiet.clear()
                     await quiet.wait()
         except TimeoutError:
@@ -179,7 +179,8 @@ class ConsumerLoop:
         if self._at_first is None:
             self._at_first = link.all_partitions()
         self._note_topics(link)
-        if self._config.guarantee == "at_most_once" and membership is not None:  # the commit at the revocation excluded the waiting records
+        if self._config.guarantee == "at_most_once" and membership is not None:
+            # The commit at the revocation excluded the waiting records, so the next owner emits them. Drop them here.
             self._give_up(self.partitions.assign((), membership)[1])
         before = self.partitions.membership
         kept, given_up = self.partitions.assign(assigned, membership)
@@ -200,7 +201,7 @@ class ConsumerLoop:
         self._spout.wake()
 
     def _note_topics(self, link: ConsumerLink) -> None:
-        """Log topics that the pattern did not find at the first assignment."""
+        """Log topics that the pattern has found for the first time, but not those of the first assignment."""
         found = {one.topic for one in link.all_partitions()}
         if self._config.pattern is not None and self._topics is not None:
             log_found_topics(found - self._topics)
@@ -222,7 +223,7 @@ class ConsumerLoop:
                 if assignment != self._assignments or link is not self._link:
                     return
                 managers = {partition: self._manager(partition, start) for partition, start in found.items()}
-                await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.is_passing])
+                await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.must_commit])
                 break
             except Exception as error:  # noqa: BLE001 - retried or raised
                 await retry_policy.wait_or_raise(error, f"finding the start positions of {', '.join(map(str, sorted(partitions)))}")
@@ -264,12 +265,10 @@ class ConsumerLoop:
         self._dropped.add(start.dropped)
         if start.missing is not None:
             self._out_of_range.add(1)
-            text = f"{partition}: offset {start.missing} does not exist; the broker has {start.first} to {start.last}"
+            text = f"{partition}: offset {start.missing} does not exist; the broker has {offsets_text(start.first, start.last)}"
             if self._config.out_of_range == "fail":
                 raise FatalError(text, hint="Write out_of_range='earliest' or 'latest' to continue, or reset the group's offsets.")
-            never = max(0, start.offset - start.missing)
-            hint = "Raise the topic's retention." if never else "Was the topic created again?"
-            self._spout.report(KafkaWarning(f"{text}. Reading continues at {start.offset}; {never} offsets were never read", hint=hint))
+            self._spout.report(lost_offsets_warning(text, start.missing, start.offset))
         if start.foreign is not None and start.foreign not in self._reported_topologies:
             self._reported_topologies.add(start.foreign)
             text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
@@ -286,7 +285,7 @@ class ConsumerLoop:
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
         """Reopen partitions whose next offset does not exist. Retention deleted it, or the topic was created again (KS-7).
 
-        Ignore errors about other offsets. Before our seek the client started at the commit, and it raises an error of the commit late.
+        Ignore other offsets. Before `_open` seeks, the client starts at the committed offset. Its error about that offset may come late.
         """
         offsets: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
@@ -327,7 +326,7 @@ class ConsumerLoop:
                 await retry_policy.wait_or_raise(error, self._doing)
 
     async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
-        """Handle a record that cannot be decoded. Finish all records before it, then end the run with an error that has its offset."""
+        """Handle a record that cannot be decoded. Wait for the records before it, then end the run with an error."""
         if self._undecodable.is_reached(place, self.partitions.owned, error):
             await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
             raise undecodable_error(place, error, self._config.group)
@@ -345,7 +344,7 @@ class ConsumerLoop:
             self._room.clear()
             self.partitions.on_low(self._room.set, below=self._config.max_poll_records)
             try:
-                async with asyncio.timeout(_SIGN_OF_LIFE_SECS):
+                async with asyncio.timeout(_IDLE_POLL_SECS):
                     await self._room.wait()
             except TimeoutError:
                 everything = list(self.partitions.owned)
@@ -357,19 +356,19 @@ class ConsumerLoop:
 
     def _feed(self, link: ConsumerLink, batches: Batches) -> None:
         owned = self.partitions.owned
-        came = False
-        for at, records in batches.items():
-            manager = owned.get(at)
+        has_new = False
+        for partition, records in batches.items():
+            manager = owned.get(partition)
             if manager is not None:  # a partition that is not open yet gets a seek later
                 if manager.stop_at is not None and records[-1].offset >= manager.stop_at:
                     records = [one for one in records if one.offset < manager.stop_at]
-                came = manager.feed(records) > 0 or came
+                has_new = manager.feed(records) > 0 or has_new
         for manager in self.partitions:
             position = link.position(manager.partition)
             if position is not None:
                 manager.reach(position)
-        self.commits.request_commit()
-        if came or self._config.stop_at_end:
+        self.commits.commit_if_full()
+        if has_new or self._config.stop_at_end:
             self._spout.wake()
 
     async def commit(self) -> None:
@@ -385,11 +384,11 @@ class ConsumerLoop:
 async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
     """Assign partitions round robin by index, including partitions that are added later. No partition changes its task.
 
-    Wait for a deleted topic like at the start. Raise FatalError if it does not come back.
+    Wait for a deleted topic as at the start. Raise FatalError if it does not come back.
     """
     share: set[PartitionId] | None = None
     while True:
-        every = [(at + one.partition, one) for at, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
+        every = [(topic_index + one.partition, one) for topic_index, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
         found = {one for number, one in every if number % tasks == task_index}
         if share is None or not found <= share:  # a missing topic may come back
             share = found | (share or set())

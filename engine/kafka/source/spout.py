@@ -89,7 +89,7 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     def rest(self) -> None:
         """Handle a poll that emits nothing. Request a commit, or raise SpoutExhausted at the end."""
-        self._consumer_loop.commits.request_commit()
+        self._consumer_loop.commits.commit_if_full()
         if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.unacknowledged):
             return
         if self._consumer_loop.has_begun and self._partitions.have_ended:

@@ -33,7 +33,7 @@ class StartPosition:
     first: int = 0
     last: int = 0
     """The broker has the offsets from `first` to before `last`."""
-    is_passing: bool = False
+    must_commit: bool = False
     """True if a later start would find another position. Then this position must be committed."""
 
     def within(
@@ -50,7 +50,7 @@ class StartPosition:
             return replace(self, first=first, last=last)
         offset = last if out_of_range == "latest" else first
         moved = StartPosition(offset, dropped=dropped, foreign=self.foreign, unsure=self.unsure)
-        return replace(moved, missing=self.offset, first=first, last=last, is_passing=out_of_range != "fail")
+        return replace(moved, missing=self.offset, first=first, last=last, must_commit=out_of_range != "fail")
 
 
 async def find_start_positions(
@@ -82,7 +82,7 @@ async def find_start_positions(
             beginning = at_time.get(partition, (last if late and partition not in added else first)[partition])
             note = acked_set.decode(metadata)
             dropped = acked_set.count(note.runs) if note else 0
-            start = StartPosition(beginning, dropped=dropped, unsure=_unsure(note, topology), is_passing=late)
+            start = StartPosition(beginning, dropped=dropped, unsure=_unsure(note, topology), must_commit=late)
         stable = config.isolation_level == "read_committed" and partition not in unread
         found[partition] = start.within(first[partition], last[partition], config.out_of_range, last_is_stable=stable)
     return found

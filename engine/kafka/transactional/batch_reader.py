@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.api import TaskContext
 from engine.errors import FatalError
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition import PartitionId, offsets_text
 from engine.kafka.source.translate import ToStream, translator_error, translator_text
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.leader_offsets import StartOffsets
@@ -244,5 +244,6 @@ class BatchReader:
     def lost_error(lost: OffsetLost, first: int, last: int, doing: str) -> FatalError:
         """Return the error that ends the run, because records of a transaction do not exist."""
         why = "retention has deleted it" if lost.offset < first else "was the topic created again?"
-        text = f"{lost.partition}: {doing} needs offset {lost.offset}, which does not exist: the broker has {first} to {last} ({why})"
+        has = offsets_text(first, last)
+        text = f"{lost.partition}: {doing} needs offset {lost.offset}, which does not exist: the broker has {has} ({why})"
         return FatalError(text, hint=_OPAQUE_HINT)

@@ -2,8 +2,8 @@
 
 from engine.api import TaskContext
 from engine.errors import UsageError
-from engine.kafka.client.errors import KafkaWarning
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.errors import lost_offsets_warning
+from engine.kafka.client.partition import PartitionId, offsets_text
 from engine.kafka.transactional.batch_reader import BatchReader, Metadata, OffsetRange, partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.group_commits import GroupCommits
@@ -119,9 +119,8 @@ class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):
         never = max(0, first - lost.offset)
         self.context.counter("kafka_offsets_lost").add(never)
         self.context.counter("kafka_out_of_range").add(1)
-        text = f"{lost.partition}: offset {lost.offset} does not exist; the broker has {first} to {last}"
-        hint = "Raise the topic's retention." if never else "Was the topic created again?"
-        self._reader.report(KafkaWarning(f"{text}. Reading continues at {first}; {never} offsets were never read", hint=hint))
+        text = f"{lost.partition}: offset {lost.offset} does not exist; the broker has {offsets_text(first, last)}"
+        self._reader.report(lost_offsets_warning(text, lost.offset, first))
         return first
 
 

@@ -122,7 +122,7 @@ async def test_records_lost_to_retention_end_the_run(kafka: str, new_topic: NewT
             await (other.again(1, name) if is_replay else other.new(2, name))
     needed = 0 if is_replay else 5
     assert name in str(caught.value)
-    assert f"offset {needed}, which does not exist: the broker has 7 to 20 (retention has deleted it)" in str(caught.value)
+    assert f"offset {needed}, which does not exist: the broker has offsets 7 to 19 (retention has deleted it)" in str(caught.value)
     assert "KafkaOpaqueSpout continues" in str(caught.value)
 
 
@@ -161,7 +161,7 @@ async def test_a_topic_that_was_created_again_ends_the_run(kafka: str, new_topic
     async with emitting(spout(kafka, topic, replay_timeout_ms=500.0)) as other:
         other.metadata = hand.metadata
         with pytest.raises(
-            FatalError, match=r"needs offset 20, which does not exist: the broker has 0 to 3 \(was the topic created again\?\)"
+            FatalError, match=r"needs offset 20, which does not exist: the broker has offsets 0 to 2 \(was the topic created again\?\)"
         ):
             await other.new(2, f"{topic}-0")
         with pytest.raises(FatalError, match=r"of the 20 records of offsets 0 to 20, 17 are gone"):

@@ -63,7 +63,7 @@ def test_the_zip_is_the_same_each_time_and_has_no_engine(tmp_path: Path) -> None
     assert one.read_bytes() == other.read_bytes()
     with zipfile.ZipFile(one) as archive:
         names = archive.namelist()
-    assert {name.split("/")[1] for name in names} == {"__init__.py", "handover", "source", "sinks", "pipeline"}
+    assert {name.split("/")[1] for name in names} == {"__init__.py", "handover", "pipeline", "process_identity.py", "sinks", "source"}
 
 
 @pytest.mark.deep
