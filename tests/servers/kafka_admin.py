@@ -9,7 +9,7 @@ from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.errors import InvalidReplicationFactorError, for_code
-from aiokafka.protocol.admin import CreateAclsRequest
+from aiokafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 
 SEEN_TRIES: Final = 500
 PAUSE_SECS: Final = 0.01
@@ -103,10 +103,22 @@ async def delete_topic(bootstrap: str, name: str) -> None:
 
 
 async def allow(bootstrap: str, user: str, resource: Resource, name: str, *operations: Operation) -> None:
-    """Grant a user rights on the topic, group or transactional id of this name. `*` means any."""
+    """Grant a user rights on the topic, group or transactional id of this name, and return after the broker applies them.
+
+    name: `*` means any. The controller grants a right, and the broker hears of it a moment later.
+    """
     async with admin(bootstrap) as client:
         for operation in operations:
             request = CreateAclsRequest(resource, name, LITERAL, f"User:{user}", "*", operation, ALLOW)
             [(code, message)] = (await client._send_request(request)).creation_responses
             if code:
                 raise for_code(code)(message)
+            await _until_applied(client, DescribeAclsRequest(resource, name, LITERAL, f"User:{user}", "*", operation, ALLOW))
+
+
+async def _until_applied(client: AIOKafkaAdminClient, right: DescribeAclsRequest) -> None:
+    for _ in range(SEEN_TRIES):
+        if (await client._send_request(right)).resources:
+            return
+        await asyncio.sleep(PAUSE_SECS)
+    raise RuntimeError("a right was granted, but the broker does not list it")
