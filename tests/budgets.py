@@ -11,7 +11,7 @@ TIERS: Final = ("test", "test-all")
 BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     ".": (5, 5),
     "api": (5, 5),
-    "checkpoint": (45, 150),
+    "checkpoint": (50, 150),
     "cli": (150, 160),
     "config": (8, 8),
     "examples": (80, 300),
@@ -22,7 +22,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "metrics": (5, 5),
     "model": (5, 10),
     "native": (20, 40),
-    "runtime": (60, 90),
+    "runtime": (75, 100),
     "servers": (5, 300),
     "simulation": (10, 25),
     "spark_bridge": (200, 2000),
