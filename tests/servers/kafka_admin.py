@@ -103,9 +103,9 @@ async def delete_topic(bootstrap: str, name: str) -> None:
 
 
 async def allow(bootstrap: str, user: str, resource: Resource, name: str, *operations: Operation) -> None:
-    """Grant a user rights on the topic, group or transactional id of this name, and return after the broker applies them.
+    """Grant a user rights on the topic, group or transactional id of this name. `*` means any.
 
-    name: `*` means any. The controller grants a right, and the broker hears of it a moment later.
+    Returns after the broker applies them. The controller grants a right, and the broker hears of it a moment later.
     """
     async with admin(bootstrap) as client:
         for operation in operations:
