@@ -77,9 +77,10 @@ async def pause_with_backlog(brokers: str, folder: Path, backlog: int, seed: int
         await group.progress(PROGRESS)
         group.pause(paused)
         before = group.generation
+        goal = group.done + backlog - paused.life.done  # before the other member begins: it may be far when the group has settled
         group.join()
         await group.settle(before)
-        await group.progress(backlog - paused.life.done)
+        await group.until(lambda: group.done >= goal, f"{goal:,} records are done")
         before = group.generation
         group.go_on(paused)
         await group.settle(before)
