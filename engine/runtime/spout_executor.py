@@ -369,6 +369,11 @@ class SpoutExecutor(Executor):
             await self.wakeup.wait(left)
 
     @property
+    def is_in_call(self) -> bool:
+        """True while an async method runs."""
+        return self._in_call
+
+    @property
     def is_empty(self) -> bool:
         """True while no tree is open, no verdict waits, and no method runs."""
         core = self.core

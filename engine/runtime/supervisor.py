@@ -293,7 +293,7 @@ class Supervisor:
         except ComponentError as error:
             self.end_run(error)
         except TimeoutError:
-            left = self._left_over() or "the last commit is not done"
+            left = "the last commit is not done" if self._at_rest.is_set() else self._left_over()
             LOGGER.warning("drain: not finished after %g s (%s). Open trees are lost unless their sources replay them", timeout_secs, left)
 
     def _left_over(self) -> str:
@@ -301,6 +301,7 @@ class Supervisor:
         open_trees, waiting, calls = Counter[str](), Counter[str](), Counter[str]()
         for spout in self._assembly.spouts:
             open_trees[spout.info.component_id] += spout.core.pending
+            calls[spout.info.component_id] += spout.is_in_call
         for bolt in self._assembly.bolts:
             waiting[bolt.info.component_id] += len(bolt.core.mailbox)
             calls[bolt.info.component_id] += bolt.calls.in_flight

@@ -66,7 +66,7 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
 }
 
 # These run where there is no engine: on drivers and executors of a cluster.
-WITHOUT_ENGINE = ("spark_bridge.handover", "spark_bridge.source", "spark_bridge.sinks")
+WITHOUT_ENGINE = ("spark_bridge.handover", "spark_bridge.process_identity", "spark_bridge.source", "spark_bridge.sinks")
 
 # Only these may import `_native`.
 KERNEL = "engine.kernel"

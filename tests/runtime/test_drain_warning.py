@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from engine import Config, Run, TopologyBuilder, Tuple, bolt
+from engine import Config, Fields, Run, Spout, TopologyBuilder, Tuple, bolt
 from engine.testing import Feeder, run_topology
 
 
@@ -38,3 +38,24 @@ def test_a_drain_that_reaches_its_time_limit_names_the_open_work(caplog: pytest.
     assert [record.message for record in caplog.records] == [
         f"drain: not finished after 5 s ({left}). Open trees are lost unless their sources replay them"
     ]
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_a_drain_names_a_spout_whose_poll_does_not_return(caplog: pytest.LogCaptureFixture) -> None:
+    class Hangs(Spout):
+        output_fields = Fields("word")
+
+        async def next_tuple(self) -> None:  # type: ignore[override]
+            await asyncio.Event().wait()
+
+    async def drain(run: Run) -> None:
+        await asyncio.sleep(1)
+        await run.drain(5)
+
+    builder = TopologyBuilder("drained")
+    builder.set_spout("words", Hangs)
+    builder.set_bolt("work", stuck).shuffle_grouping("words")
+    with caplog.at_level(logging.WARNING):
+        run_topology(builder.build(), Config(), during=drain)
+    text = "drain: not finished after 5 s (unfinished calls of 'words': 1). Open trees are lost unless their sources replay them"
+    assert text in [record.message for record in caplog.records]
