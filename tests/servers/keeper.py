@@ -45,6 +45,16 @@ def descendants(pid: int) -> list[int]:
     return family[1:]
 
 
+def is_stopped(pid: int) -> bool:
+    """Tell whether each thread of a process is stopped, or the process has ended. Without /proc (not Linux) a signal is trusted."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{thread}/stat", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] not in "TtZX":
+                    return False
+    return True
+
+
 def living() -> dict[int, int]:
     """Return the parent of each running process of this machine. Zombies have none."""
     try:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tests.servers.keeper import living, signal_family
+from tests.servers.keeper import is_stopped, living, signal_family
 
 HOST: Final = "127.0.0.1"
 PORTS: Final = range(10_240, 32_768)
@@ -118,8 +118,13 @@ class ServerProcess:
         os.kill(self.pid, number)
 
     def freeze(self) -> None:
-        """Stop the server and its child processes."""
-        signal_family(self.pid, signal.SIGSTOP)
+        """Stop the server and its child processes. Returns when no thread of them runs any longer."""
+        family = signal_family(self.pid, signal.SIGSTOP)
+        for _ in range(int(STOP_SECS / PAUSE_SECS)):  # the signal stops a thread only when the system next schedules it
+            if all(map(is_stopped, family)):
+                return
+            time.sleep(PAUSE_SECS)
+        raise RuntimeError(f"{self.name} in {self.folder}: of the processes {family}, some were not stopped within {STOP_SECS:g} s")
 
     def thaw(self) -> None:
         """Continue the stopped processes."""
