@@ -1,4 +1,4 @@
-"""Standard loggers below `engine`. Their records name the component and the task.
+"""Standard loggers below `engine`, which name the component and the task in each record.
 
 The engine only logs. Only the command line calls `configure`, because an embedded run must not change the logging of its program (RUN-5).
 """
@@ -29,7 +29,7 @@ class TaskLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class PlainFormatter(logging.Formatter):
-    """Formats lines for people: `12:30:05 WARNING engine.runtime ['count' task 7]: restarted`."""
+    """Formats lines for people, such as `12:30:05 WARNING engine.runtime ['count' task 7]: restarted`."""
 
     default_msec_format = "%s.%03d"
 
@@ -43,9 +43,9 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats lines for programs: one JSON object with `time`, `level`, `logger`, `message`, `component` and `task`.
+    """Formats a record for programs, as a JSON object with `time`, `level`, `logger`, `message`, `component` and `task`.
 
-    `time` is ISO 8601 in UTC. Keys of `extra` are added. `exception` has the text of a traceback.
+    `time` is ISO 8601 in UTC. The object also has the keys of `extra`. For a record with a traceback, `exception` has its text.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -95,10 +95,10 @@ def _is_reported_elsewhere(record: logging.LogRecord) -> bool:
 
 
 def configure(level: str, *, json_lines: bool = False, stream: Callable[[], TextIO] = lambda: sys.stderr) -> None:
-    """Send all logging of this process, including user code, to standard error. A second call replaces the first.
+    """Send all logging of this process, including user code, to standard error. A second call replaces the settings of the first.
 
     `stream` returns the current stream. `level` is a level name of `logging` in upper or lower case. Above INFO, the log omits errors of
-    client libraries that a component also reports. Only the command line calls it.
+    client libraries that a component also reports. Only the command line calls this function.
     """
     handler = _StderrHandler(stream)
     handler.setFormatter(JsonFormatter() if json_lines else PlainFormatter())
@@ -113,6 +113,6 @@ def configure(level: str, *, json_lines: bool = False, stream: Callable[[], Text
 
 def _where(record: logging.LogRecord) -> str:
     component, task = getattr(record, "component", None), getattr(record, "task", None)
-    if component is None or record.getMessage().startswith(f"{component!r}"):  # the message already names it
+    if component is None or record.getMessage().startswith(f"{component!r}"):  # the message already names the component
         return ":"
     return f" [{component!r}]:" if task is None else f" [{component!r} task {task}]:"

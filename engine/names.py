@@ -43,7 +43,7 @@ def is_reserved(name: str) -> bool:
 
 
 def is_writable(name: str) -> bool:
-    """Tell whether UTF-8 can encode a name. It cannot encode a lone surrogate, which a broken file name may hold."""
+    """Tell whether UTF-8 can encode a name. UTF-8 cannot encode a lone surrogate, which a broken file name may hold."""
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 

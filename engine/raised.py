@@ -26,7 +26,7 @@ _STANDARD_FOLDERS: Final = (f"{Path(os.__file__).parent.as_posix()}/", "<frozen 
 
 
 def own_text(error: BaseException) -> str:
-    """Return the text of an error, with the texts of a group's members. Never raise, even if its `__str__` does."""
+    """Return the text of an error, with the texts of a group's members. Never raise, even if `__str__` of the error raises."""
     try:
         text = str(error)
     except KeyboardInterrupt:
@@ -66,7 +66,7 @@ def members_of(error: BaseException) -> tuple[list[BaseException], int]:
 
 
 def raised_text(error: BaseException) -> str:
-    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`. The innermost line is first. Without user code it names libraries."""
+    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`. The innermost line is first. Without user code the text names libraries."""
     said = with_hint(error.message, error.hint).rstrip(".") if isinstance(error, EngineError) else own_text(error)
     text = f"{type(error).__name__}: {said}".rstrip(": ")
     places = user_places(error)

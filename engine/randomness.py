@@ -9,7 +9,7 @@ import random
 from typing import Final
 
 _SEED_BITS: Final = 63
-"""Bits of a drawn seed. It fits a signed 64-bit integer, so a TOML file can store it."""
+"""Bits of a drawn seed. The seed fits a signed 64-bit integer, so a TOML file can store it."""
 
 
 class RunRandom:
@@ -32,5 +32,5 @@ class RunRandom:
         return random.Random(ascii((self.seed, *names)))
 
     def uint64(self, *names: str | int) -> int:
-        """Return the 64-bit number of this path of names. It seeds a generator in C, and may be 0."""
+        """Return the 64-bit number of this path of names. The number seeds a generator in C, and may be 0."""
         return self.stream(*names).getrandbits(64)

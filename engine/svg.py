@@ -1,6 +1,6 @@
 """Writer of SVG documents: escapes texts and attributes, and rounds lengths to a tenth of a pixel.
 
-Every picture of the project uses it. The style sheet and the layout belong to each picture.
+Every picture of the project uses this module. The style sheet and the layout belong to each picture.
 """
 
 import html

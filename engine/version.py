@@ -1,3 +1,3 @@
-"""The version of the distribution. The build also reads it from here."""
+"""The version of the distribution. The build also reads the version from here."""
 
 __version__ = "0.1.0"

@@ -6,7 +6,7 @@ import asyncio
 class Waiters:
     """Coroutines on one event loop that wait for the next change. After a change each coroutine checks its own condition.
 
-    Like `asyncio.Condition`, but without a lock, because all code runs on the loop's thread. `wake_all` may be called anywhere.
+    Like `asyncio.Condition`, but without a lock, because all code runs on the loop's thread. Any code on this thread may call `wake_all`.
     """
 
     __slots__ = ("_futures",)

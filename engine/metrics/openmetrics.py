@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Sample(NamedTuple):
-    """One value of a family. `suffix` is appended to the family's name, such as `_total` or `_bucket`."""
+    """One value of a family. `suffix`, such as `_total` or `_bucket`, is appended to the family's name."""
 
     labels: Mapping[str, str]
     value: float
@@ -52,7 +52,7 @@ class Measure(NamedTuple, Generic[T]):
 
 
 def stateset(name: str, help: str, objects: Iterable[tuple[Mapping[str, str], str]], states: Iterable[str]) -> Family:
-    """Return a StateSet family: for each object, 1 for its current state and 0 for all others."""
+    """Return a StateSet family. The current state of each object has the value 1, and all other states have 0."""
     known = tuple(states)
     samples = (Sample({**labels, name: state}, float(state == now)) for labels, now in objects for state in known)
     return Family(name, "stateset", help, tuple(samples))

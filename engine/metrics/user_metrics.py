@@ -1,6 +1,6 @@
-"""Metrics of user code: `self.context.counter(name, **labels)`, `gauge(...)`, `histogram(...)`.
+"""Metrics that user code makes by `self.context.counter(name, **labels)`, `gauge(...)` and `histogram(...)`.
 
-They belong to a task, not to an instance, so a restarted task continues its counts.
+The metrics belong to a task, not to an instance, so a restarted task continues its counts.
 """
 
 import re
@@ -59,7 +59,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that goes up and down. It is 0 before the first `set`."""
+    """A value that goes up and down, and is 0 before the first `set`."""
 
     __slots__ = ("value",)
 
@@ -88,11 +88,14 @@ class UserMetric(NamedTuple):
     labels: TaskLabels
     value: float | Distribution
     own_labels: Mapping[str, str]
-    """Labels that the component gave it, such as the partition. All metrics of one name have the same labels, in the same order."""
+    """Labels that the component gave to the metric, such as the partition.
+
+    All metrics of one name have the same labels, in the same order.
+    """
 
 
 class _Declared(NamedTuple):
-    """Kind and labels of a name. Its first use declares them."""
+    """Kind and labels of a name, as the first use of the name declares them."""
 
     number: int
     """Number of names declared before."""
@@ -103,29 +106,29 @@ class _Declared(NamedTuple):
 class UserMetrics:
     """All metrics of user code in one run.
 
-    Their number is bounded only by the names, label values and tasks that the components use; `drop_metric` removes some. The first use
-    of a name fixes its kind and its label names for the whole run.
+    The number of metrics is bounded only by the names, label values and tasks that the components use. `drop_metric` removes metrics. The
+    first use of a name fixes its kind and its label names for the whole run.
     """
 
     def __init__(self) -> None:
         self._declared: dict[str, _Declared] = {}
         self._exported: dict[str, str] = {}
-        """Each name that the export uses for a family or a sample, and its metric."""
+        """The metric of each name that the export uses for a family or a sample."""
         self._metrics: dict[tuple[str, TaskLabels, tuple[str, ...]], Any] = {}
-        """By name, task, and the values of the metric's own labels in the declared order."""
+        """Metrics by name, task, and the values of their own labels in the declared order."""
 
     def counter(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Counter:
-        """Return the task's counter with this name and labels. The first call creates it. Raises UsageError if they are not allowed."""
+        """Return the task's counter with this name and labels. The first call creates it. Raises UsageError for a wrong name or label."""
         found: Counter = self._metric(name, "counter", task, labels, Counter)
         return found
 
     def gauge(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Gauge:
-        """Return the task's gauge with this name and labels. The first call creates it. Raises UsageError if they are not allowed."""
+        """Return the task's gauge with this name and labels. The first call creates it. Raises UsageError for a wrong name or label."""
         found: Gauge = self._metric(name, "gauge", task, labels, Gauge)
         return found
 
     def histogram(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> ValueHistogram:
-        """Return the task's histogram with this name and labels. The first call creates it. Raises UsageError if they are not allowed."""
+        """Return the task's histogram with this name and labels. The first call creates it. Raises UsageError for a wrong name or label."""
         found: ValueHistogram = self._metric(name, "histogram", task, labels, ValueHistogram)
         return found
 
@@ -152,7 +155,7 @@ class UserMetrics:
                 self._metrics.pop(key, None)
 
     def read(self) -> tuple[UserMetric, ...]:
-        """Return the current metrics: names in the order of first use, then by task, then by labels."""
+        """Return the current metrics. The metrics are sorted by the first use of their names, then by task, then by labels."""
         declared = self._declared
         found = sorted(self._metrics.items(), key=lambda item: (declared[item[0][0]].number, item[0][1].task_id, item[0][2]))
         return tuple(

@@ -28,11 +28,11 @@ class Distribution:
     p50: float | None
     p99: float | None
     doublings: tuple[tuple[float, int], ...]
-    """(edge, number of values at or below it), ascending, for the powers of two around the values."""
+    """Pairs (edge, number of values up to this edge), ascending, for the powers of two around the values."""
 
 
 class ValueHistogram:
-    """Counts values in buckets. Several threads may call `record`, because the GIL keeps each update of it atomic."""
+    """Counts values in buckets. Several threads may call `record`, because the GIL keeps each update atomic."""
 
     __slots__ = ("_above", "_below", "_maximum", "_minimum", "_total", "_zeros")
 
@@ -86,7 +86,10 @@ def _bucket(value: float) -> int:
 
 
 def _mirrored_bucket(magnitude: float) -> int:
-    """Return the bucket of a negative value's magnitude. It includes its lower edge, which the mirroring makes the upper edge."""
+    """Return the bucket of a negative value's magnitude.
+
+    This bucket includes its lower edge, which becomes the upper edge of the mirrored bucket.
+    """
     fraction, exponent = math.frexp(magnitude)
     return exponent * _PARTS + math.floor((fraction - 0.5) * 2 * _PARTS) + 1
 
@@ -104,7 +107,7 @@ def _lower_edge(bucket: int) -> float:
 
 
 def _quantile(counts: list[tuple[float, int]], wanted: float) -> float:
-    """Return the edge at or below which `wanted` values lie."""
+    """Return the first edge with at least `wanted` values at or below it."""
     seen = 0
     for edge, count in counts:
         seen += count

@@ -1,4 +1,4 @@
-"""Parts of every actor: its asyncio task, the event that wakes it, and its errors."""
+"""Base class of the actors of a run, and the event that wakes an actor."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -70,7 +70,7 @@ class Actor(ABC):
 
     @property
     def is_idle(self) -> bool:
-        """True while the coroutine waits for work and no call runs."""
+        """True while the coroutine waits for a wake-up. Concurrent calls of a bolt may run meanwhile."""
         return self.wakeup.has_waiter
 
     def start(self) -> None:

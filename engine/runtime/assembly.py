@@ -39,7 +39,7 @@ class Assembly:
         return (*self.spouts, *self.bolts)
 
     def set_trace(self, trace: TreeTrace | None) -> None:
-        """Start to record the paths of trees, or stop it."""
+        """Start or stop the recording of the paths of trees."""
         self.explainer.trace = trace
         for task in self.tasks:
             task.core.set_trace(trace)
@@ -62,7 +62,7 @@ def assemble(plan: Plan, run_context: RunContext) -> Assembly:
 
 
 def _spouts(spec: ComponentSpec, plan: Plan, run_context: RunContext, inboxes: list[SignalRing]) -> list[SpoutExecutor]:
-    """Create the executors of one spout. With max_spout_pending="auto" they share a window."""
+    """Create the executors of one spout. With max_spout_pending="auto" the executors share a window."""
     infos = plan.tasks[spec.component_id]
     adapts = spec.pending_bound(run_context.config) == "auto" and not is_reserved(spec.component_id)
     window = SpoutWindow(len(infos)) if adapts else None

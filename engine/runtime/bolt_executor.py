@@ -1,4 +1,4 @@
-"""Executor of a bolt: runs calls in bursts, or one by one if they take time. `Ticker` posts its tick tuples."""
+"""Executor of a bolt: runs calls in bursts, or one by one if they take time. `Ticker` posts the tick tuples."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ class BoltExecutor(Executor):
         self._died_before = self._waits_for_calls = False
         self._handle_control: Callable[[Tuple], Any] | None = None
         self._open_controls: list[Tuple] = []
-        """Control tuples that the instance has not settled. They fail with it."""
+        """Control tuples that the instance has not settled. If the instance dies, these tuples fail."""
 
     # The instance
 
@@ -76,7 +76,7 @@ class BoltExecutor(Executor):
         await self.call_hook(bolt.prepare)
 
     async def _connect_port(self, bolt: Any) -> None:
-        """Give the port to the handler of control tuples: the topology's control handler, or the bolt itself."""
+        """Give the port to the handler of control tuples, which is the topology's control handler or the bolt itself."""
         self._handle_control = None
         if self.spec.control_handler is not None:
             handler = self.spec.control_handler(bolt, bolt.context, self.port, self.run_context.task_ids)
@@ -242,7 +242,10 @@ class BoltExecutor(Executor):
         return self.streak.note_failure(self.run_context.clock.now(), self.core.acked)
 
     async def _let_calls_return(self) -> None:
-        """Wait for the running calls, at most `message_timeout_secs`, and handle their errors. The renewal cancels the rest."""
+        """Wait for the running calls, at most `message_timeout_secs`, and handle their errors.
+
+        The renewal cancels the calls that have not returned by then.
+        """
         self._waits_for_calls = True
         try:
             with contextlib.suppress(TimeoutError):
@@ -302,10 +305,10 @@ class BoltExecutor(Executor):
             self.report_from_component(error)
 
     def _note_forgotten(self) -> None:
-        """Settle a forgotten tuple on the loop's thread. Its deallocation may happen on any thread."""
+        """Settle a forgotten tuple on the loop's thread, because its deallocation may happen on any thread."""
         run_context = getattr(self, "run_context", None)  # the garbage collector may have cleared a run that was never closed
         if run_context is not None and not run_context.loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # another thread has closed the loop since
+            with contextlib.suppress(RuntimeError):  # another thread has closed the loop meanwhile
                 run_context.loop.call_soon_threadsafe(self._flush_forgotten)
 
     def _flush_forgotten(self) -> None:
@@ -343,7 +346,7 @@ class BoltExecutor(Executor):
 
 
 class Ticker:
-    """Posts the tick tuples of one bolt task, every `tick_tuple_freq_secs`. At most one of them waits in the mailbox."""
+    """Posts the tick tuples of one bolt task, every `tick_tuple_freq_secs`. At most one tick waits in the mailbox."""
 
     def __init__(self, executor: BoltExecutor, period_secs: float) -> None:
         self._executor = executor

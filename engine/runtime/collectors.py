@@ -1,4 +1,4 @@
-"""Collectors of spouts and bolts: `self.collector` of user code, on top of the compiled emitters."""
+"""Collectors of spouts and bolts, on top of the compiled emitters. User code gets a collector as `self.collector`."""
 
 import asyncio
 import threading
@@ -95,9 +95,9 @@ class ExecutorBasicCollector:
 # Spouts
 
 ROWS_PER_TURN: Final = 1024
-"""Rows that are emitted in one turn of the loop. They take about half a millisecond."""
+"""Rows that are emitted in one turn of the loop, in about half a millisecond."""
 ROWS_PER_CHECK: Final = 256
-"""Rows that are emitted between two checks for a full mailbox, so at most this many exceed its bound."""
+"""Rows that are emitted between two checks for a full mailbox. A mailbox exceeds its bound by at most this number."""
 
 
 class RowsOwner(Protocol):
@@ -119,7 +119,8 @@ class RowsOwner(Protocol):
 class PendingRows:
     """Rows of `emit_many` calls that one spout task has not emitted yet, in order. Used on the loop's thread only.
 
-    A big `emit_many` would hold the loop. So it emits the first rows at once, and the others in slices, one at each turn (BP-4).
+    A big `emit_many` would hold the loop. So the first rows are emitted at once, and the others in slices, one slice at each turn of the
+    loop (BP-4).
     """
 
     def __init__(self, owner: RowsOwner, loop: asyncio.AbstractEventLoop, now: Callable[[], float]) -> None:
@@ -201,7 +202,7 @@ class PendingRows:
 class ExecutorSpoutCollector(SpoutEmitter):
     """Collector of one instance of a spout (`engine.api.SpoutCollector`). emit is compiled.
 
-    While rows are pending, every emit is queued behind them: after `divert(True)` the base calls `emit_rarely` for each emit.
+    While rows are pending, every emit is queued behind them. `divert(True)` makes the base call `emit_rarely` for each emit.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Reports of component errors: the task, its input, the frames of user code, and the engine's next step (SV-5)."""
+"""Reports each component error with its task, the input, the frames of user code, and the engine's next step (SV-5)."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ MOST_CAUSES: Final = 10
 """Causes that a traceback shows."""
 
 _Kind: TypeAlias = tuple[type[BaseException], str, int, str]
-"""Type, file or text, line, next step. Of errors with the same kind, only the first is reported."""
+"""Type, file (or text), line and next step. Within WINDOW_SECS, only the first error of a kind is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ErrorReport:
     next_step: str
     """Reaction of the engine."""
     verb: Literal["raised", "reported"] = "raised"
-    """`reported`: the component passed the error to `report_error`."""
+    """`reported` means that the component passed the error to `report_error`."""
 
     def describe(self) -> str:
         """Return the report as text of several lines."""
@@ -77,7 +77,7 @@ class ErrorReporter:
         *,
         full_traceback: bool = False,
     ) -> None:
-        """publish: sends a report to the listeners of the run. full_traceback: show all frames."""
+        """publish: sends a report to the listeners of the run. full_traceback: True to show all frames."""
         self._component_id = component_id
         self._task_id = task_id
         self._loop = loop
@@ -141,7 +141,7 @@ class ErrorReporter:
 
 
 def _kind_of(error: BaseException, next_step: str) -> _Kind:
-    """Return the kind of an error: equal for errors of the same type, line and next step.
+    """Return the kind of an error. Errors of the same type, line and next step have equal kinds.
 
     The text replaces the line if the error has no traceback.
     """
@@ -214,11 +214,11 @@ def _format_members(error: BaseException, *, full: bool, causes: int) -> str:
 def _handled_error(error: BaseException) -> BaseException | None:
     """Return the error that other code was handling when this one was raised.
 
-    Errors that the engine was handling do not count: it calls components while it handles an earlier error.
+    Errors that the engine was handling do not count, because it may call components while it handles an earlier error.
     """
     handled = None if error.__suppress_context__ else error.__context__
     frames = [] if handled is None else traceback.extract_tb(handled.__traceback__)
-    return handled if frames and owners_of(frames)[0] != ENGINE else None  # the first frame is the one that caught it
+    return handled if frames and owners_of(frames)[0] != ENGINE else None  # the first frame caught the error
 
 
 def _is_refusal(error: BaseException) -> bool:

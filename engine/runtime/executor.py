@@ -32,7 +32,7 @@ from engine.waiters import Waiters
 SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
 
 ErrorMode: TypeAlias = Literal["fail", "replace", "restart", "stop"]
-"""Values of `on_error`, and "replace": like "fail", but each error replaces the instance.
+"""Values of `on_error`, and "replace", which is like "fail", but replaces the instance at each error.
 
 "replace" is for components that cannot continue after an error.
 """
@@ -46,7 +46,7 @@ class RetirableCollector(Protocol):
 
 
 class TaskKilled(Exception):
-    """An instance was killed from outside: by a test, or by background work that raised."""
+    """An instance was killed from outside, by a test or by background work that raised."""
 
 
 class TooManyFailures(Exception):
@@ -111,7 +111,7 @@ class Executor(Actor):
         self._killed_by: BaseException | None = None
         """Error that kills the instance as soon as the coroutine runs."""
         self._replace_for: BaseException | None = None
-        """Error of background work. The instance is replaced for it as soon as its running calls have returned."""
+        """Error of background work. When the running calls have returned, the instance is replaced because of this error."""
         self._is_open = self._is_retiring = False
         self._background: BackgroundTasks | None = None
         self._collector: RetirableCollector | None = None
@@ -141,7 +141,7 @@ class Executor(Actor):
 
     def start(self) -> None:
         """Start the coroutine."""
-        self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # otherwise set when its control handler opens the gate
+        self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # else set when the gate opens
         super().start()
 
     async def close(self) -> None:
@@ -149,7 +149,7 @@ class Executor(Actor):
         self.core.closing = True
         aio_task, self._aio_task = self._aio_task, None
         if aio_task is not None:
-            if self._is_retiring:  # give it the time to close the dead instance
+            if self._is_retiring:  # the dead instance needs time to close
                 await asyncio.wait([aio_task], timeout=CLOSE_TIMEOUT_SECS)
             self._report_cancelled_work(*await cancel_and_wait([aio_task]))
         await self._retire_instance(call_close=True)

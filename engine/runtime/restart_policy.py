@@ -1,4 +1,4 @@
-"""Decides when a task gets a new instance, after which pause, and when its deaths end the run (ACK-12, SV-1, SV-3)."""
+"""Decides the pause before a task gets a new instance, and when its deaths end the run (ACK-12, SV-1, SV-3)."""
 
 from collections import deque
 from typing import Final
@@ -56,7 +56,7 @@ class RestartPolicy:
 class FailureStreak:
     """Counts calls that raised in a row, and decides when to renew the instance (SV-1).
 
-    While calls continue to fail, the pause between two renewals doubles up to 30 s. One success resets it.
+    While calls continue to fail, the pause between two renewals doubles up to 30 s. One success resets the pause and the count.
     """
 
     def __init__(self, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""The features of one run: opened before its tasks begin, closed after them."""
+"""Opens the features of a run before its tasks begin, and closes them after the tasks."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ class RunFeatures:
         Raises StateError if another process has the topology's state.
         """
         if self._topology.stored:
-            from engine.state import open_provider, provider_of  # here: a run that stores nothing must not load them
+            from engine.state import open_provider, provider_of  # here, because a run that stores nothing must not load stores
 
             provider = provider_of(self._config.state_provider)
             await open_provider(provider, self._topology.name, standby=self._config.standby)
@@ -122,7 +122,7 @@ def _new_run(feature: Feature, topology: Topology, config: Config) -> FeatureRun
 def _named(name: str, method: str, *, wraps_all: bool = False) -> Iterator[None]:
     """Raise an error of a feature as a ComponentError with its name.
 
-    Before the run begins, other errors of the engine pass unchanged, such as a StateError. wraps_all: only a ComponentError does.
+    A ComponentError passes unchanged. Unless `wraps_all`, the engine's other errors do too, such as a StateError, but not a UsageError.
     """
     try:
         yield

@@ -1,10 +1,11 @@
 """`max_spout_pending="auto"`: `SpoutWindow` finds the number of open trees of a spout by trials (FC-8).
 
-A plain object. The executor reports each burst of the spout's tasks, and gets the number of trees that each task may have open.
+`SpoutWindow` is a plain object. The executor reports each burst of the spout's tasks, and gets the number of trees that each task may have
+open.
 
-More open trees are useful only while they increase the ack rate. Beyond this point they only lengthen the queue of the slowest bolt. A
-trial compares the window with twice or half the window, in short rounds in the order A B B A. In this order a temporary slowdown of the
-machine affects both windows equally. A trial ends as soon as the mean difference of the pairs is significant compared with its standard
+More open trees are useful only while they increase the ack rate. Beyond this point, further trees only lengthen the queue of the slowest
+bolt. A trial compares the window with twice or half the window, in short rounds in the order A B B A. In this order a temporary slowdown of
+the machine affects both windows equally. A trial ends as soon as the mean difference of the pairs is significant compared with its standard
 error.
 
 All tasks of a spout share one window. Separate windows would grow without limit, each at the cost of the other tasks. See docs/FLOW.md.
@@ -22,14 +23,14 @@ FIRST_WINDOW: Final = 4
 MAX_WINDOW: Final = 262_144
 """Largest window of a task. An open tree takes some 300 bytes."""
 MIN_GAIN: Final = 0.025
-"""Minimum gain in ack rate for twice the window, and maximum loss for half of it. A difference of logarithms."""
+"""Minimum gain in ack rate for twice the window, and maximum loss for half of it. Both are differences of logarithms."""
 ROUND_SECS: Final = 0.02
 LONG_ROUND_SECS: Final = 1.0
 """Age from which a round ends after one window of acks instead of two."""
 MAX_PAIRS: Final = 48
 FEW_PAIRS: Final = 4
 USUAL_NOISE, LEAST_NOISE = 0.2, 0.05
-"""Assumed difference of two rounds with the same window: the estimate while there are few pairs, later the minimum."""
+"""Assumed difference of two rounds with the same window. USUAL_NOISE is assumed while there are few pairs, LEAST_NOISE later."""
 CLEAR_ERRORS: Final = 2.0
 """Number of standard errors from which the result of a trial is significant."""
 BACKOFF: Final = Backoff(0.1, 12.8)
@@ -39,7 +40,7 @@ PAUSE_ROUNDS: Final = 4
 CHANGED_RATE: Final = 1.6
 """Factor by which the ack rate must change, up or down, to end a pause."""
 CHANCE_FAILURES: Final = 32
-"""Number of failures of a round that can be chance. They say nothing about the window."""
+"""Number of failures of a round that can be chance, and therefore do not count against the window."""
 
 
 @dataclass(slots=True)
@@ -202,7 +203,7 @@ class SpoutWindow:
             self._begin_trial(now)
 
     def _note_pause_round(self, rate: float) -> None:
-        """Count a round of a pause. End the pause if the ack rate has changed, because another window may be right now."""
+        """Count a round of a pause. End the pause if the ack rate has changed, because another window may be better then."""
         self._pause_rounds -= 1
         self._pause_rate = self._pause_rate or rate
         if not 1 / CHANGED_RATE < rate / self._pause_rate < CHANGED_RATE:
@@ -240,7 +241,7 @@ class SpoutWindow:
 
     def _fails_mostly(self, this: _Round) -> bool:
         """Tell whether more trees fail than are acked."""
-        # Fewer failures need no answer here. They lower the ack rate, so a window that causes them loses its trial.
+        # Fewer failures need no reaction here. Failures lower the ack rate, so a window that causes them loses its trial.
         return this.failed > this.acked and (self.state == "BUSY" or this.failed > CHANCE_FAILURES)
 
     def _shrink_at_once(self, fails: int, task_index: int, now: float) -> None:

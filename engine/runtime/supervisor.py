@@ -51,7 +51,7 @@ class Supervisor:
         """Executor whose instance is being made."""
         self._on_end: list[Callable[[ComponentError | None], None]] = []
         self._result_known: asyncio.Future[None] = self._loop.create_future()
-        """Done when the result is known: at once if the run fails, else when everything is closed."""
+        """Done when the result is known. If the run fails, this is at once, else when everything is closed."""
         self.state: RunState = "starting"
         self.error: ComponentError | None = None
 
@@ -238,7 +238,10 @@ class Supervisor:
         return clock is not None and (clock.done() or clock.cancelling() > 0)
 
     def end(self, state: RunState) -> "asyncio.Task[None]":
-        """Begin to close everything, and return the asyncio task that does it. If it began before, its own state remains."""
+        """Begin to close everything, and return the asyncio task that does it.
+
+        If an earlier call has begun, the state of that call remains.
+        """
         if self._closing_aio_task is None:
             self._closing_aio_task = self._loop.create_task(self._close_all(state), name=f"close ({state})")
         return self._closing_aio_task
@@ -358,7 +361,10 @@ class Supervisor:
 
 
 def _drop_context(error: BaseException, context: BaseException | None) -> None:
-    """Remove `context` from the context of `error`. It was being handled when a callback raised `error`, but is not the cause."""
+    """Remove `context` from the context of `error`.
+
+    `context` was being handled when a callback raised `error`, but it is not the cause of `error`.
+    """
     inner = error
     while inner.__context__ is not None and inner.__context__ is not context:
         inner = inner.__context__

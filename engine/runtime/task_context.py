@@ -18,7 +18,7 @@ from engine.topology import ComponentSpec
 
 
 class BackgroundTasks:
-    """Background tasks of one instance. `on_error` decides about their errors. They end with the instance."""
+    """Background tasks of one instance, which end with the instance. `on_error` decides about their errors."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str, on_error: Callable[[BaseException], None]) -> None:
         self._loop = loop
@@ -30,7 +30,7 @@ class BackgroundTasks:
     def create(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Start a background task."""
         aio_task = self._loop.create_task(without_exits(coroutine), name=self._name)
-        aio_task.add_done_callback(lambda _: coroutine.close())  # for a task that is cancelled before its first step
+        aio_task.add_done_callback(lambda _: coroutine.close())  # a task that is cancelled before its first step does not close it
         self._tasks.add(aio_task)
         aio_task.add_done_callback(self._note_end)
         return aio_task
@@ -54,7 +54,10 @@ class BackgroundTasks:
 
 
 class ExecutorContext:
-    """Context of one instance (`engine.api.TaskContext`). `background` is None for a custom grouping, which has no end."""
+    """Context of one instance (`engine.api.TaskContext`).
+
+    `background` is None for a custom grouping, because the engine never closes a grouping.
+    """
 
     def __init__(
         self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, *, wake: Callable[[], None], background: BackgroundTasks | None

@@ -1,4 +1,4 @@
-"""Timeouts of trees. Resets those of trees that only wait (ACK-8), and finds the task that owes the missing ack (ACK-15).
+"""Resets the timeouts of trees that only wait (ACK-8), and finds the task that owes a missing ack (ACK-15).
 
 Before each rotation of the ackers, `TreeClock` resets the timeouts of all tuples that wait, or whose ack is deferred. So a tree whose
 tuples only wait never times out. The hot path has no cost.
@@ -21,7 +21,10 @@ from engine.runtime.error_report import safe_repr
 TUPLES_PER_STEP: Final = 2048
 SLICE_SECS: Final = 0.005
 MOST_TUPLES: Final = 100_000
-"""Maximum number of tuples that one explanation examines. If the tuple of a tree is not among them, its owner stays unknown."""
+"""Maximum number of tuples that one explanation examines.
+
+If no examined tuple belongs to a tree, the task that owes the ack stays unknown.
+"""
 MOST_TRACED: Final = 10_000
 _EVENT_TEXTS: Final = {"opened": "opened by", "sent": "sent to", "acked": "acked by", "failed": "failed by"}
 
@@ -68,7 +71,7 @@ class TreeClock:
 
 
 class TreeTrace:
-    """Paths of sampled trees while tracing is on: the tasks that each tree visited. Keeps the latest 10,000 trees."""
+    """Paths of sampled trees while tracing is on. A path has the tasks that the tree visited. Keeps the latest 10,000 trees."""
 
     def __init__(self, clock: Clock, component_of: Mapping[int, str], rate: float) -> None:
         self._clock = clock
@@ -101,7 +104,7 @@ class TreeTrace:
 
 
 class TimeoutExplainer:
-    """Finds the tasks that owe the acks of trees that timed out (ACK-15). Looks at taken, then at waiting tuples."""
+    """Finds the tasks that owe the acks of trees that timed out (ACK-15). Examines the taken tuples first, then the waiting tuples."""
 
     def __init__(self, bolts: Iterable[BoltExecutor]) -> None:
         self._bolts = tuple(bolts)

@@ -1,4 +1,7 @@
-"""State by key and its stores: memory, SQLite, Redis, ZooKeeper, PostgreSQL, or a user's own provider (docs/decisions/0002)."""
+"""Stores state by key in memory, SQLite, Redis, or a user's own provider (docs/decisions/0002).
+
+ZooKeeper stores only ledgers, and PostgreSQL only maps of values.
+"""
 
 from engine.state.api import (
     KeyValueState,

@@ -1,7 +1,7 @@
-"""Interfaces of state (CP-6 to CP-8). Bolts use `KeyValueState`. A store implements `StateProvider`, its stores and `Ledger`.
+"""Interfaces of state (CP-6 to CP-8). Bolts use `KeyValueState`.
 
-A provider stores rows, deltas and ledgers as bytes. Layers, codec, cache and key groups belong to the engine (`LayeredState`), so they
-are the same for all providers.
+For a database, a `StateProvider` makes task stores and `Ledger`s, which store rows, deltas and entries as bytes. Layers, codec, cache and
+key groups belong to the engine (`LayeredState`), so they are the same for all providers.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ D = TypeVar("D")
 
 
 class KeyValueState(ABC, Generic[K, V]):
-    """Key-value state of a stateful bolt: the last commit, and the bolt's uncommitted changes.
+    """Key-value state of a stateful bolt. It has the last commit, and the bolt's uncommitted changes.
 
     Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these. Equal keys are the same key. `items` may
     return a key in another form: 1 for True, UTC for another zone, a tuple for a named tuple. `put` stores a copy of the value. To change a
@@ -47,7 +47,7 @@ class KeyValueState(ABC, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield each key once with its value, in no order. Changes during the iteration may be missing."""
+        """Yield each key once with its value, in any order. Changes during the iteration may be missing."""
 
     @abstractmethod
     def __contains__(self, key: object) -> bool: ...
@@ -75,7 +75,7 @@ class KeyValueState(ABC, Generic[K, V]):
 class StatePlace:
     """A stateful task and its slots (CP-9).
 
-    keyed: only fields groupings feed the component, so that a slot is a key group. Otherwise the task has one slot, its index.
+    keyed: True if only fields groupings feed the component. Then a slot is a key group. Otherwise the task has one slot, its index.
     """
 
     component_id: str
@@ -86,7 +86,7 @@ class StatePlace:
 
     @property
     def slots(self) -> range:
-        """The slots of the task: key groups g with g * tasks // key_groups == task_index, or its index.
+        """The slots of the task. With `keyed` they are the key groups g with g * tasks // key_groups == task_index, otherwise its index.
 
         >>> [StatePlace("count", index, 3, True, 128).slots for index in range(3)]
         [range(0, 43), range(43, 86), range(86, 128)]
@@ -133,7 +133,7 @@ class StagedDelta:
 
 
 class StagingStore(ABC):
-    """One task's part of a store: a `LookupStore` or a `ResidentStore`. Only its task calls it, from the loop's thread.
+    """One task's part of a store, which is a `LookupStore` or a `ResidentStore`. Only its task calls it, from the loop's thread.
 
     Raises StateUnavailable for errors that may pass (the engine retries), otherwise StateError. If another process claims a ledger of the
     topology, `stage`, `fold` and `drop` of this process must raise StateFenced from then on. Otherwise late folds of this process would
@@ -142,7 +142,7 @@ class StagingStore(ABC):
 
     @abstractmethod
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
-        """Stage a delta durably and atomically. It replaces the delta of the same txid and round, and commits nothing.
+        """Stage a delta durably and atomically. The call replaces the delta of the same txid and round, and commits nothing.
 
         An abandoned call may arrive late, after a fold of its txid. Then the delta is dropped.
         """
@@ -151,7 +151,7 @@ class StagingStore(ABC):
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
         """Write rows, each key once, then drop all deltas with a txid up to upto_txid.
 
-        Need not be atomic, but must drop the deltas last: after a crash in between, the engine folds all deltas again.
+        Need not be atomic, but must drop the deltas last. After a crash in between, the engine folds all deltas again.
         """
 
     @abstractmethod
@@ -203,7 +203,10 @@ class Ledger(ABC):
 
     @abstractmethod
     async def write(self, changes: Mapping[str, object]) -> None:
-        """Set entries (None removes one) in one atomic, durable step. Raises StateFenced if another process has claimed since."""
+        """Set entries (None removes one) in one atomic, durable step.
+
+        Raises StateFenced if another process has claimed the ledger since.
+        """
 
 
 # For tools
@@ -231,7 +234,7 @@ class StoredTopology(ABC):
         return None
 
     async def holder(self) -> str | None:
-        """Return the process that runs the topology: its name or "a process", "" if none does, None if that is unknown."""
+        """Return the name of the process that runs the topology, or "a process". Return "" if none runs it, None if this is unknown."""
         return None
 
     @abstractmethod
@@ -256,9 +259,9 @@ class StoredTopology(ABC):
 
     @abstractmethod
     async def version(self) -> object:
-        """Return a value that changes when rows may have changed. It is constant if the store reads a snapshot.
+        """Return a value that changes when rows may have changed. The value is constant if the store reads a snapshot.
 
-        Components and deltas are those at the first call of their method, or newer.
+        `components` and `deltas` may return the data of their first call.
         """
 
 
@@ -266,7 +269,7 @@ class StateInventory(ABC):
     """Stored data of all topologies, for tools. Only `remove` changes anything, and no method waits for a run."""
 
     removes_by: ClassVar[str] = ""
-    """Text of the question before a removal: the effect on a process that runs the topology."""
+    """Text of the question before a removal. The text names the effect on a process that runs the topology."""
 
     @abstractmethod
     async def topologies(self) -> list[str]:
@@ -295,8 +298,8 @@ class StateProvider(ABC):
     async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
         """Wait until no process runs the topology, and block other standby processes. The engine calls `open` next.
 
-        Calls `on_waiting` once with the name of the process that runs it, "" if that is unknown. Leaves nothing open if it raises or is
-        cancelled.
+        Calls `on_waiting` once with the name of the process that runs the topology, or with "" if the name is unknown. Leaves nothing open
+        if it raises or is cancelled.
         """
         raise StateError(
             f"{type(self).__name__} cannot tell whether another process runs the topology",
@@ -317,8 +320,11 @@ class StateProvider(ABC):
 
     @abstractmethod
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
-        """Return the store of one task: deltas by component and task index, rows of its component in its slots."""
+        """Return the store of one task.
+
+        The store has the deltas of the task's component and index, and the rows of the component in the task's slots.
+        """
 
     def inventory(self) -> StateInventory:
-        """Return the inventory for tools (`python -m engine state`). The provider need not be open, and a run does not call it."""
+        """Return the inventory for tools (`python -m engine state`). The provider need not be open, and a run does not call this method."""
         raise StateError(f"{type(self).__name__} has no inventory", hint="A provider implements inventory(): see engine/state/api.py.")

@@ -1,7 +1,8 @@
 """Checksums of stored blocks, and of the rows and deltas of any provider's stores (docs/decisions/0002, "Checksums").
 
-A checksum is a CRC-32 over the place of a block and its bytes, so that a block in another place is damage, too. The place of a row is its
-topology, component, slot and key. The place of a blob is its topology, component, task, txid, round, number, and whether it is the last.
+A checksum is a CRC-32 over the place of a block and its bytes. So a block in a wrong place also counts as damaged. The place of a row is
+its topology, component, slot and key. The place of a blob is its topology, component, task, txid, round, number, and whether it is the
+last.
 
 A block with a checksum begins with a byte that begins neither a MessagePack nor a pickle. Blocks without one are read only in a store that
 an older version has written.
@@ -28,7 +29,7 @@ class DamagedBlock(ValueError):
 
 
 def place_sum(*place: object) -> int:
-    """Return the checksum of the place of a block: the start value of the checksum over its bytes."""
+    """Return the checksum of the place of a block, which is the start value of the checksum over its bytes."""
     return crc32(repr(place).encode())
 
 
@@ -96,7 +97,10 @@ class ComponentSeal:
         self._slot_sums = _SlotSums((topology_name, component_id))
 
     def _start(self, slot: int, key: object) -> int:
-        """Return the sum of the place of a row. It includes the length of the key, so that no byte can move from the key to the value."""
+        """Return the sum of the place of a row.
+
+        The sum includes the length of the key, so that no byte can move from the key to the value.
+        """
         if type(key) is not bytes:
             raise DamagedBlock(f"its key is of type {type(key).__name__}, not bytes")
         return crc32(key, self._slot_sums[slot] + len(key))
@@ -181,7 +185,7 @@ class _SlotSums(dict[int, int]):
 
 
 class _SealsDeltas:
-    """Common half of both kinds of stores."""
+    """Base of both kinds of stores with checksums, for deltas and folds."""
 
     def __init__(self, store: TaskStore, seal: ComponentSeal, task_index: int) -> None:
         self._store = store
@@ -221,7 +225,7 @@ class SealedLookup(_SealsDeltas, LookupStore):
         return (Row(slot, key, open_value(slot, key, stored)) for slot, key, stored in self._rows.scan())
 
     async def check(self) -> None:
-        """Read every row once. Only this finds a row with a damaged key, because no task reads that key."""
+        """Read every row once. Only this check finds a row with a damaged key, because no task reads that key."""
         rows = self._rows.scan()
         while some := list(islice(rows, ROWS_PER_TURN)):
             self._seal.check_rows(some)

@@ -109,7 +109,7 @@ class MessagePack:
             return msgpack.unpackb(encoded, ext_hook=self._unpack_other, strict_map_key=False, unicode_errors="surrogatepass")
         except (msgpack.exceptions.UnpackException, ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
             if self._read_depth:
-                raise  # the outermost call translates it
+                raise  # the outermost call translates the error
             raise ValueError(f"these bytes are not a MessagePack of the engine: {error or type(error).__name__}") from None
 
     def _pack_other(self, value: Any) -> msgpack.ExtType:

@@ -1,6 +1,6 @@
-"""Deltas: the changes of one task in one txid, as encoded blobs.
+"""Deltas are the changes of one task in one txid, as encoded blobs.
 
-A blob has a list of keys, one of values, and one of slots if the bolt has its own `key_of`. A call of the codec encodes all of them.
+A blob has a list of keys, one of values, and one of slots if the bolt has its own `key_of`. One call of the codec encodes a whole blob.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ Layer = dict[Any, Any]
 KEYS_PER_BLOB: Final = 1000
 SEALED_PER_BLOB: Final = 400
 BYTES_PER_BLOB: Final = 256 * 1024
-"""Limits of a blob: keys, values that are encoded one by one, and bytes. One turn of the event loop encodes a blob."""
+"""Limits of a blob: keys, values that are encoded one by one, and bytes. A blob is encoded in one turn of the event loop."""
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes, Encoded, Deleted})
-"""Immutable types. Their values are stored and returned without a copy."""
+"""Immutable types, whose values are stored and returned without a copy."""
 _SMALL: Final = frozenset({type(None), bool, int, float, Deleted})
 
 
@@ -41,7 +41,7 @@ def encode_blobs(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded]
             try:
                 yield codec.encode(changes)
             except Unencodable:
-                for key, value in zip(part, values, strict=True):  # the error of the single value has its key
+                for key, value in zip(part, values, strict=True):  # the error of a single value names its key
                     seal(key, value)
                 raise
 

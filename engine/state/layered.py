@@ -300,14 +300,14 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             fold.result()
         if self._fold is not None:
             return
-        if due and self._folding:  # the last fold failed, and the next is due
+        if due and self._folding:  # the last fold failed, and the next one is due
             await self.fold()
         if due or self._folding:
             self._begin_fold()
 
     def _begin_fold(self) -> None:
         self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
-        self._fold.add_done_callback(aio_task_error)  # the next commit raises it; without one, the next start folds
+        self._fold.add_done_callback(aio_task_error)  # the next commit raises its error, or else the next start folds
 
     # Store
 

@@ -1,4 +1,4 @@
-"""Entries of ledgers as bytes, and `ValueLedger`: a ledger in one stored value."""
+"""Encodes the entries of ledgers, and has `ValueLedger`, a ledger in one stored value."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ class MemoryStore(ResidentStore):
         yield []
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
-        async for _ in blobs:  # consumed, so that values that cannot be encoded fail here as in other stores
+        async for _ in blobs:  # consumed, so that a value that cannot be encoded fails as in other stores
             pass
 
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:

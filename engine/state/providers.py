@@ -98,7 +98,7 @@ def provider_of(url: str) -> StateProvider:
         raise StateProviderError(error.message, hint=error.hint) from error
     except BaseException as error:
         if isinstance(error, EngineError) or not user_places(error):
-            raise  # it has its own text, or no code of the user is in its traceback
+            raise  # the error has its own text, or no user code is in its traceback
         text = f"state_provider={url.partition('?')[0]!r}: creating the provider raised {raised_text(error)}"
         raise StateProviderError(text, hint="Correct the function. Access files and network in open() of the provider.") from error
 

@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class StoreRetry:
-    """Retries calls while their store is unavailable, and reports it. Gives up after `timeout_secs`."""
+    """Retries calls while their store is unavailable, and reports the start and the end of the retries. Gives up after `timeout_secs`."""
 
     def __init__(self, timeout_secs: float, on_unavailable: Callable[[str | None], None] = lambda text: None) -> None:
         """on_unavailable: called with the error text when the retries begin, and with None when they end."""

@@ -19,7 +19,7 @@ MOST_BITS: Final = 2048
 """Largest int written as digits. Larger ones cost too much to parse."""
 MOST_JSON_DEPTH: Final = 32
 SEPARATOR: Final = "\x1f"
-"""Occurs in no key of a text column and in no JSON. One joined text costs a client less than a list."""
+"""Separator of joined texts, which occurs in no key of a text column and in no JSON. One text costs a client less than a list."""
 PACKED: Final = "=~"
 """Prefix of a key in a text column that is MessagePack in hexadecimal digits."""
 PACKED_NAME: Final = "$msgpack"
@@ -178,12 +178,12 @@ class TextCodec(PackedCodec):
 
 
 def are_int64(values: Sequence[Any]) -> bool:
-    """Return whether all values are 64-bit ints, the usual case, because most maps are counts."""
+    """Return whether all values are 64-bit ints. Callers check this common case first, because most maps are counts."""
     return set(map(type, values)) == {int} and min(values) in INT64 and max(values) in INT64
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a text can be a stored key. PostgreSQL stores no zeros, and SEPARATOR is reserved."""
+    """Return whether a text can be a stored key. PostgreSQL stores no NUL characters, and SEPARATOR is reserved."""
     return "\0" not in text and SEPARATOR not in text and is_text(text)
 
 

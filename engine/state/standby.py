@@ -1,7 +1,7 @@
-"""Standby: a process that waits until the process that runs the topology has ended (`Config.standby`).
+"""Standby (`Config.standby`) makes a process wait until no other process runs the topology.
 
-A store on a server identifies that process by a lease, which the process renews. A lease does not prevent writes; the epoch of a ledger
-does.
+On a server, the running process holds a lease, and renews it. The lease does not prevent writes. The epoch of a ledger prevents the writes
+of a replaced process.
 """
 
 import asyncio

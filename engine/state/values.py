@@ -1,4 +1,4 @@
-"""Interface of a database for maps of values (TX-8): calls on encoded rows, and the fence against old writers.
+"""Interface of a database for maps of values (TX-8). The interface has calls on encoded rows, and the fence against old writers.
 
 `engine.transactional.values` has the rules. A store knows nothing about topologies, only the numbers of an attempt.
 """
@@ -20,7 +20,7 @@ RESTORE: Final = "Restore the database from a copy, or give the map a new name a
 
 
 class ValuesMismatch(StateError, FatalError):
-    """The map refuses the values: its content is newer, or has another kind or owner. A retry cannot succeed."""
+    """The map refuses the values, because its content is newer, or has another kind or owner. A retry cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def may_write(fence: Fence | None, seen: Fence, attempt: AttemptId, writer: Writ
 
 
 class RowCodec(Protocol):
-    """Encodes keys and values. It works on lists, because a batch has many."""
+    """Encodes keys and values. A codec works on lists, because a batch has many keys."""
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
         """Encode keys. Equal keys have equal codes. Raises StateError with the key if one cannot be encoded."""
@@ -85,7 +85,7 @@ class RowCodec(Protocol):
 
 
 class Found(NamedTuple):
-    """Stored rows of some keys: the fence, read before them, and three columns in the order of the keys."""
+    """Stored rows of some keys, and the fence that was read before the rows. The three columns are in the order of the keys."""
 
     fence: Fence | None
     txids: list[int]
@@ -113,7 +113,7 @@ def in_order(fence: Fence | None, keys: Sequence[Raw], found: Sequence[Sequence[
 
 
 class Changes(NamedTuple):
-    """Rows that a task writes in an attempt: three columns of the same length, each key once."""
+    """Rows that a task writes in an attempt. The three columns have the same length, and each key occurs once."""
 
     keys: list[Raw]
     values: list[Raw]

@@ -1,4 +1,7 @@
-"""Test kit for topologies: runs in virtual time, feeder and capture components, faults. Public; see docs/TESTING.md."""
+"""Tests topologies in virtual time, with feeder and capture components and injected faults.
+
+This package is public API (docs/TESTING.md).
+"""
 
 from engine.testing.capture import Arrival, Capture, CaptureBolt
 from engine.testing.faults import ACKER, DelayTuple, DropTuple, Fault, FaultInjector, InjectedError, KillTask, RaiseError, Strike

@@ -84,8 +84,8 @@ class DropTuple:
 class DelayTuple:
     """Deliver the n-th tuple from one component to another late. Later tuples at the same task wait (GRP-4).
 
-    With `concurrency`, the tuple occupies one of the concurrent calls. It counts as being processed, so its timeout is not refreshed
-    (ACK-8).
+    With `concurrency`, the tuple occupies one of the concurrent calls. The delayed tuple counts as being processed, so its timeout is not
+    refreshed (ACK-8).
     """
 
     source: str

@@ -60,7 +60,7 @@ class Feeder:
         self.verdicts: Final[list[Verdict]] = []
         """Every ack and fail, in order. A retried tuple has several."""
         self.lost: Final[list[object]] = []
-        """Message ids that were open when their spout instance died. This try gets no verdict (ACK-13)."""
+        """Message ids that were open when their spout instance died. The lost try gets no verdict (ACK-13)."""
         self._queue: deque[_Fed] = deque()
         self._open: dict[int, dict[object, _Fed]] = {}
         self._unsettled: dict[object, _Fed] = {}

@@ -1,4 +1,4 @@
-"""Replaces a component of a topology in a test: a source by a feeder, a sink by a capture."""
+"""Replaces a component of a topology in a test, such as a source by a feeder."""
 
 from dataclasses import replace
 from types import MappingProxyType

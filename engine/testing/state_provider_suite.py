@@ -1,4 +1,4 @@
-"""Tests that every `StateProvider` must pass: derive a class, and pytest runs them against your provider.
+"""Tests that every `StateProvider` must pass. Derive a class, and pytest runs these tests against your provider.
 
     class TestMine(StateProviderSuite):
         def provider(self, folder):

@@ -1,4 +1,4 @@
-"""Thread jobs and time holds of a virtual loop. Virtual time stands still until they end."""
+"""Thread jobs and time holds of a virtual loop. Virtual time stands still until all jobs and holds have ended."""
 
 import asyncio
 import functools
@@ -113,7 +113,7 @@ def _set_future(job: _Job) -> None:
         job.result.cancel()
         return
     error = job.work.exception()
-    if isinstance(error, StopIteration):  # futures refuse it, so the caller would wait for ever
+    if isinstance(error, StopIteration):  # a future refuses this error, so the caller would wait for ever
         job.result.set_exception(RuntimeError(f"{job.name} raised StopIteration in its thread"))
     elif error is not None:
         job.result.set_exception(error)

@@ -9,7 +9,7 @@ An hour of sleeps and timeouts takes milliseconds. A run without threads and soc
                     await asyncio.sleep(3600)
         run_virtual(main)
 
-With pytest-asyncio 1.4 or later, `conftest.py` runs all async tests on it. If the mapping holds several loops, mark a test with
+With pytest-asyncio 1.4 or later, `conftest.py` runs all async tests on this loop. If the mapping holds several loops, mark a test with
 `asyncio(loop_factories=["virtual"])` to choose:
 
     def pytest_asyncio_loop_factories(config, item):
@@ -21,7 +21,7 @@ Work outside the loop may keep time still:
 - Jobs in threads (`run_in_executor`, `asyncio.to_thread`) keep time still until they end. Their results arrive in the order of
   submission, when nothing else is ready and all jobs have ended. So a run does not depend on the speed of threads, unless a thread
   calls into the loop. If a job takes longer than `job_patience_secs`, the results of the others arrive first.
-- Other threads may call `call_soon_threadsafe`, but time does not wait for them. `hold_time` makes it wait.
+- Other threads may call `call_soon_threadsafe`, but time does not wait for them. `hold_time` makes time wait.
 - Before time jumps, the loop waits for sockets in real time: for the length of the jump, at most `socket_patience_secs`. The loop cannot
   know whether a socket is awaited or idle. A peer that answers within the patience is in time, as on a real loop. A later answer may come
   after a timeout; `hold_time` prevents that. If both ends are in this loop, an exchange takes no virtual time. Runs with a peer outside
@@ -65,11 +65,11 @@ _MAX_PLACES: Final = 8
 
 
 class VirtualLoopError(EngineError):
-    """A run in virtual time cannot continue. The loop raises it, not the code that runs on it."""
+    """A run in virtual time cannot continue. The loop raises this error, not the code that runs on the loop."""
 
 
 class LoopDeadlock(VirtualLoopError):
-    """The loop would wait for ever: it has no callback, timer, thread or socket."""
+    """The loop would wait for ever, because it has no callback, timer, thread or socket."""
 
 
 class VirtualTimeExceeded(VirtualLoopError):
@@ -81,7 +81,7 @@ class RealTimeExceeded(VirtualLoopError):
 
 
 class LeftoverTaskWarning(RuntimeWarning):
-    """A program returned while some of its tasks were running. They were cancelled."""
+    """A program returned while some of its tasks were running. These tasks were cancelled."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -89,9 +89,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     `limit_secs` (virtual) and `real_limit_secs` bound each call of `run_forever` or `run_until_complete`, so the cleanup of a runner has
     limits of its own. `step_secs` is the virtual time of a turn in which something is ready. 0 works for programs that become idle. With an
-    endless source it must be greater, or no timer ever fires. `shuffle` permutes tasks that are ready together, and timers that are due
-    together, because asyncio does not define their order. Without `shuffle`, timers that are due together fire in the order of their
-    creation.
+    endless source, `step_secs` must be greater than 0, or no timer ever fires. `shuffle` permutes tasks that are ready together, and timers
+    that are due together, because asyncio does not define their order. Without `shuffle`, timers that are due together fire in the order of
+    their creation.
     """
 
     virtual_time = True
@@ -195,7 +195,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return events
 
     def _outside_secs(self, due: float) -> float:
-        """Return for how many real seconds work outside the loop may delay the jump of time."""
+        """Return the real seconds by which work outside the loop may delay the jump of time."""
         if self._jobs:
             return self.job_patience_secs
         if self._holds:

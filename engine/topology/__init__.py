@@ -1,4 +1,4 @@
-"""Topologies as data: their declaration, their rules, and their drawings. Nothing runs here."""
+"""Declares, checks and draws topologies, which are plain data. Nothing runs here."""
 
 from engine.topology.builder import TopologyBuilder
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer

@@ -80,7 +80,10 @@ class BoltDeclarer:
         return self.grouping(component, LocalOrShuffle(), stream)
 
     def partial_key_grouping(self, component: str, *fields: str | Fields | Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
-        """Send tuples with equal values of these fields to the less used one of two tasks. For very uneven keys."""
+        """Send tuples with equal values of these fields to the less used one of two tasks.
+
+        Use it if some keys are much more frequent than others.
+        """
         return self.grouping(component, PartialKey(_names(fields)), stream)
 
     def load_aware_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:

@@ -1,4 +1,4 @@
-"""Factories of components: check the argument of `set_spout` or `set_bolt`, and make one instance for each task."""
+"""Factories of components, which check the argument of `set_spout` or `set_bolt`, and make one instance for each task."""
 
 import inspect
 import weakref

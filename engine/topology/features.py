@@ -19,6 +19,6 @@ def known_features() -> tuple[TopologyFeature, ...]:
 
 
 def marks_of(kind: Kind, declared: object) -> frozenset[str]:
-    """Return the marks of a component: the class attributes that features read, and that are True."""
+    """Return the marks of a component, which are the class attributes that features read and that are True."""
     names = (name for feature in known_features() for name in feature.marks.get(kind, ()))
     return frozenset(name for name in names if getattr(declared, name, False) is True)

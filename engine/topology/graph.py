@@ -1,4 +1,4 @@
-"""Drawings of a topology: Mermaid, Graphviz DOT, and SVG.
+"""Draws a topology as Mermaid, Graphviz DOT or SVG.
 
 The SVG has layers from left to right, one box per component, and one labelled curve per pair of components. Sizes are in
 pixels. Text widths are estimates: the average character width of the font, plus a margin.

@@ -1,4 +1,4 @@
-"""Checks that the engine can call the methods of a user's class. `build()` runs them, before the first tuple."""
+"""Checks that the engine can call the methods of a user's class. `build()` runs these checks, before the first tuple."""
 
 import inspect
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Settings of one component: their names, allowed values and sources."""
+"""Collects the settings of one component, and checks their names and values."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -60,10 +60,10 @@ class ComponentSpec:
     chooses_tasks: bool = False
     """True for spouts that choose the task of each tuple.
 
-    They have a window for each task, so max_spout_pending="auto" does not limit them.
+    Such a spout has a window for each task, so max_spout_pending="auto" does not limit it.
     """
     replaced_at_each_error: bool = False
-    """True for components of the engine that cannot continue after an exception: on_error="fail" replaces the instance."""
+    """True for components of the engine that cannot continue after an exception. Then on_error="fail" replaces the instance."""
     is_replaced: bool = False
     """True for components that a feature replaces in each run. The factory is not called for a trial."""
     control_handler: "MakesControlHandler | None" = None
@@ -157,9 +157,9 @@ class Topology:
         return tuple(text for feature in self.features for text in feature.stored(self))
 
     def with_feature(self, added: TopologyFeature) -> "Topology":
-        """Return the topology with one more feature. It replaces a feature of the same name.
+        """Return the topology with one more feature. The new feature replaces a feature of the same name.
 
-        `build` reads the marks and calls `graph_faults`. So a feature that is added to its result must report its faults in
+        `build` reads the marks and calls `graph_faults`. So a feature that is added to the result of `build` must report its faults in
         `run_faults`. Raises UsageError if `added` is not a TopologyFeature.
         """
         if not isinstance(cast(object, added), TopologyFeature):
@@ -186,7 +186,7 @@ class Topology:
         )
 
     def closing_edges(self) -> frozenset[Edge]:
-        """Return the edges that close a cycle: the back edges of a depth-first search.
+        """Return the edges that close a cycle, which are the back edges of a depth-first search.
 
         The search starts at the spouts, in the order of declaration, and then at components that no spout reaches. Without these edges
         the graph has no cycle.

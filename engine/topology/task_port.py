@@ -16,8 +16,11 @@ from engine.names import DEFAULT_STREAM
 from engine.topology.spec import ComponentSpec
 
 SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
-"""Status of a spout task. "full": it has max_spout_pending open trees or full targets. "drained": it is paused without open trees.
-"waited_for": the senders of an Inlet wait, and nothing else comes. "inactive": it is paused with open trees."""
+"""Status of a spout task.
+
+"full": it has max_spout_pending open trees or full targets. "drained": it is paused without open trees. "waited_for": it is an Inlet, and
+senders wait for their verdicts. "inactive": it is paused with open trees.
+"""
 
 
 class RunPort(Protocol):
@@ -63,7 +66,7 @@ class SpoutPort(Protocol):
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
         """Call `listener(message_id, task_id, secs)` when a receiving task acks, also if its ack is deferred.
 
-        `secs` is the time since the emit. The listener gets no fails: the verdict of the tree names the task that failed.
+        `secs` is the time since the emit. The listener gets no fails, because the verdict of the tree names the task that failed.
         """
 
     def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
@@ -103,7 +106,10 @@ class BoltPort(Protocol):
         """Process the buffered tuples of a source task before all others, and let the source task continue."""
 
     def close_gate(self) -> None:
-        """Buffer all tuples except control tuples, in order and beyond the mailbox limit. Stops no source task; sends no ticks."""
+        """Buffer all tuples except control tuples, in order and beyond the mailbox limit.
+
+        The source tasks continue, and no ticks are sent.
+        """
 
     def open_gate(self) -> None:
         """Process the tuples that the gate has buffered before all others."""
@@ -118,7 +124,7 @@ class BoltPort(Protocol):
         """Ack a control tuple, or fail it."""
 
     def reply(self, tup: Tuple, answer: object) -> None:
-        """Send an answer to the spout task that emitted this control tuple. It arrives before the tree is settled."""
+        """Send an answer to the spout task that emitted this control tuple. The answer arrives before the tree is settled."""
 
     def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
         """Return the feed of this task, which counts, executes and emits tuples of batches. BatchFeed describes the runner."""
@@ -136,7 +142,7 @@ class BoltPort(Protocol):
         """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
     def defer_settles(self, *, on: bool = True) -> None:
-        """Defer the task's acks from now on, as (root, value). They are kept when the instance is replaced."""
+        """Defer the task's acks from now on, as (root, value). The deferred acks are kept when the instance is replaced."""
 
     @property
     def deferred_settles(self) -> int:

@@ -14,14 +14,17 @@ NO_SPOUT: Final = "no spout: nothing would ever be emitted. Add one with set_spo
 
 
 def validate_run(topology: Topology, config: Config) -> None:
-    """Raise TopologyError if a topology cannot run with this config. A run calls it too."""
+    """Raise TopologyError if a topology cannot run with this config. A run also calls this function."""
     faults = run_faults(topology, config)
     if faults:
         raise TopologyError(faults, topology_name=topology.name)
 
 
 def config_of_run(function: str, topology: object, config: object) -> Config:
-    """Return the config of a run: the given one, else that of the topology, else the defaults. Raises UsageError for other objects."""
+    """Return the config of a run, which is the given one, else that of the topology, else the defaults.
+
+    Raises UsageError for other objects.
+    """
     if not isinstance(topology, Topology):
         raise UsageError(f"{function}() needs a topology, not {topology!r}", hint="Pass what TopologyBuilder.build() returned.")
     if config is None:
@@ -62,7 +65,7 @@ def name_faults(where: str, subscription: Subscription) -> Iterator[str]:
 
 
 def run_faults(topology: Topology, config: Config) -> list[str]:
-    """Return the faults of a topology with this config: cycles, key groups, and features."""
+    """Return the faults of the cycles, key groups and features of a topology with this config."""
     found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_adapted_faults(topology, config)]
     found += [fault for feature in topology.features for fault in feature.run_faults(topology, config)]
     if config.standby and not topology.stored:
@@ -198,7 +201,7 @@ def _in_order(topology: Topology) -> list[tuple[str, str]]:
 
 
 def path_between(topology: Topology, start: str, end: str) -> tuple[str, ...]:
-    """Return a shortest path along the edges, with both ends. Empty: there is none."""
+    """Return a shortest path along the edges, with both ends. Empty if there is no path."""
     came_from: dict[str, str | None] = {start: None}
     queue = [start]
     for current in queue:

@@ -1,4 +1,4 @@
-"""Transactions: batches that commit in order, exactly once (TX-1 to TX-10)."""
+"""Commits batches in order and exactly once, as transactions (TX-1 to TX-10)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Backpressure of components on new batches: the coordinator asks them before it begins a batch (SP-6)."""
+"""Backpressure of components on new batches. The coordinator asks the admissions before it begins a batch (SP-6)."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ class OpenAdmission(Protocol):
 
 
 class Admission(Protocol):
-    """Limit on the start of new batches. A component has it as its attribute `admission`, on the class or the instances.
+    """Limit on the start of new batches. A component declares its admission by the attribute `admission` of the class or of its instances.
 
     Replays, batches begun before a restart, and the commit phase are never held back.
     """

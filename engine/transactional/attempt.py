@@ -1,4 +1,4 @@
-"""The attempt: the first field of every tuple of a batch (TX-1)."""
+"""The attempt, which is the first field of every tuple of a batch (TX-1)."""
 
 from typing import Final, NamedTuple
 

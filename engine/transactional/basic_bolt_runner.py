@@ -1,4 +1,4 @@
-"""Runner of a BasicBolt: one instance for all attempts. Emitted tuples belong to the batch of the input (TX-5, TX-6)."""
+"""Runner of a BasicBolt, with one instance for all attempts. Emitted tuples belong to the batch of the input (TX-5, TX-6)."""
 
 import asyncio
 import contextvars

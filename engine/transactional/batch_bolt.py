@@ -23,7 +23,10 @@ class FailedBatch(Exception):
 
 
 class BatchCollector(Protocol):
-    """Collector of a batch bolt and of an emitter. It puts the attempt in front of the values, and anchors nothing (TX-1, TX-4)."""
+    """Collector of a batch bolt and of an emitter.
+
+    The collector puts the attempt in front of the values, and anchors nothing (TX-1, TX-4).
+    """
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple of this batch.
@@ -124,7 +127,7 @@ class BurstBolt(BatchBolt):
 
 
 class Committer(BatchBolt):
-    """A batch bolt whose `finish_batch` belongs to the commit phase: one batch at a time, in order (TX-2).
+    """A batch bolt whose `finish_batch` is called in the commit phase, for one batch at a time, in order (TX-2).
 
     The method may be called again, in another attempt, for a txid whose effects are stored already. Compare `self.attempt` with the stored
     attempt, as TransactionalValue and OpaqueValue do (TX-8).

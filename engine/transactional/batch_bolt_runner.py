@@ -1,4 +1,4 @@
-"""Runner of a batch bolt: one instance for each attempt, with concurrent calls of different attempts (TX-5, TX-6)."""
+"""Runner of a batch bolt, with one instance for each attempt. Calls of different attempts are concurrent (TX-5, TX-6)."""
 
 import asyncio
 import inspect
@@ -45,7 +45,7 @@ class BatchBoltRunner(BatchRunner):
             self._resources = OpenResources(self.context)
             self._cleanups = self._wiring.cleanups.setdefault(self.context.task_id, set())
             self._all_aio_tasks = self._wiring.aio_tasks.setdefault(self.context.task_id, set())
-            for aio_task in self._all_aio_tasks:  # of a dead runner of this task
+            for aio_task in self._all_aio_tasks:  # calls of a dead runner of this task
                 self._note_ending(aio_task)
         return self.feed.execute
 
@@ -59,7 +59,7 @@ class BatchBoltRunner(BatchRunner):
         bolt.resources = self._resources
         bolt.replays_differ = self._wiring.replays_differ
         open_attempt.instance = bolt
-        if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector of a test has wrapped it
+        if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector has wrapped `execute`
             open_attempt.batch.execute_many_by(bolt.execute_many, bolt.burst_rows)
         else:
             open_attempt.batch.execute_by(bolt.execute)
@@ -195,7 +195,7 @@ class BatchBoltRunner(BatchRunner):
 
     def _finish(self, open_attempt: OpenAttempt) -> None:
         if open_attempt in self._aio_tasks:
-            return  # the aio_task calls this again at its end
+            return  # the aio_task calls `_finish` again at its end
         if self._wiring.is_committer and self._ending:
             self._run_on(open_attempt, self._end_of_old(), "finish_batch")
             return

@@ -21,7 +21,7 @@ from engine.transactional.batch_bolt import FailedBatch
 REPORT_FIELDS: Final = Fields("attempt", "counts")
 ATTEMPT_FIELD: Final = "attempt"
 REFUSALS: Final = (FailedBatch, FailTuple)
-"""Exceptions that users raise to fail a batch. They are reported only on request."""
+"""Exceptions that users raise to fail a batch, and that are reported only on request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class BoltWiring:
     """Largest number of open batches."""
     replays_differ: bool
     cleanups: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
-    """By task id: running cleanups of old instances. They outlive a runner, and the last runner of the task waits for them."""
+    """Running cleanups of old instances, by task id. A cleanup may outlive its runner, and the last runner of the task waits for it."""
     aio_tasks: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
-    """By task id: running calls of instances. Includes calls of a dead runner, because a cancelled call may take time to end."""
+    """Running calls of instances, by task id. Includes calls of a dead runner, because a cancelled call may take time to end."""
 
     @property
     def finishes_in_commit_phase(self) -> bool:
@@ -190,7 +190,7 @@ class BatchRunner(Bolt, BoltPortUser):
         self._try_finish(open_attempt)
 
     def _check_early(self, open_attempt: OpenAttempt) -> None:
-        """Fail an attempt that lacks early reports in the commit phase: an earlier instance got them and died."""
+        """Fail an attempt that lacks early reports in the commit phase. An earlier instance got these reports and died."""
         if open_attempt.early_left and open_attempt.failure is None:
             self._fail(open_attempt, self._failure(TASK_DIED, f"it had taken a part of batch {open_attempt.attempt}"))
 

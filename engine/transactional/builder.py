@@ -25,7 +25,7 @@ SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaqueP
 
 
 class TransactionalTopologyBuilder(TopologyBuilder):
-    """Collects the declarations of a transactional topology: one spout, and its bolts. `build()` reports all faults.
+    """Collects the declarations of a transactional topology, which has one spout and its bolts. `build()` reports all faults.
 
     The id names the topology and its stored transactions. A later run with the same id and state provider continues after the last
     committed batch. Settings of the spout: `max_spout_pending` (number of open batches, 1 by default) and `on_error`.
@@ -39,7 +39,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self._coordinator_id = coordinator_id(spout_id)
         self._committers: set[int] = set()
         self._reads: dict[str, tuple[str, ...]] = {}
-        """Fields that a bolt declares in `reads`, by component. Its inputs must have them."""
+        """Fields that a bolt declares in `reads`, by component. The inputs of the bolt must have these fields."""
         self._admissions: dict[str, Admission] = {}
         declaration = self._declare("spout", spout_id, spout, parallelism, settings)
         declaration.factory = _SpoutFactory(spout)

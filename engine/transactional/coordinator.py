@@ -219,7 +219,7 @@ class Coordinator(Spout, SpoutPortUser):
         return failure.describe().rstrip(".")
 
     def _replay_later(self, instructions: list[Instruction]) -> None:
-        """Replay repeatedly failed batches after a pause. No new batch begins before."""
+        """Pause, then replay batches that failed repeatedly. No new batch begins before the replay."""
         self._paused_txids.update(instruction.transaction.txid for instruction in instructions)
         self._awaiting_replies -= self._paused_txids
         if self._replay_aio_task is not None:

@@ -54,12 +54,15 @@ INSTRUCTIONS: Final[Mapping[Phase, InstructionKind]] = {
     Phase.COMMITTING: "commit",
     Phase.COMMITTED: "committed",
 }
-"""Instruction on entering a phase: send the batch, save its definition, send its commit, forget it."""
+"""Instruction that follows the entry into a phase.
+
+The four instructions send the batch, save its definition, send its commit, and forget it.
+"""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A txid that is not committed: its newest attempt and its phase."""
+    """A txid that is not committed, with its newest attempt and its phase."""
 
     attempt: TransactionAttempt
     phase: Phase = Phase.PROCESSING
@@ -80,7 +83,7 @@ class Instruction(NamedTuple):
 
 
 class Machine:
-    """The open transactions: consecutive txids, the oldest first.
+    """The open transactions, which have consecutive txids. The oldest one is first.
 
     >>> machine = Machine(committed=0, last_attempt_id=0)
     >>> first = machine.begin_transaction()

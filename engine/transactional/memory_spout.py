@@ -27,8 +27,8 @@ Range: TypeAlias = list[int]
 class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
     """Emits rows from memory, up to `take` of each partition in a batch. The run is complete when all are committed.
 
-    `data` is a dict from partition names to lists of tuples, a list of such lists (partitions 0, 1, 2, …), or a list of tuples
-    (partition 0). It must not change, except that rows may be appended.
+    `data` is a dict from partition names to lists of tuples, a list of such lists (partitions 0, 1, 2, …), or a list of tuples (partition
+    0). `data` must not change, except that rows may be appended.
 
     >>> MemoryTransactionalSpout([("to",), ("be",)], "word", take=1000).data
     {0: [('to',), ('be',)]}
@@ -48,7 +48,7 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
 
 
 class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
-    """Opaque spout of rows in memory: a replay emits the rows that are there at that time.
+    """Opaque spout of rows in memory. A replay emits the rows that are there at that time.
 
     Uncommitted rows may be changed, and a partition may be taken out of the dict `data` and put back. The run is complete when all rows
     of the partitions at its start are committed.
@@ -78,7 +78,7 @@ class _PlanningCoordinator(PartitionedCoordinator):
         self._data = data
         self._take = take
         self._begun: dict[Partition, int] | None = None
-        """By partition: the index after the last row of the newest batch."""
+        """Index after the last row of the newest batch, by partition."""
 
     def is_ready(self) -> bool:
         if self._begun is None:

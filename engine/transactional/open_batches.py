@@ -1,4 +1,4 @@
-"""Metadata and output of the open batches, which define them (TX-7, TX-9). Plain data, like the machine."""
+"""Metadata and output of the open batches (TX-7, TX-9). Both together define a batch. This module holds plain data, like `machine`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,26 +37,26 @@ class EmitRequest(NamedTuple):
 
     attempt: TransactionAttempt
     metadata: Any
-    """From the user's coordinator. With partitions: their list."""
+    """Metadata from the user's coordinator. For a spout with partitions, it is the list of partitions."""
     committed: int
     """The newest committed txid."""
     positions: Mapping[Partition, Any]
-    """By partition: metadata of the newest earlier batch with this partition, if the coordinator knows it."""
+    """Metadata of the newest earlier batch with each partition, if the coordinator knows it."""
     awaited: Mapping[Partition, TransactionAttempt]
-    """By partition: the live attempt of the newest earlier batch, if its emitter has not replied yet."""
+    """Live attempt of the newest earlier batch of each partition, if its emitter has not replied yet."""
     replay_metadata: Mapping[Partition, Any]
-    """By partition: metadata of the earlier emission of this txid. Empty for an opaque spout."""
+    """Metadata of the earlier emission of this txid, by partition. Empty for an opaque spout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The durable state of the transactions: the newest committed txid, its end, and the definition of the next one."""
+    """Durable state of the transactions. A record has the newest committed txid with its metadata, and the definition of the next txid."""
 
     committed: int = 0
     metadata: Any = None
     """Metadata of the committed txid."""
     positions: Mapping[Partition, Any] = field(default_factory=dict)
-    """By partition: metadata of the newest committed batch with this partition."""
+    """Metadata of the newest committed batch with each partition."""
     next_metadata: Any = None
     """Metadata of the following txid, if its commit phase has begun."""
     next_output: BatchOutput | None = None
@@ -72,9 +72,9 @@ class _Batch:
     attempt: TransactionAttempt | None = None
     """The newest attempt."""
     output: dict[Partition, PartitionOutput] = field(default_factory=dict)
-    """The output that defines the batch: of a processed attempt, or from the store.
+    """The output that defines the batch, from a processed attempt or from the store.
 
-    Behind a spout that is not opaque, also the replies to earlier attempts.
+    Unless the spout is opaque, replies to earlier attempts are also here.
     """
     emitted: dict[Partition, PartitionOutput] = field(default_factory=dict)
     """Output of the live attempt, as far as emitters have replied."""
@@ -95,7 +95,7 @@ class OpenBatches:
 
     @property
     def positions(self) -> Mapping[Partition, Any]:
-        """By partition: metadata of the newest batch, as far as emitters have replied."""
+        """Metadata of the newest batch with each partition, as far as emitters have replied."""
         found = dict(self._committed.positions)
         for batch in self._open.values():
             found.update({partition: output.metadata for partition, output in (batch.emitted or batch.output).items()})

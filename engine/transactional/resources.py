@@ -1,4 +1,4 @@
-"""Resources of a task: opened once for all its batch bolts, closed when the task ends."""
+"""Opens the resources of a task once for all its batch bolts, and closes them when the task ends."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ class OpenResources:
         if opening is None:
             opening = self._opened[resource] = asyncio.get_running_loop().create_task(self._open(resource))
             opening.add_done_callback(aio_task_error)  # its waiters get the error
-        # An aio_task of its own, shielded: if the attempt that asked first is cancelled, later attempts still get the resource.
+        # The aio_task is separate and shielded. If the attempt that asked first is cancelled, later attempts still get the resource.
         return await asyncio.shield(opening)
 
     async def _open(self, resource: Any) -> Any:

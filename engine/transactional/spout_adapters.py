@@ -1,4 +1,4 @@
-"""Adapters that give the three kinds of spouts one interface: for the coordinator, and for the emitters."""
+"""Adapters that give the three kinds of spouts one interface, for the coordinator and for the emitters."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -45,7 +45,7 @@ def has_partitions(spout: AnySpout) -> bool:
 
 
 def replays_differ(spout: AnySpout) -> bool:
-    """Return whether the spout is opaque: a replay may be another batch."""
+    """Return whether the spout is opaque, so that a replay may be another batch."""
     return isinstance(spout, OpaquePartitionedTransactionalSpout)
 
 
@@ -114,7 +114,7 @@ class CoordinatorAdapter(ABC):
     def checked_forgotten(self, given: object) -> list[Partition]:
         """Return the checked partitions. Raises UsageError if they are not a list of names."""
         if given == ():
-            return []  # the usual case, at each commit
+            return []  # the usual answer after a commit
         named = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
         if named is None or not all(isinstance(each, (int, str)) for each in named):
             raise UsageError(f"{self._what}.forgotten() returned {given!r}"[:300], hint="Return a list of partitions, which may be empty.")
@@ -149,7 +149,7 @@ class WholeCoordinatorAdapter(CoordinatorAdapter):
 
 
 class PartitionedCoordinatorAdapter(CoordinatorAdapter):
-    """For a spout with partitions. Their list is the metadata of a batch."""
+    """Coordinator adapter for a spout with partitions. The list of partitions is the metadata of a batch."""
 
     wrapped: PartitionedCoordinator
 
@@ -221,7 +221,7 @@ class WholeEmitterAdapter(EmitterAdapter):
 
 
 class _EmitterByPartition(EmitterAdapter):
-    """For a spout with partitions. Keeps the metadata of emitted partitions for the following attempts."""
+    """Emitter adapter for a spout with partitions. Keeps the metadata of emitted partitions for the following attempts."""
 
     def __init__(self, wrapped: Any) -> None:
         super().__init__(wrapped)
@@ -255,7 +255,7 @@ class _EmitterByPartition(EmitterAdapter):
 
 
 class PartitionedEmitterAdapter(_EmitterByPartition):
-    """For a spout whose replays emit the same tuples."""
+    """Emitter adapter for a spout whose replays emit the same tuples."""
 
     wrapped: PartitionedEmitter[Any]
 
@@ -282,7 +282,7 @@ class PartitionedEmitterAdapter(_EmitterByPartition):
 
 
 class OpaqueEmitterAdapter(_EmitterByPartition):
-    """For a spout whose replays may emit other tuples."""
+    """Emitter adapter for a spout whose replays may emit other tuples."""
 
     wrapped: OpaqueEmitter[Any]
 

@@ -23,7 +23,7 @@ M = TypeVar("M")
 Partition: TypeAlias = int | str
 """The name of a partition."""
 Positions: TypeAlias = Mapping[Partition, Any]
-"""By partition: the metadata of the newest batch with this partition."""
+"""Metadata of the newest batch with each partition."""
 
 
 class _Part(ABC):
@@ -61,7 +61,7 @@ class SpoutCoordinator(_Part, Generic[M]):
 
     @abstractmethod
     def is_ready(self) -> bool | Awaitable[bool]:
-        """Return whether there is another batch. If not, it is called again after `batch_interval_ms`.
+        """Return whether there is another batch. If not, the engine calls again after `batch_interval_ms`.
 
         Raise SpoutExhausted if there will never be another batch. The open batches commit, then the run is complete.
         """
@@ -104,7 +104,7 @@ class PartitionedCoordinator(_Part):
     def is_ready(self) -> bool | Awaitable[bool]:
         """Return whether there is another batch, like `SpoutCoordinator.is_ready`.
 
-        After a batch without tuples it is called `batch_interval_ms` later.
+        After a batch without tuples, the engine calls `batch_interval_ms` later.
         """
 
     @abstractmethod

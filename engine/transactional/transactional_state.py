@@ -18,7 +18,7 @@ class TransactionalState:
     """The state provider of a transactional run, and the ledger in it. Outlives the instances of the coordinator."""
 
     def __init__(self, topology_name: str, provider: StateProvider, *, partitioned: bool, timeout_secs: float) -> None:
-        """provider: the opened store. partitioned: whether the spout has partitions, which must not change between runs."""
+        """provider: the opened store. partitioned: whether the spout has partitions. The answer must be the same in all runs."""
         self._topology_name = topology_name
         self._provider = provider
         self._partitioned = partitioned

@@ -1,4 +1,4 @@
-"""Transactions of one topology: its rules, and the topology that runs in place of the declared one (docs/decisions/0004)."""
+"""Checks a transactional topology, and makes the topology that runs in its place (docs/decisions/0004)."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ from engine.transactional.transactional_state import TransactionalState
 
 
 def late_components(topology: Topology) -> frozenset[str]:
-    """Return the components that finish in the commit phase: committers, and all components downstream of them (TX-5)."""
+    """Return the components that finish in the commit phase. These are committers, and all components downstream of them (TX-5)."""
     late = {spec.component_id for spec in topology.bolts if COMMITTER in spec.marks}
     waiting = list(late)
     while waiting:
@@ -87,7 +87,7 @@ def _adapted_batches(spec: ComponentSpec) -> str:
 
 
 class TransactionalRun(FeatureRun):
-    """The transactions of one run: adds coordinator, emitter runners and batch runners."""
+    """The transactions of one run. Adds the coordinator, the emitter runners and the batch runners to the topology."""
 
     def __init__(self, topology: Topology, config: Config, spout: AnySpout, admissions: Mapping[str, Admission]) -> None:
         self._topology = topology

@@ -65,5 +65,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status. Without `arguments` it takes those of the process."""
+    """Run the command line and return its exit status. Without `arguments`, the arguments of the process are used."""
     return commands.run_program(spark_bridge, arguments)

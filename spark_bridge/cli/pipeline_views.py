@@ -1,4 +1,4 @@
-"""Views of a pipeline. They show a live table, plain lines, JSON lines, or nothing."""
+"""Views of a pipeline, which show a live table, plain lines, JSON lines, or nothing."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -40,7 +40,7 @@ class PipelineView(Display[PipelineSnapshot], Protocol):
 
 
 class LivePipeline(LiveDisplay):
-    """View of a terminal, a live table."""
+    """Live table, the view of a terminal."""
 
     def show(self, before: PipelineSnapshot | None, now: PipelineSnapshot) -> None:
         """Draw the table again."""

@@ -23,7 +23,7 @@ NO_ATTEMPTS: Final[Mapping[int, int]] = MappingProxyType({})
 class Position:
     """Position of a consumer. `committed` is never above `planned`, and both only grow.
 
-    One exception: a new checkpoint with an earlier start txid lowers both.
+    Only a new checkpoint with an earlier start txid lowers both.
 
     >>> Position().plan(3, {2: 7, 3: 8}).commit(2)
     Position(planned=3, committed=2, attempts={3: 8})
@@ -71,11 +71,11 @@ class Consumer:
         self._storage = storage
 
     def read(self) -> Position:
-        """Return its position. Position 0 if it has no file."""
+        """Return the position of the consumer, which is 0 without a file."""
         return self.find() or Position()
 
     def find(self) -> Position | None:
-        """Return its position. None if it has no file."""
+        """Return the position of the consumer. None if it has no file."""
         content = self._storage.read(self._file)
         return None if content is None else read_position(content, self._storage.url, self.name)
 
@@ -94,17 +94,17 @@ class Consumer:
         return self._write(position, position.commit(end))
 
     def add(self) -> Position:
-        """Create its file, so that no batch is deleted before this consumer commits it. Return its position."""
+        """Create the consumer's file, so that no batch is deleted before this consumer commits it. Return the position."""
         self._storage.make_folder(CONSUMERS)
         self._storage.create(self._file, encode_position(self.name, Position()))
         return self.read()
 
     def put(self, position: Position) -> None:
-        """Overwrite its position, even in a damaged file. Only for commands that a person runs."""
+        """Overwrite the consumer's position, even in a damaged file. Only for commands that a person runs."""
         self._storage.replace(self._file, encode_position(self.name, position))
 
     def remove(self) -> None:
-        """Remove its file, so that deletion and backpressure ignore the consumer. Only for commands that a person runs."""
+        """Remove the consumer's file, so that deletion and backpressure ignore the consumer. Only for commands that a person runs."""
         self._storage.remove(self._file)
 
     def _write(self, old: Position, new: Position) -> Position:

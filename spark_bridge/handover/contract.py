@@ -22,7 +22,7 @@ REPAIR: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Content of `contract.json`. The first engine that opens the folder creates it. It never changes afterwards."""
+    """Content of `contract.json`. The first engine that opens the folder creates it. The file never changes afterwards."""
 
     topology: str
     component: str

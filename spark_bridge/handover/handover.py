@@ -16,7 +16,7 @@ REPAIR_DELETED: Final = "Restore it from a copy. Or move it away: the engine wri
 
 
 class Handover:
-    """Reader of a folder. It writes only positions of consumers. Every call blocks, and may be made from any thread.
+    """Reader of a folder, which writes only positions of consumers. Every call blocks, and may be made from any thread.
 
     >>> handover = Handover.open("/data/handover")                              # doctest: +SKIP
     >>> for txid in range(1, handover.newest() + 1):                            # doctest: +SKIP
@@ -54,7 +54,8 @@ class Handover:
         """Return the newest committed txid. 0 if there is none yet. The result never decreases.
 
         The search begins at `known`, a txid that the caller knows to be committed, or at the newest txid that this object has seen. Without
-        a new txid the search costs two small reads. It lists the folder only if both are 0, or if manifests are named by attempt.
+        a new txid the search costs two small reads. The search lists the folder only if both of these txids are 0, or if manifests are
+        named by attempt.
         """
         newest = max(known, self._newest)
         if newest == 0 or self.contract.by_attempt:

@@ -44,7 +44,7 @@ class Manifest:
     attempt_id: int
     """Attempt that staged the files."""
     time_ms: int
-    """Time of the commit in milliseconds since 1970. It is the column `batch_time` of the rows."""
+    """Time of the commit in milliseconds since 1970. The column `batch_time` of the rows has this time."""
     files: tuple[StagedFile, ...] = ()
     """Files of rows, in the order of tasks and parts. A batch without rows has none."""
     rejects: tuple[StagedFile, ...] = ()

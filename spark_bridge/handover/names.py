@@ -60,7 +60,7 @@ class StagedName:
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """Name of a manifest. It has the txid, and also the attempt if the storage cannot create exclusively.
+    """Name of a manifest. The name has the txid, and also the attempt if the storage cannot create exclusively.
 
     >>> str(ManifestName(7)), str(ManifestName(7, EPOCH_SIZE + 9))
     ('manifests/000000000007.json', 'manifests/000000000007-00000001.0000000009.json')

@@ -1,6 +1,7 @@
 """Runs queries of Spark over a hand-over folder. Has `run_pipeline` and the decorators of pipeline files (SP-1, SP-5).
 
-In the process of the caller: `run`, `progress`. In Spark's process: `driver`, `plan`, `faults`, `offsets`. In both: `definition`.
+`run` and `progress` run in the process of the caller. `driver`, `plan`, `faults` and `offsets` run in Spark's process. `definition` runs in
+both.
 """
 
 import importlib

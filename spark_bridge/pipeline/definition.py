@@ -87,7 +87,7 @@ def pipeline(function: _F) -> _F: ...
 @overload
 def pipeline(*, name: str) -> Callable[[_F], _F]: ...
 def pipeline(function: Any = None, *, name: str | None = None) -> Any:
-    """Mark a function from a streaming DataFrame to a writer, or to a dict of writers by query name.
+    """Mark a function that takes a streaming DataFrame, and returns a writer or a dict of writers by query name.
 
     The stream has the columns of the hand-over, `txid` and `batch_time`. The function is called several times, so it must only define
     plans and start nothing. `name`: name of the query if there is only one, by default the name of the function.
@@ -100,7 +100,7 @@ def per_batch(function: _F) -> _F: ...
 @overload
 def per_batch(*, name: str) -> Callable[[_F], _F]: ...
 def per_batch(function: Any = None, *, name: str | None = None) -> Any:
-    """Mark a function `(batch, txid)`. It is called with the rows of the next transactions, up to and including `txid`.
+    """Mark a function `(batch, txid)`. The function is called with the rows of the next transactions, up to and including `txid`.
 
     After a crash it may be called again with the same transactions. So a second call must have no further effect. Overwrite by txid, or
     store the txid in the same atomic step as the rows. `name`: name of the query, by default the name of the function.
@@ -129,7 +129,10 @@ def definition_of(value: object, place: str) -> Definition:
 
 
 def _required_arguments(function: Callable[..., Any], place: str) -> list[str]:
-    """Return the parameters without a default. Raise PipelineFileError for keyword-only ones, as Spark passes arguments by position."""
+    """Return the parameters without a default.
+
+    Raise PipelineFileError for a keyword-only one, because Spark passes arguments by position.
+    """
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     required = [parameter for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in optional]

@@ -1,4 +1,4 @@
-"""Runs the queries of a pipeline in Spark's process, in one long call. It starts, watches, restarts and stops queries."""
+"""Runs the queries of a pipeline in Spark's process, in one long call. The driver starts, watches, restarts and stops queries."""
 
 import json
 import threading
@@ -56,7 +56,10 @@ def drive(spark: Any, call: DriverCall, settings: PipelineSettings) -> EngineErr
 
 
 def wait_until_idle(spark: Any, call: DriverCall, names: tuple[str, ...]) -> bool:
-    """Wait until these queries have processed everything, including batches that only update state. False if a query does not run."""
+    """Wait until these queries have processed everything, including batches that only update state.
+
+    Return False if a query does not run.
+    """
     for name in names:
         query = next((query for query in spark.streams.active if query.name == name), None)
         if query is None:
@@ -239,7 +242,10 @@ class RunningQuery:
         return bool(self._query.isActive and status["isTriggerActive"] and status["isDataAvailable"])
 
     def stop(self) -> Fault | None:
-        """Stop the query at once. Its checkpoint repeats an unfinished micro-batch. Return the error of Spark, or None."""
+        """Stop the query at once. A query that starts from the same checkpoint repeats an unfinished micro-batch.
+
+        Return the error of Spark, or None.
+        """
         try:
             self._query.stop()
         except Exception as error:  # noqa: BLE001 - of py4j, Spark or gRPC: the process ends next, and the query with it

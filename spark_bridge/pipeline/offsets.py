@@ -1,4 +1,6 @@
-"""Reads the last txid of a micro-batch from the offset log of a query. Imports no engine, because it may run on a server.
+"""Reads the last txid of a micro-batch from the offset log of a query.
+
+Imports no engine, because a Spark Connect server may run this module.
 
 Spark writes the entry before it runs the micro-batch. So a micro-batch that is repeated after a crash has the same txid.
 """

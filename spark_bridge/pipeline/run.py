@@ -209,7 +209,7 @@ class PipelineRun:
             raise folder_error(error) from error
 
     def _is_beyond(self, target: int) -> bool:
-        """Tell whether all queries have processed later transactions. With a steady producer they may never become idle."""
+        """Tell whether all queries have processed later transactions. With a steady producer, the queries may never become idle."""
         queries = self.snapshot().queries
         return bool(queries) and all(query.txid > target for query in queries.values())
 
@@ -241,7 +241,7 @@ class HostOptions(RunOptions, total=False):
     """Further options of `run_pipeline`."""
 
     stop: asyncio.Event
-    """When it is set, each query finishes its micro-batch, and the pipeline ends."""
+    """When this event is set, each query finishes its micro-batch, and the pipeline ends."""
     on_progress: Callable[[PipelineSnapshot], object]
     """Called with a snapshot after each event."""
     on_note: Callable[[str], object]

@@ -1,7 +1,7 @@
 """Runs Spark in a child process. Starts the process, calls functions there, and replaces it after its death (SP-5).
 
-In the engine's process: `spark_child` (the interface), `spark_process` (one child), `launch` (processes of the operating system).
-In both: `messages`, `pickling`. The package `child` runs in Spark's process and imports no engine.
+`spark_child` (the interface), `spark_process` (one child) and `launch` (processes of the operating system) run in the engine's process.
+`messages` and `pickling` run in both processes. The package `child` runs in Spark's process and imports no engine.
 """
 
 import importlib

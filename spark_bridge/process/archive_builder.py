@@ -26,7 +26,7 @@ _SETTINGS_HINT: Final = (
 def build_archive() -> Path:
     """Build the archive for this Java and this Spark. Replaces an existing archive, and returns its path.
 
-    It takes about a minute and 200 MB of disk. Raises SparkMissing without Java, and SparkError if Java builds no archive.
+    The build takes about a minute and 200 MB of disk. Raises SparkMissing without Java, and SparkError if Java builds no archive.
     """
     try:
         check_java_and_master({"kind": "local"})

@@ -45,7 +45,7 @@ class SparkConfig:
     """Memory of the driver, such as `2g`. The default is `1g`. Not for `sc://`, because the server has its own driver."""
     executor_memory: str | None = None
     conf: Mapping[str, str | int | float | bool] | Pairs = ()
-    """Further settings of Spark by name. They override the defaults of this class. Stored as sorted pairs."""
+    """Further settings of Spark by name. The settings override the defaults of this class. Stored as sorted pairs."""
     jars: tuple[str, ...] = ()
     py_files: tuple[str, ...] = ()
     """Python modules and zips that the executors need."""

@@ -24,11 +24,11 @@ class SparkDied(EngineError):
 
 
 class SparkUnavailable(EngineError):
-    """Spark cannot start at the moment: its master or server is down, or a port is taken. The next call tries again."""
+    """Spark cannot start at the moment, because its master or server is down, or a port is taken. The next call tries again."""
 
 
 class SparkMissing(FatalError):
-    """Spark cannot start on this machine: pyspark, Java or a package is missing, or Spark refuses the configuration."""
+    """Spark cannot start on this machine. Pyspark, Java or a package is missing, or Spark refuses the configuration."""
 
     exit_status = 2
 

@@ -36,7 +36,7 @@ def create_log() -> str:
 
 
 def launch_child(config: SparkConfig, log: str, connection: socket.socket) -> LaunchedChild:
-    """Start a child that inherits this socket. It gets its own session and process group, so Ctrl-C does not reach it."""
+    """Start a child that inherits this socket. The child gets its own session and process group, so Ctrl-C does not reach it."""
     folder = tempfile.mkdtemp(prefix="stormcell-spark-")
     try:
         with open(log, "ab") as output:

@@ -191,7 +191,7 @@ class _SharedChild:
 
 
 _CHILDREN: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[SparkConfig, _SharedChild]]] = WeakKeyDictionary()
-"""By event loop: a child belongs to one loop, and an embedding program may have several."""
+"""Shared children by event loop, because a child belongs to one loop, and a program may have several loops."""
 
 
 @dataclass(frozen=True)

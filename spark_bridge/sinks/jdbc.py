@@ -1,4 +1,4 @@
-"""JDBC connections of Spark's driver process to PostgreSQL. They run in the JVM of the session, and need the JDBC jar there."""
+"""JDBC connections of Spark's driver process to PostgreSQL. The connections run in the JVM of the session, and need the JDBC jar there."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ ATTEMPT: Final = "stormcell_attempt"
 
 @dataclass(frozen=True)
 class Postgres(Sink):
-    """Writes rows in parallel. They become visible in one transaction, together with the id of the micro-batch.
+    """Writes rows in parallel. The rows become visible in one transaction, together with the id of the micro-batch.
 
     A missing table is created, with the types that Spark chooses. The ids are in the table `stormcell_batches`, in the first schema of
     the user's search path. A query of the same name with another checkpoint is refused, unless `replaces` has the id of the former one.
@@ -31,7 +31,7 @@ class Postgres(Sink):
     url: str = field(repr=False)
     """"postgresql://user:password@host:port/database"."""
     table: str
-    """May be "schema.table"."""
+    """Name of the table, or "schema.table"."""
     key: str | tuple[str, ...] = ()
     """Columns by which a row replaces an existing one, for the output mode "update". An existing table needs a unique index on them."""
     replaces: str | None = None

@@ -1,7 +1,8 @@
 """Data source of Spark for committed batches: `spark.readStream.format("stormcell")` (SP-3). Needs pyspark and no engine.
 
-In reading order: `options`, `data_source` (the entry, and the reader of `spark.read`), `stream_reader` (offsets, partitions and commits, on
-the driver), `planning` (begin and end of a micro-batch), `file_partition` (rows, on the executors), `package` (the zip for executors).
+Read the modules in this order: `options`, `data_source` (the entry, and the reader of `spark.read`), `stream_reader` (offsets, partitions
+and commits, on the driver), `planning` (start and end of a micro-batch), `file_partition` (rows, on the executors), `package` (the zip for
+executors).
 """
 
 try:

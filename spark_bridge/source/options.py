@@ -39,7 +39,7 @@ class SourceOptions:
     """Arguments of the file system: `storage.<name>` for text, and the JSON object `storageOptions` for other types."""
     consumer: str | None = None
     starting: Starting | None = None
-    """`startingTxid`, the begin of a new checkpoint. It is "committed", "earliest", or the first txid to read."""
+    """`startingTxid`, the start of a new checkpoint: "committed", "earliest", or the first txid to read."""
     max_transactions: int | None = None
     """`maxTransactionsPerBatch`."""
     max_rows: int | None = None

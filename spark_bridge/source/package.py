@@ -1,4 +1,4 @@
-"""Writes the zip that executors need: the parts of this package that need only pyarrow.
+"""Writes the zip that executors need. The zip has the parts of this package that need only pyarrow.
 
 python -m spark_bridge.source.package stormcell-spark.zip
 PYTHONPATH=stormcell-spark.zip spark-submit --py-files stormcell-spark.zip program.py

@@ -45,11 +45,14 @@ def check_consumer(handover: Handover, name: str) -> None:
         raise HandoverError(f"{handover.storage.url} has no consumer {name!r} ({known})", hint=hint)
 
 
-# The begin of a new checkpoint
+# The start of a new checkpoint
 
 
 def first_offset(handover: Handover, options: SourceOptions, position: Position) -> int:
-    """Return the txid after which a checkpoint begins. It does not change before the first micro-batch is done. Raises HandoverError."""
+    """Return the txid after which a checkpoint begins. The txid does not change before the first micro-batch is done.
+
+    Raises HandoverError.
+    """
     if position.committed > 0:  # some checkpoint has finished its first micro-batch
         check_not_planned(handover, options, position)
     if options.starting == "committed":
@@ -90,14 +93,14 @@ def check_not_planned(handover: Handover, options: SourceOptions, position: Posi
     raise HandoverError(text, hint=hint)
 
 
-# The begin of any micro-batch
+# The start of any micro-batch
 
 
 def check_follows(handover: Handover, options: SourceOptions, position: Position, begin: int, end: int | None, *, is_new: bool) -> None:
     """Raise HandoverError if a micro-batch does not continue its consumer's plan, because it would skip batches or read deleted ones.
 
-    It may read the next transactions, repeat the planned ones, or begin a new checkpoint by startingTxid. `end`: None before it is chosen.
-    `is_new`: the checkpoint has not finished a micro-batch.
+    A micro-batch may read the next transactions, repeat the planned ones, or begin a new checkpoint by startingTxid. `end`: None before it
+    is chosen. `is_new`: the checkpoint has not finished a micro-batch.
     """
     is_repeated = end == position.planned and position.began in (None, begin)
     if begin == position.planned or is_repeated:

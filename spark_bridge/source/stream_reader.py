@@ -1,4 +1,4 @@
-"""Offsets, partitions and commits of a streaming query. Runs in a process of the driver. Copies on executors only read rows."""
+"""Plans the offsets, partitions and commits of a streaming query. Runs in a process of the driver. Copies on executors only read rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -29,11 +29,12 @@ TXID: Final = "txid"
 class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reader of `spark.readStream.format("stormcell")`. The offset is the newest txid of a micro-batch: {"txid": n}.
 
-    Calls of Spark, observed on 4.1. New checkpoint: latestOffset, initialOffset, partitions. Restart: partitions(n, n), then partitions of
-    the same range again if a micro-batch was planned but not done, else latestOffset. Restart before the first micro-batch is done:
-    initialOffset, partitions. Spark calls `commit(n)` when it plans the next micro-batch, and never at the end of a query.
+    Spark 4.1 was observed to call these methods. For a new checkpoint, Spark calls latestOffset, initialOffset and partitions. After a
+    restart, Spark calls partitions(n, n). Then Spark calls partitions of the same range again if a micro-batch was planned but not done,
+    else latestOffset. After a restart before the end of the first micro-batch, Spark calls initialOffset and partitions. Spark calls
+    `commit(n)` when it plans the next micro-batch, and never at the end of a query.
 
-    From 4.2 on Spark passes the begin of a micro-batch. Before that, the begin is the newest txid that the consumer has planned.
+    From 4.2 on, Spark passes the start of a micro-batch. Before 4.2, the start is the newest txid that the consumer has planned.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -64,13 +65,13 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._handover.consumer(self._options.consumer)
 
     def initialOffset(self) -> dict[str, int]:
-        """Return the begin of the checkpoint. Spark asks for it until the first micro-batch is done."""
+        """Return the start of the checkpoint. Spark calls this until the first micro-batch is done."""
         position = self._position()
         self._note_request("initial", position)
         return {TXID: first_offset(self._handover, self._options, position)}
 
     def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
-        """Return the last txid of the next micro-batch. `start` and `limit`: from Spark 4.2 on."""
+        """Return the last txid of the next micro-batch. Spark passes `start` and `limit` from 4.2 on."""
         position = self._position()
         self._note_request("latest", position)
         newest = self._newest(position, start)
@@ -101,7 +102,10 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return newest
 
     def getDefaultReadLimit(self) -> Any:
-        """Return the default limit for `latestOffset` (Spark 4.2 and later). The number is not used, because the options have it."""
+        """Return the default limit for `latestOffset` (Spark 4.2 and later).
+
+        The number is not used, because the options have the limits.
+        """
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # type: ignore[import-not-found]
 
         bound = self._options.max_rows or self._options.max_transactions
@@ -162,7 +166,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return position or Position()
 
     def _begin(self, position: Position) -> int:
-        """Return the begin of the next micro-batch, for Spark before 4.2."""
+        """Return the start of the next micro-batch, for Spark before 4.2."""
         if self._consumer is None:
             hint = 'Add .option("consumer", name): this version of Spark needs it, because the bound counts from the plan of a consumer.'
             raise HandoverError("maxTransactionsPerBatch or maxRowsPerBatch is set, but no consumer", hint=hint)

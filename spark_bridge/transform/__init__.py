@@ -1,4 +1,4 @@
-"""`SparkTransform` is a batch bolt. It applies a function of DataFrames to its batch on Spark, and emits the result (SP-4)."""
+"""`SparkTransform` is a batch bolt that runs a function of DataFrames on Spark, and emits the result (SP-4)."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

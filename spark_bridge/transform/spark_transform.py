@@ -27,9 +27,9 @@ class SparkTransform:
     >>> transform = SparkTransform(clean, schema="host string, path string", output_fields=("host", "path"))
     >>> # builder.set_bolt("clean", transform, parallelism=2).fields_grouping("lines", "host")
 
-    `function` takes a DataFrame and returns one. It runs in Spark's process, so its changes to global variables are not visible here.
-    A task without rows starts no job. With `max_spout_pending` above 1, the jobs of several batches run at the same time. A failed job
-    fails the batch, which is replayed. The job of a replaced attempt is cancelled. A row that does not fit the schema ends the run.
+    `function` takes a DataFrame and returns one. The function runs in Spark's process, so its changes to global variables are not visible
+    here. A task without rows starts no job. With `max_spout_pending` above 1, the jobs of several batches run at the same time. A failed
+    job fails the batch, which is replayed. The job of a replaced attempt is cancelled. A row that does not fit the schema ends the run.
     """
 
     function: Callable[[Any], Any]
@@ -37,7 +37,7 @@ class SparkTransform:
     """Schema of the input, as a pyarrow schema or in Spark's DDL. A column takes the field of its name. Other fields are ignored.
     """
     output_fields: Fields | str | tuple[str, ...]
-    """Columns of the result, by name. They become the fields of the emitted tuples."""
+    """Columns of the result, by name, which become the fields of the emitted tuples."""
     config: SparkConfig = field(default_factory=SparkConfig)
     """Tasks with an equal configuration share one Spark process."""
     spool: str | os.PathLike[str] | None = None

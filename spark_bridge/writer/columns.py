@@ -26,7 +26,9 @@ BUFFERS: Final[dict[pa.DataType, Callable[[list[Row], int], tuple[int, list[byte
     pa.timestamp("us"): timestamp_buffers,
     pa.timestamp("us", tz="UTC"): timestamp_buffers,
 }
-"""Compiled conversions by type, for columns whose values are all None or exactly of the type. They take an eighth of pyarrow's time.
+"""Compiled conversions by type, for columns whose values are all None or exactly of the type.
+
+These conversions take an eighth of pyarrow's time.
 """
 
 

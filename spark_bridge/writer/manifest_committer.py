@@ -1,4 +1,4 @@
-"""`ManifestCommitter` makes the files of a batch visible by a manifest, in the commit phase (SP-2). It has one task."""
+"""`ManifestCommitter` makes the files of a batch visible by a manifest, in the commit phase (SP-2). This bolt has one task."""
 
 import asyncio
 import logging
@@ -67,7 +67,7 @@ class CommitterResource:
 
 
 class CommitterFolder:
-    """Folder of the committer task. It writes manifests, and runs retention in a second thread."""
+    """Folder of the committer task, which writes manifests, and runs retention in a second thread."""
 
     def __init__(self, folder: OpenFolder, settings: HandoverSettings, context: TaskContext) -> None:
         self._folder, self._context = folder, context
@@ -95,7 +95,7 @@ class CommitterFolder:
             self._deleting = self._context.create_task(self._apply_retention(self._unapplied))
 
     async def _apply_retention(self, attempt: TransactionAttempt) -> None:
-        """Delete what is due. A failure fails no batch. It is logged once, and the next run tries again."""
+        """Delete the files that are due. A failure is logged once and fails no batch. The next run tries again."""
         self._unapplied = None
         try:
             await call_in_thread(self._retention_pool, lambda: self._retention.apply_after(attempt))

@@ -55,7 +55,7 @@ def state_is_older(where: str, there: str, now: str) -> FatalError:
 
 
 class ManifestWriter:
-    """Only writer of a folder's manifests. It notices if another process writes there."""
+    """Only writer of a folder's manifests, which notices if another process writes there."""
 
     def __init__(self, storage: Storage, contract: Contract) -> None:
         self._storage = storage

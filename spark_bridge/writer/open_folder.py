@@ -78,7 +78,7 @@ class OpenFolder:
         return await call_in_thread(self._pool, work)
 
     def submit_to_thread(self, work: Callable[[], object]) -> None:
-        """Run work in the thread without waiting. Its errors are ignored, so the work must handle important errors."""
+        """Run work in the thread without waiting. Errors of the work are ignored, so the work must handle important errors."""
         self._pool.submit(work)
 
     async def close(self) -> None:

@@ -178,7 +178,7 @@ class _Discarded(Exception):
 
 
 def dictionary_columns(schema: pa.Schema) -> list[str]:
-    """Return the columns that Parquet encodes with a dictionary. These are only texts.
+    """Return the columns that Parquet encodes with a dictionary, which are only texts.
 
     Numbers and times mostly differ from row to row. A dictionary makes their columns three times as large and twice as slow.
 

@@ -16,7 +16,9 @@ def consumer_positions(storage: Storage, declared: Collection[str]) -> dict[str,
 
 
 def deletable_txid(consumers: Mapping[str, Position], newest: int, keep_batches: int) -> int:
-    """Return the highest txid that may be deleted. 0 for none. The newest batch is kept, because a replay is recognized by it.
+    """Return the highest txid that may be deleted. 0 for none.
+
+    The newest batch is kept, because its manifest identifies a replay of this batch.
 
     >>> deletable_txid({"a": Position(9, 7), "b": Position(9, 8)}, newest=9, keep_batches=0)
     7
@@ -94,7 +96,7 @@ class Retention:
                 yield name
 
     def _superseded(self, staged: list[StagedName], attempt: TransactionAttempt) -> Iterator[StagedName]:
-        """Yield files of superseded attempts. Their txid has the manifest of another attempt, which is never replaced.
+        """Yield files of superseded attempts. The txid of such a file has the manifest of another attempt, which is never replaced.
 
         Compares the attempt and not the manifest's list of files, because a committed batch may have no files.
         """

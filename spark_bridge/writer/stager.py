@@ -12,8 +12,11 @@ from spark_bridge.writer.open_folder import FolderResource, HandoverSettings, Op
 from spark_bridge.writer.partition_output import Burst, PartitionOutput, Unconverted
 
 BURST_ROWS: Final = 2_048
-"""Rows that are converted in one call. Plain rows are converted on the event loop, in 0.2 ms, while they are in the processor's cache, and
-their tuples are freed. A thread would hold the GIL for them, and take twice as long."""
+"""Rows that are converted in one call.
+
+Plain rows are converted on the event loop, in 0.2 ms, while they are in the processor's cache, and their tuples are freed. A thread would
+hold the GIL for the conversion, and take twice as long.
+"""
 CHUNK_ROWS: Final = 16_384
 """Rows that are passed to the thread in one call. At most two chunks wait for the thread. After that the tuples of the batch wait."""
 REPORT: Final = Fields("task", "files", "rejects")

@@ -1,4 +1,4 @@
-"""A connection to a PostgreSQL server: reconnects, limits the time of each call, translates errors."""
+"""Connects to a PostgreSQL server and reconnects, limits the time of each call, and translates errors."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -143,7 +143,7 @@ _MEANINGS: Final = {
     "57": _Meaning(StateUnavailable, "it is starting or shutting down", AGAIN),
     "58": _Meaning(StateUnavailable, "its disk failed", "Check its log and its disk."),
 }
-"""By SQLSTATE or its first two characters."""
+"""Meaning of an error by its SQLSTATE, or by the first two characters of it."""
 
 
 def translated_error(error: Exception, where: str, timeout_secs: float) -> StateError:

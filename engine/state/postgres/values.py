@@ -1,4 +1,4 @@
-"""Values in PostgreSQL: a table for each map, `key` as text and `value` as jsonb.
+"""Stores values in PostgreSQL. Each map is a table, with `key` as text and `value` as jsonb.
 
 A batch is one statement, which locks the map's fence, compares it, and writes. So a stopped process holds no lock.
 Raising the fence waits for running statements. Later statements of older attempts have no effect.

@@ -1,4 +1,4 @@
-"""Connections to a Redis server: address, calls with a time limit, and translated errors."""
+"""Connects to a Redis server, limits the time of each call, and translates errors."""
 
 import asyncio
 import re
@@ -43,7 +43,7 @@ class RedisAddress:
     tls: bool = False
     prefix: str = DEFAULT_PREFIX
     lease_secs: float = DEFAULT_LEASE_SECS
-    """Seconds after which a standby process takes a silent process for dead."""
+    """Seconds after which a standby process considers a silent process dead."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -215,7 +215,7 @@ class RedisLink:
 
 
 async def _with_cancellation(answer: Awaitable[Any]) -> Any:
-    """Wait for an answer. Raises CancelledError if the task was cancelled meanwhile, because the client sometimes swallows it."""
+    """Wait for an answer. Raises CancelledError if the task was cancelled meanwhile, because the client sometimes swallows this error."""
     task = asyncio.current_task()
     before = 0 if task is None else task.cancelling()
     try:
@@ -251,7 +251,7 @@ _CLASSES: Final = (
     (exceptions.MovedError, "MOVED"),
     (exceptions.InvalidResponse, "PROTOCOL"),
 )
-"""Errors whose class identifies the code of the server. Their text may lack the code."""
+"""Errors whose class identifies the code of the server. The text of such an error may lack the code."""
 
 _PHRASES: Final = (
     (re.compile(r"without any password configured|no password is set", re.IGNORECASE), "NOPASSWORD"),

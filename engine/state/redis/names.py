@@ -44,7 +44,7 @@ class KeyNames:
     def deltas(self, component_id: str, task_index: int) -> str:
         """Index of the staged deltas of a task, a hash.
 
-        `txid:round` is the number of pieces or `open`. `folded` is the last folded txid.
+        The field `txid:round` has the number of pieces or `open`. The field `folded` has the last folded txid.
         """
         return f"{self._root}:deltas:{_encoded(component_id)}:{task_index}"
 
@@ -85,7 +85,7 @@ def kind_of(key: str) -> str:
 
 
 def values_root(prefix: str, map_name: str) -> str:
-    """Return the first part of the keys of a map of values: a hash tag that no topology can have.
+    """Return the first part of the keys of a map of values. This part is a hash tag that no topology can have.
 
     >>> values_root("team:a", "words")
     '{team:a/words}'

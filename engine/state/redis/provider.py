@@ -1,8 +1,8 @@
 """The provider of `redis://host:port/db`: state in Redis (CP-8), and its inventory for tools.
 
 A topology belongs to the process that claimed its ledger last. There is no lock, so a dead process does not block others. A second process
-that starts takes the topology over, and the first process gets StateFenced at its next write. Opening alone takes nothing. A standby
-process waits until the lease of the first one has ended.
+that starts takes the topology over, and the first process gets StateFenced at its next write. `open` alone does not take a topology over. A
+standby process waits until the lease of the first one has ended.
 
 Redis keeps acknowledged writes through a crash only with `appendonly yes`, and all of them only with `appendfsync always`.
 """
@@ -97,7 +97,7 @@ class RedisStoredTopology(StoredTopology):
     async def _numbers_of(self, role: str) -> dict[str, list[int]]:
         """Return the slots (`rows`) or tasks (`deltas`) of each component, ascending.
 
-        Read once, on first use. A caller that has read the record before finds all deltas that the record commits.
+        The keys are read once, on first use. A caller that has read the record before finds all deltas that the record commits.
         """
         if self._numbers is None:
             self._numbers = {}

@@ -1,8 +1,8 @@
 """Lua scripts for all writes to Redis. Each one is an atomic step, refused if another process has taken the topology over.
 
 Steps are numbered within a *lane*: the staging of one task, its folds, or one ledger. A lane runs one step at a time. An abandoned step,
-after a timeout or a lost connection, may still reach the server much later. After a step with a greater number it is refused as LATE. So
-a repeated step counts once, and an old step never undoes a newer one.
+after a timeout or a lost connection, may still reach the server much later. If a step with a greater number has run before, the script
+refuses the old step as LATE. So a repeated step counts once, and an old step never undoes a newer one.
 """
 
 import hashlib
@@ -93,8 +93,11 @@ elseif count ~= '' then
 end
 """
 )
-"""KEYS: …, the task's index of deltas, the delta. ARGV: …, its name in the index, its txid, `first` or "", the total number of pieces
-with its checksum, pieces. Only the last call for a delta has the number, the others "". Drops a delta whose txid is folded."""
+"""KEYS: …, the task's index of deltas, the delta.
+
+ARGV: …, its name in the index, its txid, `first` or "", the total number of pieces with its checksum, pieces. Only the last call for a
+delta has the number, and the other calls have "". Drops a delta whose txid is folded.
+"""
 
 FOLD: Final = Script(
     _GUARD
@@ -107,8 +110,10 @@ for number = 3, #KEYS do
 end
 """
 )
-"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments are ten times as slow. It has two lists for
-each slot: alternating keys and values of the rows to set, and the keys to delete."""
+"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments are ten times as slow.
+
+The MessagePack has two lists for each slot: alternating keys and values of the rows to set, and the keys to delete.
+"""
 
 SCAN: Final = Script("""
 local found = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])

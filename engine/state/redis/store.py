@@ -1,4 +1,4 @@
-"""Rows, deltas and ledgers in Redis. A task loads its rows once. It writes deltas and folds in small steps."""
+"""Rows, deltas and ledgers in Redis. A task loads its rows once. The task writes deltas and folds in small steps."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ BYTES_PER_STEP: Final = 256 * 1024
 SLOTS_PER_CALL: Final = 250
 DELTAS_PER_STEP: Final = 500
 _WHOLE, _CONTINUED = b".", b"+"
-"""First byte of a piece of a delta. It tells whether the blob ends with this piece, or continues in the next one."""
+"""First byte of a piece of a delta. The byte tells whether the blob ends with this piece or continues in the next one."""
 RESTORE: Final = "Restore the server's data from a backup. To start empty, delete the keys of the topology."
 _NUMBER: Final = re.compile(rb"(-?[0-9]{1,18})(?::([0-9a-f]{8}))?")
 """A number in the index of deltas, with its checksum."""
@@ -104,7 +104,7 @@ class RedisStore(ResidentStore):
             except StateDamaged:
                 if await self._indexed() == index:
                     raise
-                # A drop ran meanwhile: an abandoned one, or one of a process that has taken the topology over.
+                # An abandoned drop ran meanwhile, or a drop of a process that has taken the topology over.
 
     async def _deltas_in(self, indexed: dict[tuple[int, int], int | None], folded: int) -> list[StagedDelta]:
         found = []
@@ -195,7 +195,7 @@ class _Waiting:
 
 
 class RedisLedger(Ledger):
-    """One ledger: a hash, and an epoch."""
+    """One ledger, stored as a hash and an epoch."""
 
     def __init__(self, topology: RedisTopology, name: str) -> None:
         self._topology = topology

@@ -1,4 +1,4 @@
-"""One topology in Redis: its owner, its numbered steps, and its lease."""
+"""Claims one topology in Redis, numbers its steps, and renews its lease."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ LOGGER: Final = logging.getLogger("engine.state")
 
 
 class Lane:
-    """A numbered sequence of steps, one at a time. `scripts` has the reason."""
+    """A numbered sequence of steps, one at a time. The module `scripts` explains why."""
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
@@ -42,7 +42,7 @@ class RedisTopology:
         """Identifies this provider among all owners of the topology."""
         self.lease: Final = RedisLease(link, names.lease, self._token)
         self._owner = ""
-        """The owner that every write expects: this provider after its claim, before that the owner at `open`."""
+        """The owner that every write expects. After the claim it is this provider, before the claim the owner at `open`."""
         self._lanes: dict[str, Lane] = {}
         self._format = FORMAT
 
@@ -131,7 +131,7 @@ SHORTEST_PAUSE_SECS: Final = 0.02
 
 
 class RedisLease:
-    """Lease of one topology: a key with its provider and the name of its process."""
+    """Lease of one topology, which is a key with the provider and the name of the process."""
 
     def __init__(self, link: RedisLink, key: str, token: str) -> None:
         self._link = link
@@ -175,7 +175,7 @@ class RedisLease:
             return
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
-        with suppress(StateError):  # then the lease expires
+        with suppress(StateError):  # the lease expires by itself
             await self._link.run(RELEASE, [self._key], [self._value])
 
     @property

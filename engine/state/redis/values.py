@@ -1,8 +1,8 @@
-"""Values in Redis: one hash for each map, `{prefix/name}:values`.
+"""Stores values in Redis, in one hash `{prefix/name}:values` for each map.
 
-`HGET` reads a cell such as "12:57": txid and value, as JSON. A cell of an opaque map also has the previous value and the attempt, each on
-a line of its own. Scripts write a batch in parts of up to KEYS_PER_PART keys. Each part is atomic, compares the fence, and notes its keys.
-A larger batch is complete for readers after its last part. A replay of the txid first restores the noted keys.
+`HGET` reads a cell such as "12:57", which has the txid and the value as JSON. A cell of an opaque map also has the previous value and the
+attempt, each on a line of its own. Scripts write a batch in parts of up to KEYS_PER_PART keys. Each part is atomic, compares the fence, and
+notes its keys. A larger batch is complete for readers after its last part. A replay of the txid first restores the noted keys.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -26,8 +26,8 @@ FIELDS_PER_SCAN: Final = 1000
 
 # Scripts
 #
-# Each one is atomic. Keys and cells are passed as one MessagePack, because a thousand arguments cost the client ten times as much. Attempt
-# ids are compared as text, because they exceed the exact range of Lua numbers.
+# Each script is atomic. Keys and cells are passed as one MessagePack, because a thousand arguments cost the client ten times as much.
+# Attempt ids are compared as text, because they exceed the exact range of Lua numbers.
 
 CREATE: Final = Script("""
 if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
@@ -78,9 +78,11 @@ elseif redis.call('EXISTS', KEYS[2]) == 1 then
 end
 return 1
 """)
-"""KEYS: the fence, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, the new attempt, the component. From now
-on the older attempt cannot write, and the new one cannot write before the undo is complete. If another task of the new attempt ran this
-script before, the journal stays. It has keys of the new attempt, which must not be undone."""
+"""KEYS: the fence, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, the new attempt, the component.
+
+From now on the older attempt cannot write, and the new one cannot write before the undo is complete. If another task of the new attempt ran
+this script before, the journal stays. The journal then has keys of the new attempt, which must not be undone.
+"""
 
 UNDO_PART: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')

@@ -1,4 +1,4 @@
-"""One SQLite file: its two connections, its checks and errors, and the lock of a topology.
+"""Opens and checks one SQLite file, translates its errors, and locks a topology.
 
 One connection writes in its own thread. The other reads on the loop's thread, since in WAL mode a reader does not wait for writers.
 """
@@ -44,7 +44,7 @@ class Schema:
     """Purpose and tables of a file. A file never has more than one purpose."""
 
     holds: str
-    """Name of the content in errors: the state in 'counts.db'."""
+    """Name of the content in errors, such as "state" in "the state in 'counts.db'"."""
     application_id: int
     format: int
     """Stored as `user_version`."""
@@ -199,7 +199,7 @@ def check_place(path: Path, schema: Schema = STATE) -> None:
             text = f"the folder {str(path.parent)!r} of the {schema.holds} does not exist"
             raise StateProviderError(text, hint="Create it, or choose another sqlite:/// path.") from None
     except PermissionError:
-        return  # not a fault of the path: the opening reports it
+        return  # the path has no fault, and `open` reports this error
     except OSError as error:
         why = "its links are circular" if error.errno == errno.ELOOP else error.strerror
         text = f"the {schema.holds} in {str(path)!r} cannot be opened: {why}"
@@ -329,7 +329,7 @@ class FileLock:
 
 
 def lock_of(path: Path, topology_name: str) -> FileLock | None:
-    """Return the lock of a topology in a state file. None if the folder is missing, which the opening of the file reports."""
+    """Return the lock of a topology in a state file. None if the folder is missing. Then `open` of the file raises the error."""
     if not path.parent.is_dir():
         return None
     digest = hashlib.sha256(topology_name.encode()).hexdigest()[:12]

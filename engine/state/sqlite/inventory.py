@@ -1,8 +1,8 @@
 """Inventory of a SQLite state file for tools. Reads without locks, and writes nothing.
 
 A write-ahead log beside the file means that a process has the file open, or was killed. Then a read-only connection reads file and log in
-one transaction. Without a log no process writes. Then the file is opened as immutable, which needs no permission to write the folder and
-leaves no files there. At the end the tool checks that the file has not changed.
+one transaction. Without a log no process writes, so the file is opened as immutable. In this mode SQLite needs no permission to write the
+folder, and leaves no files there. At the end the tool checks that the file has not changed.
 """
 
 import asyncio
@@ -47,14 +47,14 @@ class ReadOnlyFile:
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-reader")
         self._reader: sqlite3.Connection | None = None
         self._cursors: list[sqlite3.Cursor] = []
-        self._log = path  # `open` replaces it by the name of the log
+        self._log = path  # `open` sets the name of the log
         self._unchanged: tuple[int, int] | None = None
         """Time and size of a file without a log."""
         self.format = 0
         """Format of the tables, 0 without tables."""
 
     async def open(self) -> None:
-        """Open the file. Raises StateError if it does not exist, or is not a state file. Leaves nothing open then."""
+        """Open the file. Raises StateError if it does not exist, or is not a state file. After an error nothing is open."""
         try:
             await self._open()
         except BaseException:
@@ -78,7 +78,7 @@ class ReadOnlyFile:
 
     def _check_path(self) -> None:
         path = self.path
-        if path.parent.is_dir():  # otherwise reported below
+        if path.parent.is_dir():  # a missing folder is reported below
             check_place(path)
         if path.is_file():
             check_file(path)

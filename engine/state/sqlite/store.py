@@ -19,7 +19,7 @@ ROWS_PER_FOLD: Final = 2000
 ROWS_PER_STATEMENT: Final = 200
 """Rows in one statement. The writing thread takes the interpreter's lock once for each statement."""
 
-# If a delta was staged again in fewer parts, old parts follow the new ones. Their column `parts` has another number.
+# If a delta was staged again in fewer parts, old parts follow the new ones. The column `parts` of old parts has another number.
 _STAGED: Final = """
 SELECT delta.task, delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
     ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
@@ -116,7 +116,7 @@ class SqliteStore(LookupStore):
 
 
 class SqliteLedger(Ledger):
-    """One ledger: rows of a table, and an epoch."""
+    """One ledger, stored as rows of a table and an epoch."""
 
     def __init__(self, file: SqliteFile, topology: int, name: str) -> None:
         self._file = file

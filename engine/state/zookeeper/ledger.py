@@ -1,4 +1,4 @@
-"""A ledger in ZooKeeper. It consists of a node, and of its only child, which holds the entries.
+"""A ledger in ZooKeeper, which consists of a node, and of its only child with the entries.
 
 The node `…/ledger:name` holds the name of the child. This name, `epoch-token`, is unique. A claim creates a new child with the entries
 of the old one, and removes the old one, in one transaction. So an earlier claimer has no node to write to.

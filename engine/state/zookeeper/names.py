@@ -27,7 +27,7 @@ class ZooKeeperAddress:
     username: str | None = None
     password: str | None = None
     lease_secs: float = DEFAULT_LEASE_SECS
-    """Session timeout: seconds after which a standby process takes a silent process for dead."""
+    """Session timeout: seconds after which a standby process considers a silent process dead."""
 
     def __str__(self) -> str:
         return f"zookeeper://{self.hosts}{self.root}"

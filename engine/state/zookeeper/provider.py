@@ -1,7 +1,7 @@
 """The provider of `zookeeper://host:port,host:port/path`. It stores the ledgers of coordinators (CP-8), but no rows.
 
-A topology belongs to the process that claimed its ledger last, like in Redis. A second process that starts takes the topology over, and
-the first one gets StateFenced at its next write. A standby process waits until the first one has ended.
+A topology belongs to the process that claimed its ledger last, as in Redis. A second process that starts takes the topology over, and the
+first one gets StateFenced at its next write. A standby process waits until the first one has ended.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

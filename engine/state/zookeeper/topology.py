@@ -1,6 +1,7 @@
-"""One topology in ZooKeeper: its format, and the node of the process that runs it.
+"""Stores the format of a topology in ZooKeeper, and the node of the process that runs it.
 
-The node is ephemeral. ZooKeeper removes it when the process ends, or `lease_secs` after the last message of a process that died.
+The node of the process is ephemeral. ZooKeeper removes it when the process ends, or `lease_secs` after the last message of a process that
+died.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Files as sources of batches, and as their output (TX-7, TX-8, TX-10).
+"""Reads batches from files, and writes the output of batches to files (TX-7, TX-8, TX-10).
 
 Sources: `spouts` has the classes for users. `file_coordinator` chooses the files of a batch, `file_emitters` read them. `folder` lists
 files, `file_identity` recognizes them by inode and head, `lines` turns bytes into tuples.

@@ -21,7 +21,7 @@ _LATER_START: Final = "this process has been taken over, or the state of its coo
 
 
 def as_json(tup: Tuple) -> str:
-    """Return a tuple as a JSON object: its fields by name, without the attempt."""
+    """Return a tuple as a JSON object, with its fields by name and without the attempt."""
     return json.dumps(dict(zip(tup.fields.names[1:], tup.values[1:], strict=True)), ensure_ascii=False)
 
 
@@ -34,8 +34,8 @@ def as_text(tup: Tuple) -> str:
 class FileCommitter:
     """Bolt factory: writes one file for each task and txid into a folder, in the commit phase.
 
-    `format` returns a line for a tuple. A str is written in UTF-8 with a line end, bytes are written unchanged. A file is written under
-    a hidden name, forced to the disk, and renamed. Its name has txid, attempt and task. Only the highest attempt of a txid counts, so a
+    `format` returns a line for a tuple. A str is written in UTF-8 with a line end, bytes are written unchanged. A file is written under a
+    hidden name, forced to the disk, and renamed. The name has txid, attempt and task. Only the highest attempt of a txid counts, so a
     replay replaces the output, and opaque spouts are supported. `committed_files` and `committed_lines` read the files that count.
 
     >>> FileCommitter("out", suffix=".jsonl").folder
@@ -174,7 +174,7 @@ class OpenFolder:
         return [name for text in os.listdir(self._path) if (name := name_of(text)) is not None]
 
     def _refuse_later(self, attempt: TransactionAttempt) -> None:
-        """Raise FatalError if the folder has a later txid or attempt: another process runs, or the state was lost."""
+        """Raise FatalError if the folder has a later txid or attempt. Then another process runs, or the state was lost."""
         written = max((TransactionAttempt(*name[:2]) for name, is_draft in self._names() if not is_draft), default=attempt)
         if written > attempt:
             raise FatalError(
@@ -185,7 +185,7 @@ class OpenFolder:
             )
 
     def _remove_superseded(self, attempt: TransactionAttempt, name: OutputName) -> None:
-        """Remove superseded files: of all tasks the first time, then only those of this task."""
+        """Remove superseded files. The first call removes those of all tasks, later calls only those of this task."""
         if self._last is None:
             for text in superseded(self._names(), attempt):
                 _remove(os.path.join(self._path, text))

@@ -157,7 +157,7 @@ class FileCoordinator(PartitionedCoordinator):
         return f"inode-{found.inode}" if not number else f"inode-{found.inode}.{number + 1}"
 
     def _fault(self, partition: Partition, found: Found, position: Position) -> str | None:
-        """Return the reason why a file is not the file of a position. None: it is this file, or the file was just removed."""
+        """Return the reason why a file is not the file of a position. None if it is this file, or was just removed."""
         known = self._known.get(partition)
         if known is not None and (known.found.inode, known.found.size, known.found.modified_ns) == (
             found.inode,

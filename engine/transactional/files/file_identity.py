@@ -1,6 +1,7 @@
-"""Identity of a file, independent of its name: its inode, and a digest of its head (TX-7).
+"""Identifies a file by its inode and a digest of its head, independent of its name (TX-7).
 
-A renamed file keeps both. If the system reuses an inode for another file, its head differs, or it is too short.
+A renamed file keeps both its inode and its head. If the system reuses an inode for another file, the new file has a different head, or is
+too short.
 """
 
 import os
@@ -95,7 +96,7 @@ def open_file(folder: str, path: str) -> OpenFile | None:
 
 
 def position_of(file: OpenFile, previous: Position | None, start: int, end: int) -> Position:
-    """Return the metadata of a batch. previous: of the previous batch of this file."""
+    """Return the metadata of a batch. previous: metadata of the previous batch of this file."""
     head_bytes = min(HEAD_BYTES, end)
     known = previous is not None and previous.head_bytes == head_bytes
     head = previous.head if known and previous is not None else file.head(head_bytes)

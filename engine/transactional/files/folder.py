@@ -1,4 +1,4 @@
-"""The input files: those of a folder or of a pattern."""
+"""Lists the input files of a folder or of a pattern."""
 
 import asyncio
 import glob

@@ -14,12 +14,12 @@ from engine.errors import StateError
 from engine.transactional.attempt import TransactionAttempt
 
 OWNER: Final = ".written-by.json"
-"""Names the only committer that writes to the folder."""
+"""File with the name of the only committer that writes to the folder."""
 _NAME: Final = re.compile(r"(\.?)(\d{12,})-(\d{8,})\.(\d{10})-(\d+)-of-(\d+)(\..*)?", re.DOTALL)
 
 
 class OutputName(NamedTuple):
-    """The name of a file: attempt and task of its content.
+    """Name of a file, with the attempt and the task of its content.
 
     >>> str(OutputName(7, 2 * 2**32 + 5, 0, 3, ".jsonl"))
     '000000000007-00000002.0000000005-0-of-3.jsonl'
@@ -62,13 +62,13 @@ class Counting(NamedTuple):
     """The files that count, in the order of txids and tasks."""
 
     settled: list[OutputName]
-    """Files of committed txids. They never change."""
+    """Files of committed txids, which never change."""
     newest: list[OutputName]
     """Files of the newest txid, if all its tasks have written. A later attempt may still replace them."""
 
 
 def counting(names: Iterable[OutputName]) -> Counting:
-    """Return the files that count: those of the highest attempt of each txid.
+    """Return the files that count, which are those of the highest attempt of each txid.
 
     Raises StateError if a file of a committed txid is missing.
     """
@@ -97,7 +97,7 @@ def counting(names: Iterable[OutputName]) -> Counting:
 
 
 def superseded(names: Iterable[tuple[OutputName, bool]], attempt: TransactionAttempt) -> list[str]:
-    """Return the names of files to remove when this attempt commits: drafts and files of superseded attempts."""
+    """Return the names of drafts and files of superseded attempts, which are removed when this attempt commits."""
     names = list(names)
     highest: dict[int, int] = {attempt.txid: attempt.attempt_id}
     for name, is_draft in names:
@@ -114,11 +114,11 @@ def committed_files(folder: str | os.PathLike[str], *, newest: bool = True) -> l
     """Return the files that count, in the order of txids and tasks: those of the highest attempt of each txid.
 
     The files of all txids but the newest are committed and never change. The files of the newest txid are included once all tasks have
-    written. They are in doubt while the topology runs, and after it was killed. The coordinator may not know the commit, and then a later
-    attempt writes the txid again. Behind an opaque spout the content may then differ. `newest=False` leaves them out.
+    written. These files are in doubt while the topology runs, and after it was killed. The coordinator may not know the commit, and then a
+    later attempt writes the txid again. Behind an opaque spout the content may then differ. `newest=False` leaves them out.
 
-    A process that was paused and replaced may write files of lower attempts. They are never included. If you remove files, keep the newest
-    txid, and remove all files of a txid together. Raises StateError if a file is missing.
+    A process that was paused and replaced may write files of lower attempts. Such files are never included. If you remove files, keep the
+    newest txid, and remove all files of a txid together. Raises StateError if a file is missing.
     """
     path = Path(folder)
     names = [found[0] for text in os.listdir(path) if (found := name_of(text)) is not None and not found[1]]

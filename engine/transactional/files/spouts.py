@@ -35,7 +35,7 @@ class FileLimits(TypedDict, total=False):
 
 
 class _FileSpout:
-    """Base of both spouts. They differ in their handling of missing and changed files."""
+    """Base of both spouts, which differ in their handling of missing and changed files."""
 
     output_fields: OutputFields = None
     replays_differ: ClassVar[bool] = False

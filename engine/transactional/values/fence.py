@@ -1,4 +1,4 @@
-"""The rules of a map's fence: which attempt may write (docs/decisions/0004, "Fencing"). Decides only, without I/O."""
+"""Decides by the fence of a map which attempt may write (docs/decisions/0004, "Fencing"). Does no I/O."""
 
 from collections.abc import Sequence
 from enum import Enum

@@ -1,4 +1,4 @@
-"""An open map of values: for a task that writes, and for any program that reads."""
+"""Open map of values, for a task that writes and for programs that read."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ class ValuesReader(Generic[K, V]):
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 
     async def items(self) -> AsyncIterator[tuple[K, V]]:
-        """Yield each key with its value, in no order. Concurrent changes may be missing.
+        """Yield each key with its value, in any order. Concurrent changes may be missing.
 
         A key may be returned as a different but equal value.
         """
@@ -105,7 +105,7 @@ class OpenValues(ValuesReader[K, V]):
 
 
 class _Update(Generic[K, V, P]):
-    """One update. It may be repeated from its start."""
+    """One update, which may be repeated from its start."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class _Update(Generic[K, V, P]):
                 await store.undo(fence, self._attempt, self._writer)
             elif (damage := damaged_rows(self._writer.where, self._attempt, found.txids, self._keys)) is not None:
                 now = await store.fence()
-                if now is None or now.txid <= self._attempt.txid:  # else a later transaction wrote meanwhile
+                if now is None or now.txid <= self._attempt.txid:  # otherwise a later transaction wrote meanwhile
                     raise damage
             else:
                 values, changes = await self._combined(found)

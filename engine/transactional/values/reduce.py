@@ -49,7 +49,7 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     """Partial results of the batch, by key."""
 
     needs_transactional_spout: bool = False
-    """Read by `build()`: transactional values cannot be replaced, so an opaque spout is refused."""
+    """`build()` reads this. Transactional values cannot be replaced, so an opaque spout is refused."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

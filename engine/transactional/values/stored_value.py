@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 class ValuesTakenOver(StateFenced, FatalError):
-    """A later epoch has written: this process was taken over, or the coordinator's state was reset."""
+    """A later epoch has written. Another process has taken over, or the coordinator's state was reset."""
 
 
 def older_transaction(where: str, attempt: TransactionAttempt, stored: TransactionAttempt) -> StateError:
@@ -48,7 +48,7 @@ def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -
 
 
 def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttempt) -> ValuesTakenOver:
-    """Return the error for a later epoch. Its process may run now, or may have run before the state was reset."""
+    """Return the error for a later epoch. The process of this epoch may run now, or may have run before the state was reset."""
     return ValuesTakenOver(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later start of the topology, "
         "has written. This process has been taken over, or the state of its coordinator was restored from an older copy",

@@ -22,7 +22,7 @@ LONGEST_NAME: Final = 48
 
 
 class ValueMap(ABC):
-    """A map of values in a database: a Resource, which `self.resources.opened` opens for a task."""
+    """A map of values in a database. It is a Resource, which `self.resources.opened` opens for a task."""
 
     name: str
 
@@ -75,7 +75,7 @@ class MemoryValues(ValueMap):
 
 @dataclass(frozen=True)
 class SqliteValues(ValueMap):
-    """A map in a SQLite file that contains only such maps: a table of that name, with `key` and `value`."""
+    """A map in a SQLite file, in the table `name` with `key` and `value`. The file contains only such maps."""
 
     path: str | Path
     name: str
@@ -99,7 +99,7 @@ class SqliteValues(ValueMap):
 
 @dataclass(frozen=True)
 class RedisValues(ValueMap):
-    """A map in Redis: the hash `{prefix/name}:values`, with a field for each key. The URL is like that of a state provider."""
+    """A map in Redis, in the hash `{prefix/name}:values` with a field for each key. The URL is like that of a state provider."""
 
     url: str = field(repr=False)
     name: str
@@ -115,9 +115,9 @@ class RedisValues(ValueMap):
 
 @dataclass(frozen=True)
 class PostgresValues(ValueMap):
-    """A map in PostgreSQL: a table of that name, with `key` as text and `value` as jsonb.
+    """A map in PostgreSQL, in the table `name` with `key` as text and `value` as jsonb.
 
-    It is in the first schema of the user's search path.
+    The table is in the first schema of the user's search path.
     """
 
     url: str = field(repr=False)

@@ -68,7 +68,7 @@ class Storage(ABC):
             self._make_folder(name)
 
     def open_output(self, name: str) -> AbstractContextManager[Any]:
-        """Open a new file that pyarrow.parquet writes. It is durable when the context ends. Use this inside `translate_errors`.
+        """Open a new file that pyarrow.parquet writes. The file is durable when the context ends. Use this inside `translate_errors`.
 
         Raises NameTaken if the name exists and the storage is `exclusive`.
         """
@@ -136,7 +136,7 @@ def name_taken(url: str, name: str) -> NameTaken:
 
 
 def reason(error: Exception) -> str:
-    """Return the text of an error. Prefix its class unless the text is from the operating system.
+    """Return the text of an error. Begin it with the class of the error, unless the operating system made the text.
 
     >>> reason(OSError(28, "No space left on device"))
     'No space left on device'
@@ -147,7 +147,7 @@ def reason(error: Exception) -> str:
 
 
 def draft_of(name: str) -> str:
-    """Return a temporary name for a file that is being written. It is hidden, in the same folder, and unique to this thread.
+    """Return a temporary name for a file that is being written. The name is hidden, in the same folder, and unique to this thread.
 
     >>> draft_of("manifests/000000000007.json").startswith("manifests/.000000000007.json.")
     True

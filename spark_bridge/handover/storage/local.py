@@ -1,6 +1,6 @@
 """Storage in a local folder, or in one that the operating system mounts.
 
-fsspec does not fit here. Its local file system never calls fsync, and its `mode="create"` checks first and then writes.
+fsspec does not fit here. The local file system of fsspec never calls fsync, and its `mode="create"` checks first and then writes.
 """
 
 import errno

@@ -57,7 +57,7 @@ class Server:
         self._socket.send_message("ready", 0, session.facts)
 
     def _watch(self, session: Session) -> None:
-        """Wait for the death of the JVM or the server, report it, and exit. A session does not survive it."""
+        """Wait for the death of the JVM or the server, report it, and exit. The session cannot continue after this death."""
         death_report = session.wait_for_death()
         if not self._leaving.is_set():
             self._socket.send_message("died", 0, death_report)

@@ -1,4 +1,4 @@
-"""Calls of user functions. Each runs in its own thread, and its Spark jobs carry its tag."""
+"""Runs each call of a user function in its own thread. The Spark jobs of a call carry its tag."""
 
 import threading
 from collections.abc import Callable

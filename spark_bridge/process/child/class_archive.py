@@ -22,7 +22,7 @@ END_SECS: Final = 120.0
 
 
 def archive_path() -> Path:
-    """Return the path of the archive for this Java, this Spark and these settings folders, in the user's cache. It may not exist."""
+    """Return the path of the archive for this Java, this Spark and these settings folders, in the user's cache. The file may not exist."""
     return _folder() / f"{_location_digest()}-{_digest(_files_to_compare())}.jsa"
 
 

@@ -27,7 +27,10 @@ class SessionRefused(Exception):
 
 
 def check_java_and_master(settings: dict[str, Any]) -> None:
-    """Raise SessionRefused if Java is missing or the master cannot be reached. Spark itself takes minutes to notice, or only logs it."""
+    """Raise SessionRefused if Java is missing or the master cannot be reached.
+
+    Spark itself notices this only after minutes, or only logs it.
+    """
     if java() is None:
         raise SessionRefused(StartFailure(False, f"no Java was found ({_searched_places()})", _INSTALL_JAVA))
     if settings["kind"] == "standalone":

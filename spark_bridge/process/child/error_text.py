@@ -77,7 +77,7 @@ def _place_in_worker(text: str) -> str | None:
 
 
 def _place_in_query_context(text: str) -> str | None:
-    """Return the line of Python that created a column. Spark adds it to some errors."""
+    """Return the line of Python that created a column. Spark adds this line to some errors."""
     found = re.search(r"was called from\s*\n\s*(.+\.py:\d+)", text)
     return found[1] if found else None
 
