@@ -1,4 +1,4 @@
-"""Makes the calls of `execute` that take time. They are awaited one by one, run several at once, or run in threads (ACK-10)."""
+"""Makes the calls of `execute` that take time, one by one, several at once, or in threads (ACK-10)."""
 
 import asyncio
 import contextvars
@@ -57,7 +57,7 @@ class BoltCalls:
         """Calls that the executor itself awaits: 0 or 1."""
         self._timed = StepTimer(run_context.clock.now, core.slow_call_secs, on_slow_step)
         self._holders = 0
-        """Coroutines in `wait_until_returned`. No call begins meanwhile."""
+        """Coroutines in `wait_until_returned`. No call begins while there is one."""
         self._return_waiters = Waiters()
         self._loop_thread = threading.get_ident()
         self._turn_began = 0.0
@@ -177,7 +177,7 @@ class BoltCalls:
         tup = self._concurrent.pop(aio_task, None)
         if tup is None:  # its instance died in the same turn, and `cancel_all` has handled it
             return
-        own = "the call cancelled the asyncio task that runs it"  # `cancel_all` did not, so the call itself did
+        own = "the call cancelled the asyncio task that runs it"  # `cancel_all` has not cancelled this call, so the call cancelled itself
         error = asyncio.CancelledError(own) if aio_task.cancelled() else aio_task.exception()
         if error is not None:
             self._failures.append((error, tup))

@@ -1,4 +1,4 @@
-"""A snapshot as metric families, for `run.metrics_text()`."""
+"""Turns a snapshot into metric families, for `run.metrics_text()`."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -58,7 +58,7 @@ def _failures(snapshot: Snapshot) -> Family:
 
 
 def _complete(snapshot: Snapshot) -> Family:
-    """Return the latency from emit to ack as a summary. It has only quantiles, because a snapshot has no sum."""
+    """Return the latency from emit to ack as a summary. The summary has only quantiles, because a snapshot has no sum."""
     samples = tuple(
         Sample({**_labels(snapshot, component.component_id, task.task_id), "quantile": quantile}, secs)
         for component, task in _tasks(snapshot.spouts)
@@ -79,7 +79,7 @@ def _of_users(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def _user_samples(snapshot: Snapshot, metric: UserMetric, edges: list[float]) -> Iterator[Sample]:
-    """Return the samples of one metric. edges: the same for all metrics of this name, so that buckets add up."""
+    """Return the samples of one metric. edges: bucket edges, which are the same for all metrics of this name."""
     labels = {**_labels(snapshot, metric.labels.component_id, metric.labels.task_id), **metric.own_labels}
     if not isinstance(metric.value, Distribution):
         yield Sample(labels, metric.value, "_total" if metric.kind == "counter" else "")

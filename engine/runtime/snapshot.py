@@ -1,4 +1,4 @@
-"""Snapshot of a run: counts and latencies per task and per component, recent errors, and entries of the features.
+"""Data of a run at one moment: counts and latencies, recent errors, and entries of the features.
 
 This module holds data and plain computation. The run fills it. Latencies are in milliseconds, and None before the first
 measurement. Counts begin with the run, and continue through restarts of the instances.
@@ -73,7 +73,7 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ComponentSnapshot:
-    """One component: its tasks, and their sums and means."""
+    """One component, with its tasks and the sums and means over the tasks."""
 
     component_id: str
     kind: ComponentKind
@@ -199,8 +199,10 @@ class Snapshot:
     """The latest error reports, the newest last."""
     user_metrics: tuple[UserMetric, ...] = field(default=())
     entries: tuple[SnapshotEntry, ...] = ()
-    """Entries of the features. Their values are attributes: `snapshot.checkpoint` is a CheckpointSnapshot, or None without state.
-    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout. For type checkers, both are Any."""
+    """Entries of the features. The value of each entry is an attribute.
+
+    `snapshot.checkpoint` is a CheckpointSnapshot, or None without state. `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a
+    flow-control spout. For type checkers, these attributes are Any."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a feature's entry."""
@@ -244,8 +246,8 @@ class Snapshot:
 def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> float | None:
     """Return the share of the time between two snapshots that the busiest task of a component spent in its code.
 
-    0 means idle and 1 means always busy; several threads may exceed 1. Without `before` the interval starts with the run. None if no time
-    has passed. Like Storm's capacity, but from the measured busy time instead of mean latency times count.
+    0 means idle and 1 means always busy. Several threads may exceed 1. Without `before` the interval starts with the run. None if no time
+    has passed. Like Storm's capacity. Differs: uses the measured busy time, not the mean latency times the count.
     """
     start = None if before is None else before.components.get(component_id)
     elapsed = after.uptime_secs - (0.0 if start is None or before is None else before.uptime_secs)
@@ -257,7 +259,7 @@ def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> flo
 
 
 def rate(before: Snapshot | None, after: Snapshot, count: Callable[[Snapshot], int]) -> float | None:
-    """Return the increase of a count per second between two snapshots; without `before`, since the run began."""
+    """Return the increase of a count per second between two snapshots. Without `before` the interval starts with the run."""
     elapsed = after.uptime_secs - (before.uptime_secs if before is not None else 0.0)
     grown = count(after) - (count(before) if before is not None else 0)
     return grown / elapsed if elapsed > 0 else None

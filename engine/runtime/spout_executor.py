@@ -27,7 +27,7 @@ BACKOFF: Final = Backoff(0.001, 0.064)
 
 
 class PendingWindow(Protocol):
-    """Limit of open trees that adapts after each burst, for `max_spout_pending="auto"` (FC-8). All tasks of a spout share one."""
+    """Limit of open trees that adapts after each burst, for `max_spout_pending="auto"` (FC-8). All tasks of a spout share one window."""
 
     @property
     def max_pending(self) -> int:
@@ -76,10 +76,10 @@ class SpoutExecutor(Executor):
         self.generator_error: ComponentError | None = None
         """Error of a generator that raised. The run drains, then ends with this error (ACK-13)."""
         self._progress: int | None = None
-        """Progress that the last instance reported at its death. None if verdicts are the progress."""
+        """Progress that the last instance reported at its death. None if the progress is the number of verdicts."""
         self._window = window
         self._empty_polls = 0
-        """Number of consecutive polls that emitted nothing, without a wake or a verdict in between."""
+        """Number of consecutive polls that emitted nothing. A wake or a verdict resets the number."""
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
@@ -313,7 +313,7 @@ class SpoutExecutor(Executor):
         )
 
     async def _pause(self) -> None:
-        """Wait before the next poll after an empty poll. The pause doubles, and a wake or a verdict ends it."""
+        """Wait before the next poll after an empty poll. The pause doubles after each empty poll. A wake or a verdict ends the pause."""
         if self.waits_for_wake:
             await self._park(None)
             return
