@@ -1,7 +1,7 @@
-"""Stormcell: a stream engine with Storm's guarantees, for Python programs.
+"""Stormcell is a stream engine for Python programs, with Storm's guarantees.
 
-This module exports the public API. Names needed only to run a topology are imported on first use, so that a module which only
-describes a topology imports quickly.
+This module exports the public API. Names needed only to run a topology are imported on first use, so that a module which only describes a
+topology is imported quickly.
 """
 
 from typing import TYPE_CHECKING
@@ -78,7 +78,7 @@ else:
             "PartitionedTransactionalSpout TransactionalSpout TransactionalTopologyBuilder TransactionAttempt",
             "engine.transactional.values": "OpaqueValue TransactionalValue",
         },
-        submodules=("cli", "flow", "metrics", "runtime", "testing", "transactional"),  # as in `engine.metrics.CONTENT_TYPE`
+        submodules=("cli", "flow", "metrics", "runtime", "testing", "transactional"),  # for names such as `engine.metrics.CONTENT_TYPE`
     )
 
 __all__ = [

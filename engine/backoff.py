@@ -1,4 +1,4 @@
-"""Exponential backoff. Computes the pauses between retries of one operation, but does not wait."""
+"""Computes the pauses of an exponential backoff between the retries of one operation. Does not wait."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Backoff:
             raise ValueError(f"{self} needs 0 <= first_secs <= longest_secs, growth >= 1, and 0 <= jitter <= 1")
 
     def pause_secs(self, failures: int, draw: Callable[[], float] | None = None) -> float:
-        """Return the pause after this number of consecutive failures. 0 without a failure.
+        """Return the pause after this number of consecutive failures. Return 0 if there was no failure.
 
-        draw: returns a random number from 0 to 1, for example `context.random.random`. Without it there is no jitter.
+        draw: returns a random number from 0 to 1, for example `context.random.random`. Without `draw` there is no jitter.
         """
         if failures < 1:
             return 0.0

@@ -1,4 +1,4 @@
-"""Cancels asyncio tasks that run user code, with a limited wait. Also tells who cancelled a task.
+"""Cancels asyncio tasks that run user code, with a limited wait. Also tells whether an asyncio task was really cancelled.
 
 User code may raise CancelledError by itself, or cancel its own asyncio task. Such an error is an error of the component. A real
 cancellation must propagate.
@@ -18,7 +18,7 @@ _SECOND_CANCEL_SECS: Final = 1.0
 def was_cancelled(error: BaseException) -> bool:
     """Return True if `error` is the cancellation of the running asyncio task.
 
-    False for a CancelledError that user code raised by itself, which is handled like any other error.
+    Return False for a CancelledError that user code raised by itself. Callers handle such an error like any other.
     """
     return isinstance(error, asyncio.CancelledError) and cancel_requests() > 0
 
@@ -46,9 +46,9 @@ async def absorb_last_cancel_request() -> None:
 
 
 def aio_task_error(aio_task: "asyncio.Task[Any]") -> BaseException | None:
-    """Return the error of an asyncio task that has ended. None without an error or after a cancellation.
+    """Return the error of an asyncio task that has ended. Return None if it has no error or was cancelled.
 
-    Add it to the task as a done callback to keep asyncio from logging an error that the caller handles elsewhere.
+    Use this function as a done callback of a task if the caller handles the error elsewhere. Then asyncio does not log the error.
     """
     return None if aio_task.cancelled() else aio_task.exception()
 

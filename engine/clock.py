@@ -1,4 +1,4 @@
-"""Clock of a run. No other module of the engine reads time.
+"""Clock of a run. No other module of the engine imports `time`.
 
 A run on a real loop uses the clock of the machine. A run on a loop with virtual time uses the virtual time, which a test controls.
 """
@@ -21,8 +21,8 @@ class VirtualTimeLoop(Protocol):
 class Clock:
     """Time of one run.
 
-    `now()` returns monotonic seconds from an arbitrary start. `wall()` returns seconds since the epoch, and may jump. Both are
-    attributes with the bare callable, because the hot path binds and calls them.
+    `now()` returns monotonic seconds from an arbitrary start. `wall()` returns seconds since the epoch, and may jump. Both attributes are
+    plain callables, because the hot path binds and calls them.
     """
 
     __slots__ = ("now", "wall")
@@ -33,7 +33,7 @@ class Clock:
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> "Clock":
-        """Return the clock of a loop. This is its virtual time if it has one, else the clock of the machine.
+        """Return the clock of a loop. A loop with virtual time has its own clock, and any other loop has the clock of the machine.
 
         `time()` of a real loop is not used, because uvloop caches it per iteration, in whole milliseconds.
         """

@@ -1,7 +1,7 @@
-"""All error classes of the engine, and `Failure`, the reason why a tuple tree failed.
+"""Defines all error classes of the engine, and `Failure`, the reason why a tuple tree failed.
 
-The message of an error says what happened and where. Its `hint` says what to do. A command that fails with the error exits with
-`exit_status` (RUN-4).
+The message of an error says what happened and where. The `hint` of the error says what to do. A command that fails with the error exits
+with `exit_status` (RUN-4).
 """
 
 import copyreg
@@ -157,7 +157,7 @@ class ComponentError(EngineError):
 
     @property
     def place(self) -> str:
-        """The component and its task, such as `'count' (task 7)`. The message begins with it."""
+        """The component and its task, such as `'count' (task 7)`. The message begins with this text."""
         return f"{self.component_id!r}" if self.task_id is None else f"{self.component_id!r} (task {self.task_id})"
 
     @property
@@ -176,14 +176,14 @@ class FatalError(EngineError):
 class UsageError(EngineError):
     """A component, or the program that embeds the engine, uses the API wrongly.
 
-    Examples are an unknown stream, a wrong number of values, an unhashable key, a call in the wrong state.
+    Examples are an unknown stream, a wrong number of values, an unhashable key, and a call in the wrong state.
     """
 
 
 class StateError(EngineError):
     """The state of a topology cannot be stored, read or found.
 
-    Examples are a wrong key or value, a damaged store, another layout, another process that holds the state.
+    Examples are a wrong key or value, a damaged store, another layout, and another process that holds the state.
     """
 
 

@@ -1,4 +1,4 @@
-"""The only list of the engine's features. `docs/decisions/0008-features.md` tells how to add a feature."""
+"""Contains the only list of the engine's features. `docs/decisions/0008-features.md` tells how to add a feature."""
 
 from typing import Final
 

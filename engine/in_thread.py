@@ -1,8 +1,9 @@
 """Runs calls in a thread, and lets them progress even while the event loop is busy.
 
-A thread requests the GIL only if nobody has released it for 5 ms. A busy loop releases it in each turn, but only for microseconds. This is
-too short for the thread to wake up, and too frequent for the thread to request the GIL. So a call of a few milliseconds could take a
-second. `in_thread` therefore makes a busy loop wait for the thread from time to time, until the call is done. An idle loop does not wait.
+A waiting thread requests the GIL only if no thread has released the GIL for 5 ms. A busy loop releases the GIL in each turn, but only for
+microseconds. Such a release is too short for the waiting thread to wake up, and too frequent for a request. So a call of a few milliseconds
+could take a second. `in_thread` therefore makes a busy loop wait for the thread from time to time, until the call is done. An idle loop
+does not wait.
 """
 
 import asyncio

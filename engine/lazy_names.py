@@ -1,4 +1,4 @@
-"""Public names of a package that are imported on first use (PEP 562), so that the package itself imports quickly."""
+"""Imports the public names of a package on first use (PEP 562), so that the package itself is imported quickly."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -10,7 +10,7 @@ def lazy_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package.
 
-    Call it in the `else` of `if TYPE_CHECKING:`, which imports the same names. Type checkers then know these names, and no others.
+    Call this function in the `else` of `if TYPE_CHECKING:`, which imports the same names. Type checkers then know only these names.
 
     names: the lazy names by the full name of their module, separated by spaces. No submodule of the package may have the same name,
     because its import would replace the lazy name.

@@ -1,4 +1,4 @@
-"""Base classes, decorators and types for user code.
+"""Defines the base classes, decorators and types for user code.
 
 The compiled collectors and the contexts that a run passes to user code implement the Protocols of this package.
 """

@@ -1,4 +1,4 @@
-"""Checks of the functions, signatures and counts that user code passes to the engine.
+"""Checks the functions, signatures and counts that user code passes to the engine.
 
 The checks run when a topology is built or an instance is created, never per tuple.
 """
@@ -40,7 +40,7 @@ def call_kind(function: Callable[..., Any]) -> CallKind:
 
 
 def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the required parameters of a function. Empty if Python cannot read the signature.
+    """Return the required parameters of a function. Return an empty tuple if Python cannot read the signature.
 
     >>> missing_arguments(lambda path, encoding="utf-8": None)
     ('path',)
@@ -54,9 +54,9 @@ def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Tell whether a function accepts this number of positional arguments. True if Python cannot read the signature.
+    """Tell whether a function accepts this number of positional arguments. Return True if Python cannot read the signature.
 
-    For a decorated function, this checks the wrapper, because the wrapper may pass different arguments on.
+    For a decorated function, the signature of the wrapper counts, because the wrapper may pass different arguments on.
     """
     try:
         inspect.signature(function, follow_wrapped=False).bind(*[None] * arguments)

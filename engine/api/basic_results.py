@@ -13,13 +13,13 @@ from engine.api.fields import Values
 from engine.names import DEFAULT_STREAM
 
 Emission: TypeAlias = tuple[Values, str, int | None]
-"""(values, stream, target task). The task is None for a plain emit."""
+"""One emit, as (values, stream, target task). The task is None for a plain emit."""
 WrongResult: TypeAlias = Callable[[object], Exception]
 """Returns the error for an invalid result of `execute`."""
 
 
 async def emit_result(result: object, emit: Callable[..., object] | None, arguments: tuple[Any, ...], wrong_result: WrongResult) -> None:
-    """Emit the result of a call of `execute`: all tuples that it returned or yields.
+    """Emit all tuples that a call of `execute` returned or yields.
 
     `result` is the return value of the call, which may be awaitable. `emit(values, *arguments)` emits one tuple. `emit` is None if
     the bolt must not return values. Raises `wrong_result(result)` for an invalid result.
@@ -58,7 +58,7 @@ def emit_recorded(
 
 
 def record_result(result: object, recorded: list[Emission], wrong_result: WrongResult) -> None:
-    """Append the values of a result to `recorded`. Runs in a pool thread; the event loop emits the values later."""
+    """Append the values of a result to `recorded`. Runs in a pool thread. The event loop emits the values later."""
     if isinstance(result, tuple):
         recorded.append((result, DEFAULT_STREAM, None))
     elif isinstance(result, GeneratorType):

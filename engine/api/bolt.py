@@ -1,4 +1,4 @@
-"""`Bolt` and `BasicBolt`: the base classes of all bolts."""
+"""`Bolt` and `BasicBolt` are the base classes of all bolts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
@@ -38,19 +38,19 @@ class FailTuple(Exception):
 
 
 class BoltBase(ABC):
-    """Settings, context, `prepare` and `cleanup` that `Bolt` and `BasicBolt` share."""
+    """Defines the settings, the context, `prepare` and `cleanup`, which `Bolt` and `BasicBolt` share."""
 
     output_fields: OutputFields = None
     """Field names of the default stream, or a mapping from stream names to fields. None: the bolt emits nothing."""
     concurrency: int = 1
-    """Number of inputs that an `async def execute` processes at the same time. 1: one after the other, in order."""
+    """Number of inputs that an `async def execute` processes at the same time. 1: one input after the other, in order."""
     on_error: OnError | None = None
     """Reaction to an exception of this bolt. None: `Config.on_error`, "fail" by default."""
     tick_tuple_freq_secs: float | None = None
     """Seconds between ticks, at least 0.001. `execute` gets each tick as a tuple with `tup.is_tick`. None: no ticks."""
 
     context: TaskContext
-    """Ids of this task, settings of the run, metrics, and other services of the engine. Set before `prepare`."""
+    """Gives access to the ids of this task, the settings, the metrics, and other services of the engine. Set before `prepare`."""
 
     def prepare(self) -> Awaitable[None] | None:
         """Open the resources of this task. Called first, before any spout opens."""
@@ -112,7 +112,7 @@ BasicResult: TypeAlias = Values | Iterable[Values] | AsyncIterable[Values] | Awa
 class BasicBolt(BoltBase):
     """Base class of bolts with automatic anchoring and acking (ACK-11).
 
-    The engine anchors each emitted tuple to the current input. It acks the input when `execute` returns.
+    The engine anchors each emitted tuple to the current input. The engine acks the input when `execute` returns.
 
     Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `threads`, `on_error`, `tick_tuple_freq_secs`.
 
@@ -145,9 +145,9 @@ class BasicBolt(BoltBase):
     def execute(self, tup: Tuple) -> BasicResult:
         """Process one input. The method may be a plain function, a generator, a coroutine function or an async generator.
 
-        The engine emits each value tuple that a generator yields to the default stream. A function may return one value tuple, or None. The
-        engine raises UsageError for any other result. For other streams call `self.collector.emit(values, stream)`. An exception fails the
-        input.
+        The engine emits each value tuple that a generator yields, on the default stream. A function may return one value tuple, or None.
+        The engine raises UsageError for any other result. For other streams call `self.collector.emit(values, stream)`. An exception fails
+        the input.
         """
 
 
@@ -159,4 +159,4 @@ class CreatesBolt(Protocol):
 
 
 BoltFactory: TypeAlias = CreatesBolt | Callable[[], BoltBase | CreatesBolt]
-"""Argument of `set_bolt`: a class, a callable without arguments, or the result of `@bolt`. The engine calls it for each instance."""
+"""Factory of bolts: a class, a callable without arguments, or the result of `@bolt`. The engine calls the factory for each instance."""

@@ -1,8 +1,8 @@
-"""Protocols of `Tuple` and of the collectors, by which components emit and settle tuples.
+"""Defines the Protocols of `Tuple` and of the collectors, by which components emit and settle tuples.
 
 Compiled classes implement these Protocols. No method blocks, except `ready`. If a mailbox is full, the executor of the emitter keeps the
-tuple. It calls no user code until the mailbox has drained (BP-2). Use a collector only on the thread of the event loop. On any other thread
-its methods raise UsageError (ACK-10).
+tuple. The executor then calls no user code until the mailbox has drained (BP-2). Use a collector only on the thread of the event loop. On
+any other thread its methods raise UsageError (ACK-10).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from engine.names import DEFAULT_STREAM
 
 
 class Tuple(Protocol):
-    """Message that a bolt receives. Has named read-only values, and knows the component, task and stream that emitted them.
+    """Message that a bolt receives. A tuple has named read-only values, and the names of its source component, source task and stream.
 
     `tup[0]` and `tup["word"]` are the same value if the first field of the stream is `word`. An unknown name raises UsageError, and the
     text suggests the nearest name. An index out of range raises IndexError.
@@ -60,8 +60,8 @@ class SpoutCollector(Protocol):
     def emit(self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple to all subscribers of the stream.
 
-        If `message_id` is not None, the engine tracks the tuple. It then calls `ack(message_id)` or `fail(message_id)` of this task exactly
-        once (ACK-1, ACK-3, ACK-4). Raises UsageError for an unknown stream, a direct stream, and a wrong number of values.
+        If `message_id` is not None, the engine tracks the tuple. The engine then calls `ack(message_id)` or `fail(message_id)` of this task
+        exactly once (ACK-1, ACK-3, ACK-4). Raises UsageError for an unknown stream, a direct stream, and a wrong number of values.
         """
 
     def emit_many(self, rows: Sequence[Values], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
@@ -82,7 +82,10 @@ class SpoutCollector(Protocol):
         """Report an error with component, task and traceback. The engine reports at most 5 different errors of a task in 10 s."""
 
     async def ready(self) -> None:
-        """Wait until no target mailbox is full and the engine does not pause this task. For coroutines of `context.create_task`."""
+        """Wait until no target mailbox is full and the engine does not pause this task.
+
+        Coroutines of `context.create_task` await this method before each emit.
+        """
 
 
 class BoltCollector(Protocol):
@@ -106,7 +109,7 @@ class BoltCollector(Protocol):
     def fail(self, tup: Tuple, /, error: str | None = None) -> None:
         """Mark an input as failed. All trees of the input fail at once (ACK-4).
 
-        `error` is the reason as text. The spout reads it in `self.context.failure`, and a dead letter contains it (ACK-16).
+        `error` is the reason as text. The spout reads this text in `self.context.failure`, and a dead letter contains it (ACK-16).
         """
 
     def reset_timeout(self, tup: Tuple, /) -> None:
@@ -116,7 +119,10 @@ class BoltCollector(Protocol):
         """Report an error with component, task and traceback. The engine reports at most 5 different errors of a task in 10 s."""
 
     async def ready(self) -> None:
-        """Wait until no target mailbox is full and the engine does not pause this task. For coroutines of `context.create_task`."""
+        """Wait until no target mailbox is full and the engine does not pause this task.
+
+        Coroutines of `context.create_task` await this method before each emit.
+        """
 
 
 OutputCollector = BoltCollector
@@ -126,7 +132,7 @@ OutputCollector = BoltCollector
 class BasicCollector(Protocol):
     """Collector of a `BasicBolt`. Anchors each emit to the input of the current `execute` call (ACK-10, ACK-11).
 
-    A bolt that only yields to its default stream does not need it.
+    A bolt that only yields to its default stream does not need the collector.
     """
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:

@@ -1,4 +1,4 @@
-"""Protocols of `self.context`: ids of the task, settings, clock, metrics, and other services of the engine.
+"""Defines the Protocols of `self.context`, which gives a task its ids, settings, clock, metrics, and other services.
 
 The executors implement these Protocols.
 """
@@ -85,7 +85,7 @@ class TaskContext(Protocol):
 
     @property
     def clock(self) -> "Clock":
-        """Clock of the run: `now()` in seconds, monotonic; `wall()` in seconds since 1970. Virtual in `engine.testing`."""
+        """Clock of the run. `now()` returns monotonic seconds, `wall()` seconds since 1970. Under `engine.testing` the clock is virtual."""
 
     @property
     def random(self) -> "Random":
@@ -111,15 +111,15 @@ class TaskContext(Protocol):
         """Start background work of this instance.
 
         An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the coroutine when the instance
-        closes or dies; afterwards this method raises UsageError. The coroutine must await `self.collector.ready()` before each emit.
+        closes or dies. Afterwards this method raises UsageError. The coroutine must await `self.collector.ready()` before each emit.
         """
 
     def counter(self, name: str, /, **labels: str) -> UserCounter:
         """Return the counter of this task with this name and these labels. The first call creates it.
 
-        Labels divide the count, for example `partition="3"`. The export adds topology, component and task. All metrics of one name must
-        have the same labels. Each combination of label values is a separate metric, so use labels with few values. Raises UsageError for a
-        wrong name, other labels, or another type of the same name.
+        Labels divide the count, for example `partition="3"`. The export adds the labels topology, component and task. All metrics of one
+        name must have the same labels. Each combination of label values is a separate metric, so use labels with few values. Raises
+        UsageError for a wrong name, other labels, or another type of the same name.
         """
 
     def gauge(self, name: str, /, **labels: str) -> UserGauge:

@@ -1,4 +1,4 @@
-"""Field names of a stream, streams of a component, and values of a tuple."""
+"""Defines the field names of a stream, and checks the streams of a component and the values of a tuple."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS: Final = 80
 
 
 class Fields:
-    """Ordered names of the values of one stream: immutable, hashable, picklable.
+    """Ordered names of the values of one stream. The object is immutable, hashable and picklable.
 
     Raises UsageError unless each name is a non-empty string and occurs once. With `direct=True` the emitter selects the receiving task by
     `emit_direct`, and bolts must subscribe by `direct_grouping`. `Fields()` declares tuples without values, for signals.
@@ -112,7 +112,7 @@ NO_STREAMS: Streams = MappingProxyType({})
 
 
 def declare_streams(output_fields: object) -> Streams:
-    """Return the streams that an `output_fields` declares. Raise UsageError if it is not an `OutputFields`.
+    """Return the streams that a value of `output_fields` declares. Raise UsageError if the value is not an `OutputFields`.
 
     >>> dict(declare_streams("word"))
     {'default': Fields('word')}
@@ -173,8 +173,8 @@ def decorated_fields(decorator: str, arguments: tuple[object, ...]) -> Fields | 
 def wrong_values(where: str, values: object, fields: Fields | None = None) -> UsageError:
     """Return the UsageError for values that do not match the fields of the stream.
 
-    `values` has the wrong length, or is not a tuple. `where` is the beginning of the text: `bolt 'split': execute() yielded`. `fields` is
-    None if the fields are unknown.
+    `values` has the wrong length, or is not a tuple. `where` is the beginning of the message, for example `bolt 'split': execute()
+    yielded`. `fields` is None if the fields are unknown.
 
     >>> print(wrong_values("bolt 'split': execute() yielded", "be", Fields("word")))
     bolt 'split': execute() yielded 'be' (str), which is not a tuple of values

@@ -1,4 +1,4 @@
-"""`@bolt`: makes a `BasicBolt` from a function."""
+"""The decorator `@bolt` makes a `BasicBolt` from a function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., BasicResult])
 
 
 class FunctionBolt(BasicBolt):
-    """Base of the bolts that `@bolt` makes. Their `execute` is the function itself, to save a call per tuple."""
+    """Base of the bolts that `@bolt` makes. The function itself becomes the method `execute`, which saves a call per tuple."""
 
     function: Callable[[Tuple], BasicResult]
     fields_declared_at: str
@@ -26,7 +26,7 @@ class FunctionBolt(BasicBolt):
 
 
 class BoltFunction(Generic[F]):
-    """Result of `@bolt`: a factory for `set_bolt`. Other decorators, such as `@stateful_bolt`, derive from it."""
+    """Result of `@bolt`: a factory for `set_bolt`. Other decorators, such as `@stateful_bolt`, derive from this class."""
 
     decorator: ClassVar[str] = "bolt"
     arguments: ClassVar[str] = "tup"
@@ -87,9 +87,9 @@ def bolt(
     """Make a `BasicBolt` from a function. The function has one parameter: the input tuple.
 
     The function may be a plain function, a generator, a coroutine function or an async generator. The engine emits each value tuple that
-    the function yields or returns, anchored to the input. It acks the input when the function has returned. `output_fields` are names, or
-    one Fields; a bolt without fields emits nothing. The settings are those of `BasicBolt`. Raises UsageError for wrong fields, and for an
-    object that is not a function of one argument.
+    the function yields or returns, anchored to the input. The engine acks the input when the function has returned. `output_fields` are
+    names, or one Fields. A bolt without fields emits nothing. The other arguments are settings of `BasicBolt`. Raises UsageError for wrong
+    fields, and for an object that is not a function of one argument.
 
     >>> @bolt("word")
     ... def split(tup):

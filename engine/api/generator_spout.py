@@ -32,9 +32,9 @@ BUFFER_TUPLES: Final = 256
 class GeneratorBroken(EngineError):
     """Raised once by a `@spout` if its generator raised an exception or yielded an invalid item. The cause is chained.
 
-    A generator cannot resume, and a new generator would emit the whole source again. So the executor does not restart the instance. It
-    treats the spout as exhausted, drains the run, and ends it with a ComponentError. Meanwhile polls only retry failed tuples. With
-    `restartable=True` the spout raises the exception of the generator instead, and `on_error` selects the reaction.
+    A generator cannot resume, and a new generator would emit the whole source again. So the executor does not restart the instance. The
+    executor treats the spout as exhausted, drains the run, and ends it with a ComponentError. During the drain, polls only retry failed
+    tuples. With `restartable=True` the spout raises the exception of the generator instead, and `on_error` selects the reaction.
     """
 
 
@@ -54,7 +54,7 @@ class _Options:
 
 
 class _FromGenerator(Spout, Generic[Source]):
-    """Base class of both generator spouts: assigns message ids and retries failed tuples."""
+    """Base class of both generator spouts. Assigns message ids and retries failed tuples."""
 
     def __init__(self, function: Callable[[], Source], options: _Options, name: str) -> None:
         self.output_fields = options.fields
@@ -72,7 +72,7 @@ class _FromGenerator(Spout, Generic[Source]):
 
     @abstractmethod
     def _start_again(self) -> None:
-        """Drop the generator that raised. The next poll begins a new one."""
+        """Drop the generator that raised. The next poll begins a new generator."""
 
     def next_tuple(self) -> None:
         """Emit the next retry, or else the next item of the generator."""
@@ -90,7 +90,7 @@ class _FromGenerator(Spout, Generic[Source]):
                 row = item if type(item) is tuple and len(item) == self._width else self._checked(item)
                 self._last_id += 1
                 self._open[self._last_id] = row
-        except SpoutExhausted:  # raised by the generator itself, instead of a return
+        except SpoutExhausted:  # a generator may raise it instead of returning
             self._ended = True
             raise
         except (KeyboardInterrupt, SystemExit):
@@ -166,7 +166,7 @@ class GeneratorSpout(_FromGenerator[Iterable[Values]]):
     """Spout from a generator function. Each `next_tuple` pulls one item."""
 
     def open(self) -> None:
-        """Create the generator. Its body begins at the first poll."""
+        """Create the generator. The body of the function begins at the first poll."""
         self._iterator: Iterator[Values] = iter(self._function())
         self._pull = partial(next, self._iterator, _END)
 
@@ -198,7 +198,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         self._puller.add_done_callback(self._note_cancelled)
 
     def _note_cancelled(self, puller: "asyncio.Task[None]") -> None:
-        """Break a generator that cancelled the asyncio task that pulls it. No effect after the instance is closed."""
+        """Break a generator that cancelled the asyncio task that pulls it. Has no effect after the instance is closed."""
         if puller.cancelled():
             self._error = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
             self.context.wake()
@@ -216,7 +216,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         except BaseException as error:
             if was_cancelled(error):
                 raise  # the engine cancelled this task; the generator itself raised any other CancelledError
-            self._error = error  # `next_tuple` raises it after the items in the buffer
+            self._error = error  # `next_tuple` raises this error after the items in the buffer
         finally:
             aclose = getattr(source, "aclose", None)
             if aclose is not None:
@@ -259,7 +259,7 @@ class SpoutFunction(Generic[P]):
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "SpoutFunction[[]]":
-        """Return a factory of spouts that read `function(*args, **kwargs)`. Each task calls the function itself."""
+        """Return a factory of spouts that read `function(*args, **kwargs)`. Each instance of the spout calls the function."""
         if self._bound is not None:
             raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once only.")
         try:
@@ -293,8 +293,8 @@ def spout(
 ) -> Callable[[Callable[P, Iterable[Values] | AsyncIterable[Values]]], SpoutFunction[P]]:
     """Make a spout from a generator or async generator function that yields tuples with these fields.
 
-    `output_fields` are names, or one Fields. The spout emits a failed tuple again up to `max_retries` times; None means no limit. After the
-    last retry it calls the plain function `on_give_up(values, failure)`; by default it reports an error. With `restartable=True` the
+    `output_fields` are names, or one Fields. The spout emits a failed tuple again up to `max_retries` times. None means no limit. After the
+    last retry the spout calls the plain function `on_give_up(values, failure)`. The default reports an error. With `restartable=True` the
     function may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an
     object that is not a generator function.
 

@@ -1,6 +1,6 @@
-"""Groupings: how a subscriber chooses the tasks that get a tuple (GRP-1).
+"""Defines the groupings. A grouping decides which tasks of a subscriber get a tuple (GRP-1).
 
-A grouping holds only parameters. `engine.runtime.wiring` selects its `Choice`, and `_native.task` chooses the tasks.
+The classes hold only parameters. `engine.runtime.wiring` selects the `Choice` of a grouping, and `_native.task` chooses the tasks.
 """
 
 import copy
@@ -45,7 +45,10 @@ class CustomGrouping(Protocol):
 
 
 class _Plain:
-    """Base class of groupings without parameters. Objects of one class are equal. Seven dataclasses would add 5 ms to every import."""
+    """Base class of groupings without parameters. Objects of one class are equal.
+
+    These classes are not dataclasses, because seven dataclasses would add 5 ms to every import.
+    """
 
     __slots__ = ()
 
@@ -60,7 +63,7 @@ class _Plain:
 
 
 class Shuffle(_Plain):
-    """Round robin over the tasks. The first task is random."""
+    """Sends tuples round robin to the tasks, from a random first task on."""
 
     __slots__ = ()
     method: ClassVar[str] = "shuffle_grouping"
@@ -148,8 +151,8 @@ class LoadAware(_Plain):
 class Custom:
     """Grouping of the user.
 
-    `grouping` is a class or another callable without arguments, called once for each emitting task. Or it is an instance, which is
-    deep-copied for each emitting task.
+    `grouping` is a class or another callable without arguments, called once for each emitting task. If `grouping` is an instance, each
+    emitting task gets a deep copy.
     """
 
     grouping: CustomGrouping | Callable[[], CustomGrouping]
@@ -163,16 +166,16 @@ class Custom:
         return "custom" if name == "<lambda>" else f"custom({name})"
 
     def create(self) -> CustomGrouping:
-        """Return the object for one emitting task. It is not prepared yet."""
+        """Return the object for one emitting task. `prepare` has not been called yet."""
         if self.is_factory:
             return cast(Callable[[], CustomGrouping], self.grouping)()
         return copy.deepcopy(cast(CustomGrouping, self.grouping))
 
     @property
     def is_factory(self) -> bool:
-        """True if a call makes the object of each emitting task, False if a deep copy does."""
+        """True if a call of `grouping` makes the object of each emitting task. False if the object is a deep copy of `grouping`."""
         return isinstance(self.grouping, type) or not hasattr(self.grouping, "choose_tasks")
 
 
 Grouping: TypeAlias = Shuffle | FieldsGrouping | All | Global | NoneGrouping | Direct | LocalOrShuffle | PartialKey | LoadAware | Custom
-"""Any grouping. `method` is the method of the declarer that makes it, `label` its text in drawings and errors."""
+"""Any grouping. `method` is the declarer's method for this grouping. `label` is the text of the grouping in drawings and errors."""

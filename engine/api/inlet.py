@@ -1,4 +1,4 @@
-"""`Inlet`: a spout that a service feeds, and `Reply`: a bolt that collects the results of a call.
+"""`Inlet` is a spout that a service feeds. `Reply` is a bolt that collects the results of a call.
 
 Each send and each call waits until the whole tree of its tuple is processed. A call returns the tuples of its tree that reached a Reply.
 The message id of an open tree is the waiting call itself. So a Reply finds the call by a root id of its input, without a map of calls.
@@ -38,7 +38,7 @@ class RunEnded(InletClosed):
 
 
 class _Rooted(Protocol):
-    """Part of the compiled Tuple."""
+    """The part of the compiled Tuple that this module reads."""
 
     @property
     def roots(self) -> tuple[int, ...]: ...
@@ -49,17 +49,17 @@ class Calls:
 
     def __init__(self, request_commit: Callable[[], None], *, has_ackers: bool) -> None:
         self.request_commit: Final = request_commit
-        """Begins the next checkpoint at once. Without stateful bolts it has no effect."""
+        """Begins the next checkpoint at once. Has no effect without stateful bolts."""
         self.has_reply = False
         self._has_ackers = has_ackers
         self._find_by_root: list[Callable[[int], object]] = []
 
     def add_inlet(self, message_of: Callable[[int], object]) -> None:
-        """Add an inlet task. `message_of(root)` returns the message id of one of its open trees, or None."""
+        """Add an inlet task. `message_of(root)` returns the message id of an open tree of this task, or None."""
         self._find_by_root.append(message_of)
 
     def add_row(self, tup: Tuple) -> None:
-        """Add a tuple to the result of each call whose tree it belongs to. Several anchors can give it several trees."""
+        """Add a tuple to the result of each call whose tree it belongs to. A tuple with several anchors can belong to several trees."""
         for root in cast(_Rooted, tup).roots:
             for message_of in self._find_by_root:
                 send = message_of(root)
@@ -78,8 +78,8 @@ class Calls:
 class Reply(Bolt):
     """Bolt whose inputs are the results of calls: `InletHandle.call` and `InletHandle.stream`.
 
-    It belongs to the end of a topology, with any grouping and any parallelism. Each input goes to the call whose tree it belongs to.
-    A tuple with anchors of several calls goes to each of them. Inputs that belong to no call are acked and dropped.
+    A Reply stands at the end of a topology, with any grouping and any parallelism. Each input goes to the call whose tree it belongs to.
+    A tuple with anchors of several calls goes to each of these calls. Inputs that belong to no call are acked and dropped.
 
     >>> import asyncio, engine
     >>> from engine import Inlet, Reply, TopologyBuilder, bolt
@@ -122,12 +122,12 @@ class _Send:
         self.take_row = take_row
 
     def add_row(self, tup: Tuple) -> None:
-        """Pass a row to the waiting call. No effect if it was cancelled or resumed before."""
+        """Pass a row to the waiting call. Has no effect if the call was cancelled or resumed before."""
         if self.take_row is not None and not self.done.done():
             self.take_row(tup)
 
     def resume_sender(self, error: Exception | None) -> None:
-        """Resume the sender with a result. No effect if it was cancelled or resumed before."""
+        """Resume the sender with a result. Has no effect if the sender was cancelled or resumed before."""
         if self.done.done():
             return
         if error is None:
@@ -140,7 +140,7 @@ class InletHandle:
     """Sending end of an inlet, from `run.inlet(component_id)`.
 
     All tasks of the component share its queue, which is kept when an instance is replaced. The inlet accepts at most `max_waiting` sends at
-    the same time; further sends wait. Use it only on the thread of the run's event loop.
+    the same time. Further sends wait. Use the handle only on the thread of the run's event loop.
     """
 
     def __init__(self, fields: Fields, max_waiting: int = DEFAULT_MAX_WAITING) -> None:
@@ -156,7 +156,7 @@ class InletHandle:
     async def send(self, values: Values) -> None:
         """Emit one tuple, and return when its whole tree is processed. There is no retry.
 
-        - TupleFailed: the tree failed or timed out. Its `failure` is the reason.
+        - TupleFailed: the tree failed or timed out. The attribute `failure` of the error is the reason.
         - RunEnded: the run ended before or during the send.
         - InletClosed: `close()` was called before.
         - UsageError: a wrong number of values, a key that cannot be hashed, or a call on another thread. Nothing was emitted.
@@ -168,9 +168,10 @@ class InletHandle:
     async def call(self, values: Values, *, timeout: float | None = None) -> list[Tuple]:
         """Emit one tuple. When its whole tree is processed, return the tuples of this tree that reached a `Reply`, as they arrived.
 
-        timeout: seconds after which it raises TimeoutError. The default waits until the tree ends, which `message_timeout_secs` limits.
-        Raises the errors of `send`, and UsageError if the topology has no Reply or the run no ackers. A cancelled call drops its result.
-        With stateful bolts, a call begins the next checkpoint at once, so it waits for no interval (SV-8).
+        timeout: seconds after which the call raises TimeoutError. By default the call waits until the tree ends or times out.
+        Raises the errors of `send`, and UsageError if the topology has no Reply or the run has no ackers. A cancelled call drops its
+        result. With stateful bolts, a call begins the next checkpoint at once, so its result does not wait for the checkpoint interval
+        (SV-8).
         """
         if timeout is not None and not (is_number(timeout) and timeout >= 0):
             raise UsageError(f"Inlet.call(): timeout is a number of seconds of at least 0, not {timeout!r}", hint="Write timeout=5.")
@@ -184,8 +185,8 @@ class InletHandle:
     async def stream(self, values: Values) -> AsyncGenerator[Tuple, None]:
         """Emit one tuple, and yield the tuples of its tree that reach a `Reply`, as they arrive. Ends when the whole tree is processed.
 
-        Raises the errors of `call` after the rows that arrived before. Close the iterator to drop the other rows. Use
-        `contextlib.aclosing` around a loop that may end early.
+        Raises the errors of `call`, after it has yielded the rows that arrived before the error. Close the iterator to drop the other rows.
+        Use `contextlib.aclosing` around a loop that may end early.
         """
         row = self._checked(values, "stream")
         self._check_can_call()
@@ -199,7 +200,7 @@ class InletHandle:
         def note_end(ended: asyncio.Task[None]) -> None:
             changed.set()
             if not ended.cancelled():
-                ended.exception()  # so that asyncio does not report it if the iterator is closed before it raises
+                ended.exception()  # so that asyncio does not report the error if the iterator is closed first
 
         waiting = asyncio.create_task(self._settled(row, take_row))
         waiting.add_done_callback(note_end)
@@ -246,7 +247,7 @@ class InletHandle:
         return self._is_closed
 
     def abandon(self, failure: Failure) -> None:
-        """Close the inlet, and raise RunEnded in each pending send. The run calls this when it ends."""
+        """Close the inlet, and raise RunEnded in each pending send. Called at the end of the run."""
         self._end = failure
         self.close()
         for inlet in self._inlets.values():
@@ -259,12 +260,12 @@ class InletHandle:
         self._calls = calls
 
     def note_emitted(self, send: _Send) -> None:
-        """Request a checkpoint if the emitted send is a call, because its result may wait for one (SV-8)."""
+        """Request a checkpoint if the emitted send is a call, because its result may wait for a checkpoint (SV-8)."""
         if send.take_row is not None and self._calls is not None:
             self._calls.request_commit()
 
     def attach_inlet(self, inlet: "Inlet") -> None:
-        """Connect an opened instance to the queue. Tuples in flight of an earlier instance of its task fail."""
+        """Connect an opened instance to the queue. If the task had an earlier instance, the tuples in flight of that instance fail."""
         self._check_loop()
         task_id = inlet.context.task_id
         before = self._inlets.get(task_id)
@@ -351,7 +352,7 @@ class Inlet(Spout):
         self.handle.attach_inlet(self)
 
     def next_tuple(self) -> None:
-        """Emit the oldest send. An error of the emit is raised in its sender."""
+        """Emit the oldest send. If the emit raises, raise the error in the sender."""
         send = self.handle.next_send()
         if send is None:
             if self.handle.is_closed:
@@ -382,7 +383,7 @@ class Inlet(Spout):
         send.resume_sender(TupleFailed(self.context.failure or Failure(FAILED)))
 
     def close(self) -> None:
-        """Fail the tuples in flight, because no verdict will come for them."""
+        """Fail the tuples in flight, because they will get no ack or fail."""
         self.fail_in_flight(Failure(TASK_DIED, self.context.component_id, self.context.task_id))
 
     def fail_in_flight(self, failure: Failure) -> None:

@@ -1,4 +1,4 @@
-"""`Spout`: the base class of all sources of tuples."""
+"""`Spout` is the base class of all sources of tuples."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,8 @@ MaxSpoutPending: TypeAlias = int | Literal["auto"] | None
 class SpoutExhausted(Exception):
     """Raised by `next_tuple` at the end of a finite source.
 
-    The engine still calls `ack` and `fail`. After a `fail` it polls the spout again, until the spout raises this again (RUN-2).
+    The engine still calls `ack` and `fail`. After a `fail` the engine polls the spout again, until `next_tuple` raises SpoutExhausted again
+    (RUN-2).
     """
 
 
@@ -64,7 +65,7 @@ class Spout(ABC):
     """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
 
     context: TaskContext
-    """Ids of this task, settings of the run, metrics, and other services of the engine. Set before `open`."""
+    """Gives access to the ids of this task, the settings, the metrics, and other services of the engine. Set before `open`."""
     collector: SpoutCollector
     """Emits tuples. Set before `open`."""
 
@@ -89,7 +90,7 @@ class Spout(ABC):
         """
 
     def ack(self, message_id: object) -> Awaitable[None] | None:
-        """Handle the success of a tree: the tuple and all tuples derived from it are processed."""
+        """Handle the success of a tree. The tuple and all tuples derived from it are processed."""
         return None
 
     def fail(self, message_id: object) -> Awaitable[None] | None:
@@ -109,4 +110,4 @@ class CreatesSpout(Protocol):
 
 
 SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]
-"""Argument of `set_spout`: a class, a callable without arguments, or the result of `@spout`. The engine calls it for each instance."""
+"""Factory of spouts: a class, a callable without arguments, or the result of `@spout`. The engine calls the factory for each instance."""

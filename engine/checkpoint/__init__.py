@@ -1,4 +1,4 @@
-"""Makes the state of bolts durable. Barriers flow through the topology, and each task saves its state at them (docs/decisions/0002)."""
+"""Makes the state of bolts durable. Barriers flow through the topology. A task saves its state at each barrier (docs/decisions/0002)."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from engine.checkpoint.checkpoints import Checkpoints
     from engine.checkpoint.feature import CheckpointEntry
     from engine.checkpoint.status import CheckpointSnapshot
-else:  # the first `build()` of each program loads the feature, and only the feature
+else:  # lazy, because the first `build()` of each program imports the feature, and must not import the rest
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,7 +1,7 @@
-"""Alignment of the barriers of one task (CP-1, CP-2). A plain object, without tuples and without a port.
+"""Aligns the barriers of one task (CP-1, CP-2). `Alignment` is a plain object that uses neither tuples nor the task port.
 
 A barrier is complete when it has arrived from every source. Until then, PREPARE and ROLLBACK hold the sources whose barrier has
-arrived. A newer round ends an older one at any point.
+arrived. A newer round ends an older round at any point.
 """
 
 from collections.abc import Collection
@@ -26,7 +26,7 @@ Verdict: TypeAlias = Literal["old", "waits", "complete"]
 
 @dataclass(slots=True)
 class Alignment:
-    """Barriers of the current round at one task. sources: all source task ids. come: sources whose barrier has arrived."""
+    """Barriers of the current round at one task. sources: ids of all source tasks. come: sources whose barrier has arrived."""
 
     sources: frozenset[int]
     current: Barrier | None = None
@@ -34,11 +34,11 @@ class Alignment:
     complete: bool = True
 
     def arrives(self, barrier: Barrier, source: int) -> tuple[Verdict, bool]:
-        """Record a barrier. Return the decision about it.
+        """Record a barrier, and return the decision about this barrier.
 
         The second value is True if the barrier ended an incomplete alignment. The caller then releases all sources.
 
-        A barrier from a task that is not in `sources` is a notice. It ends an older alignment, but completes no alignment.
+        A barrier from a task that is not in `sources` is a notice. A notice ends an older alignment, but completes no alignment.
         """
         round_ = -1 if self.current is None else self.current.round
         if barrier.round < round_:

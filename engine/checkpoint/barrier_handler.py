@@ -1,6 +1,7 @@
-"""Handlers of the barriers of one bolt instance (CP-1, CP-2, CP-4).
+"""Handles the barriers of one bolt instance (CP-1, CP-2, CP-4).
 
-Both kinds wait for the barrier of all sources, and forward it. The handler of a stateful bolt also carries out the action of the barrier.
+Every handler waits until the barrier has arrived from all sources, and then forwards the barrier. The handler of a stateful bolt also
+carries out the action of the barrier.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from engine.topology.task_port import BoltPort, ControlHandler
 
 
 class BarrierHandler(ControlHandler):
-    """Handles the barriers of a stateless bolt: waits for all of them and forwards them. Base of the handler of stateful bolts."""
+    """Waits for the barriers of a stateless bolt, and forwards the complete barrier. Base of the handler of stateful bolts."""
 
     def __init__(self, checkpoints: Checkpoints, context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
         """sources: the task ids from which each barrier must arrive."""
@@ -28,12 +29,12 @@ class BarrierHandler(ControlHandler):
         self._port = port
         self._alignment = Alignment(sources)
         self._barriers: list[Tuple] = []
-        """Control tuples of the current round. The tree of the round stays open until all of them are settled."""
+        """Control tuples of the current round. The tree of the round stays open until all control tuples are settled."""
         self._held: set[int] = set()
         self._aligning_since = 0.0
 
     async def begin(self, *, restarted: bool) -> None:
-        """Begin before `prepare`. restarted: an earlier instance has died. Release the sources that it held."""
+        """Start before `prepare`. restarted: an earlier instance has died, so release the sources that the earlier instance held."""
         if restarted:
             for source in self._alignment.sources:
                 self._port.release(source)
@@ -83,7 +84,7 @@ class BarrierHandler(ControlHandler):
 
 
 class StatefulBarrierHandler(BarrierHandler):
-    """Handles the barriers of a stateful bolt: its state, its deferred acks, and the hooks of the user."""
+    """Handles the barriers of a stateful bolt. Commits or rolls back its state and its deferred acks, and calls the user's hooks."""
 
     def __init__(
         self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
@@ -95,10 +96,10 @@ class StatefulBarrierHandler(BarrierHandler):
         self._state: LayeredState[Any, Any] | None = None
         """None until the instance is initialised."""
         self._unwritten: Exception | None = None
-        """Error of the last write. At the next barrier it kills the instance."""
+        """Error of the last write. At the next barrier the error ends the instance."""
 
     async def begin(self, *, restarted: bool) -> None:
-        """Take data only after INITSTATE. After a death, drop the changes since the last PREPARE, and fail their tuples."""
+        """Let no data tuple pass before INITSTATE. After a death, drop the changes since the last PREPARE, and fail their tuples."""
         await super().begin(restarted=restarted)
         self._checkpoints.note_handler(self._place, self)
         self._port.close_gate()
@@ -211,7 +212,7 @@ class StatefulBarrierHandler(BarrierHandler):
         self._settle(barriers)
 
     async def _initialise(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Give the instance its state at the first INITSTATE, then the tuples that waited."""
+        """At the first INITSTATE, pass the state to the instance, and then let the waiting tuples pass."""
         if self._state is None:
             state = await self._checkpoints.state_of(self._place, self._key_of)
             await self._call_hook(self._bolt.init_state, state)

@@ -32,8 +32,8 @@ def is_keyed(spec: ComponentSpec) -> bool:
 def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Iterable[StatePlace]) -> Topology:
     """Return the topology with a checkpoint spout after the user's components. Every bolt forwards its barriers.
 
-    A bolt receives barriers from every task of each bolt that feeds it, and from the checkpoint spout if a spout feeds it. The
-    checkpoint spout also tells all bolts of a new round at once (docs/decisions/0002).
+    A bolt receives barriers from every task of each bolt that feeds it, and from the checkpoint spout if a spout feeds it. The checkpoint
+    spout also sends a notice of each new round directly to all bolts (docs/decisions/0002).
     """
     components = dict(topology.components)
     place_of = {place.component_id: place for place in places}

@@ -1,4 +1,4 @@
-"""Stateful bolts: their base classes, and `@stateful_bolt`, which makes one from a function."""
+"""Defines the base classes of stateful bolts, and `@stateful_bolt`, which makes a stateful bolt from a function."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ StatefulCallable = Callable[[Tuple, KeyValueState[Any, Any]], BasicResult]
 
 
 class KeepsState(ABC):
-    """State and hooks that stateful bolts share. Each method may be `async def`.
+    """Base class with the state and the hooks of stateful bolts. Each method may be `async def`.
 
     The engine defers each ack until the checkpoint with the effects of the tuple is committed (CP-5). So no crash loses the effects of an
     acked tuple.
@@ -38,7 +38,10 @@ class KeepsState(ABC):
         """Receive the state of the last commit. Called once per instance, after `prepare` and before the first tuple."""
 
     def key_of(self, key: Any) -> object:
-        """Return the value by which the fields grouping chooses the task of a key. Override it if this value is not the key (CP-9)."""
+        """Return the value by which the fields grouping chooses the task of a key.
+
+        Override this method if this value is not the key (CP-9).
+        """
         return key
 
     def pre_prepare(self, txid: int) -> Awaitable[None] | None:
@@ -48,7 +51,7 @@ class KeepsState(ABC):
     def pre_commit(self, txid: int) -> Awaitable[None] | None:
         """Called before txid is committed in the state. The commit is decided already, and may be repeated after a crash.
 
-        If this raises, the error is reported, and the commit continues.
+        If the hook raises, the engine reports the error and continues the commit.
         """
         return None
 
@@ -90,9 +93,11 @@ class StatefulBasicBolt(KeepsState, BasicBolt):
 
 
 class StatefulFunctionBolt(StatefulBasicBolt):
-    """Base of the bolts that `@stateful_bolt` makes. `execute` is the function itself, so that a tuple costs one call.
+    """Base of the bolts that `@stateful_bolt` makes.
 
-    Each instance has a copy of the function. Its parameter `state` has the state of the task as its default.
+    The function itself becomes the method `execute`, so the engine makes only one call per tuple.
+
+    Each instance has a copy of the function. In this copy, the default of the parameter `state` is the state of the task.
     """
 
     function: StatefulCallable
@@ -141,8 +146,8 @@ def stateful_bolt(
 ) -> Callable[[StatefulCallable], StatefulBoltFunction]:
     """Make a `StatefulBasicBolt` from a function of two parameters, the input tuple and the state.
 
-    The function may be a plain function, a generator, a coroutine function or an async generator, as for `@bolt`. It processes one input at
-    a time. If the function raises, only its input fails, and the state is as before the call (SV-2).
+    The function may be a plain function, a generator, a coroutine function or an async generator, as for `@bolt`. The bolt processes one
+    input at a time. If the function raises, only its input fails, and the state is as before the call (SV-2).
 
     key_of(key): the value by which the fields grouping chooses the task, if this value is not the key (CP-9).
 

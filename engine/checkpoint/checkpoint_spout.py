@@ -1,4 +1,7 @@
-"""Checkpoint spout: carries out the steps of the machine. It saves the record, sends a barrier, and waits for the result (CP-3)."""
+"""The checkpoint spout carries out the steps of the state machine.
+
+For each step it saves the record, sends a barrier, and waits for the result (CP-3).
+"""
 
 import asyncio
 from contextlib import suppress
@@ -16,13 +19,13 @@ BARRIER_FIELDS: Final = Fields("round", "txid", "action")
 LONGEST_PAUSE_SECS: Final = 0.1
 """Longest pause between two checks whether a checkpoint is due."""
 BACKOFF: Final = Backoff(0.1, 5.0)
-"""Pauses between the tries of a recovery. The first try is immediate."""
+"""Pauses between the attempts of a recovery. The first attempt is immediate."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
-"""Statuses of a spout that may wait for a commit. If all spouts have one of these, a checkpoint begins before its interval is over."""
+"""Statuses of a spout that may wait for a commit. If every spout has such a status, a checkpoint begins before its interval is over."""
 
 
 class CheckpointSpout(Spout, SpoutPortUser):
-    """Runs the checkpoints of a run. A background coroutine emits the barriers as control tuples; polls emit nothing."""
+    """Runs the checkpoints of a run. A background coroutine emits the barriers as control tuples. Polls emit nothing."""
 
     output_fields: OutputFields = MappingProxyType({CHECKPOINT_STREAM: BARRIER_FIELDS})
 
@@ -80,7 +83,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
     async def _send(self) -> Event:
         """Send the barrier of the step, and wait until its tree is settled or a task dies."""
         checkpoints, machine = self._checkpoints, self._checkpoints.machine
-        # A recovery initialises every task, so an earlier death needs no action. In other steps it must fail the step.
+        # A recovery initialises every task, so an earlier death needs no action. In other steps, a death must fail the step.
         if machine.recovers:
             checkpoints.lost.clear()
         self._verdict = asyncio.get_running_loop().create_future()
@@ -103,7 +106,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         checkpoints = self._checkpoints
         interval = self.context.config.state_checkpoint_interval_ms / 1000
         waited = 0.0
-        await asyncio.sleep(0)  # a request may already be there: `commit_all` must first see that this step was the last one
+        await asyncio.sleep(0)  # if this step was the last one, `commit_all` must see it before a waiting request begins the next
         while (waited < interval or not checkpoints.has_work) and not checkpoints.lost.is_set():
             pause = min(LONGEST_PAUSE_SECS, interval - waited if waited < interval else interval)
             with suppress(TimeoutError):

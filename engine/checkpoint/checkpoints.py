@@ -1,6 +1,6 @@
-"""Checkpoints of one run: the provider, the record, the states of the tasks, and the values for snapshots.
+"""Holds the provider, the record, the task states and the snapshot values for the checkpoints of one run.
 
-A run opens them before its tasks start, and closes them after its tasks.
+A run opens its checkpoints before its tasks start, and closes them after its tasks.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class HasWork(Protocol):
 
 
 class Checkpoints:
-    """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses it."""
+    """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses this object."""
 
     def __init__(self, topology_name: str, provider: StateProvider, config: Config, clock: Clock, places: Collection[StatePlace]) -> None:
         """places: one for each stateful task of the run."""
@@ -54,7 +54,7 @@ class Checkpoints:
         self.machine = Machine(Record())
         self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()
-        """Set when a stateful task has died. Recovery begins at once."""
+        """Set when a stateful task has died. A recovery then begins at once."""
         self.begun = False
         """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
         self._handlers: dict[tuple[str, int], HasWork] = {}
@@ -75,7 +75,7 @@ class Checkpoints:
         self._alignment_secs = 0.0
         self._last = (None, 0, 0, 0.0)  # type: tuple[float | None, int, int, float]
 
-    # The beginning and the end
+    # Open and close
 
     async def open(self) -> None:
         """Decide the result of an interrupted checkpoint, before any task runs (CP-7). The provider is open already."""
@@ -95,7 +95,7 @@ class Checkpoints:
         stores = self._stores = self._sealed_stores([*layouts.values(), *self._places], bare=stored.has_bare_blocks)
         for place in layouts.values():
             if place in self._places:
-                continue  # its layout is unchanged, so each task loads its own deltas
+                continue  # the layout is unchanged, so each task loads its own deltas
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, settled.txid))
@@ -108,7 +108,7 @@ class Checkpoints:
         return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self.committed_txid, bare=bare)
 
     def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
-        """Take the run's port before its tasks begin. No spout is polled before every state is loaded."""
+        """Store the run's port before the tasks begin. No spout is polled before every state is loaded."""
         self._port, self._component_of, self._end_run = port, component_of, end_run
         self.hold_spouts()
 
@@ -136,7 +136,10 @@ class Checkpoints:
         await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
-        """Call the store, and retry while it is unavailable. After `state_timeout_secs`, or an error of `ends_run`, end the run."""
+        """Call the store, and retry while it is unavailable.
+
+        After `state_timeout_secs`, or after an error of a class in `ends_run`, end the run.
+        """
         try:
             return await self._patience.call_with_retries(work)
         except StateError as error:
@@ -207,11 +210,11 @@ class Checkpoints:
     # Values for snapshots
 
     def note_event(self) -> None:
-        """Note an event of the machine. Its new record is not saved yet."""
+        """Note an event of the machine. The machine's new record is not saved yet."""
         self._is_idle = False
 
     def note_step(self) -> None:
-        """Note a saved step: a new one begins, or the last one is done."""
+        """Note a saved step. A new step begins, or the last step is done."""
         now, step = self._clock.now(), self.machine.step
         if step is Step.PREPARE:
             self._prepare_began = now
@@ -247,7 +250,7 @@ class Checkpoints:
         self._bytes += size
 
     def note_aligned(self, secs: float) -> None:
-        """Note the alignment time of a task: from its first barrier to its last one."""
+        """Note the time from the first to the last barrier of a task's alignment."""
         self._alignment_secs = max(self._alignment_secs, secs)
 
     def note_waiting(self, task: int, sources: Collection[int]) -> None:
@@ -290,7 +293,7 @@ class Checkpoints:
 
 
 def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) -> None:
-    """Warn if bolts have no stored state and stored state has no bolt: a bolt may have been renamed."""
+    """Warn if bolts have no stored state and stored state has no bolt, because a bolt may have been renamed."""
     if (new := sorted(running - stored)) and (left := sorted(stored - running)):
         LOGGER.warning(
             "topology %r: nothing is stored for %s, which begins with an empty state. State is stored for %s, which is not a bolt of this "

@@ -1,7 +1,7 @@
 """Deletes the stored state of a topology or a component. No run can use a partly deleted state.
 
-The deletion opens the state like a run, and writes a mark to the ledger. A run that finds the mark raises StateError. Bounded steps delete
-the rows. The last write removes the mark and the layout.
+The deletion opens the state like a run, and writes a mark to the ledger. A run that finds the mark raises StateError. The rows are deleted
+in bounded steps. The last step removes the mark and the layout.
 """
 
 from collections.abc import AsyncIterator
@@ -11,9 +11,9 @@ from engine.state import StateProvider
 
 
 async def delete_state(provider: StateProvider, topology_name: str, component_id: str | None = None) -> AsyncIterator[int]:
-    """Open a provider, delete, and close it. Yield the number of rows that each step deleted. Repeat it after an interruption.
+    """Open a provider, delete, and close it. Yield the number of rows that each step deleted. Repeat the call after an interruption.
 
-    Raises StateError if a process runs the topology. With a provider that accepts the last claim, the deletion ends the run of that
+    Raises StateError if a process runs the topology. If the provider accepts the newest claim instead, the deletion ends the run of that
     process.
     """
     await provider.open(topology_name)
@@ -21,7 +21,7 @@ async def delete_state(provider: StateProvider, topology_name: str, component_id
         ledger = provider.ledger(LEDGER)
         await ledger.claim()
         stored = StoredEntries(await ledger.read(), topology_name)
-        _ = stored.codec  # raises StateError if a newer version wrote it
+        _ = stored.codec  # raises StateError if a newer version wrote the state
         deleting = stored.deleting | {ALL if component_id is None else component_id}
         await ledger.write(deletion_entry(deleting))
         async for rows in provider.inventory().remove(component_id):

@@ -1,4 +1,7 @@
-"""The feature of topologies with stateful bolts. Checks their rules, opens the checkpoints of a run, and exports snapshots and metrics."""
+"""Defines the feature of topologies with stateful bolts.
+
+Checks the rules of these topologies, opens the checkpoints of a run, and exports snapshots and metrics.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -27,13 +30,13 @@ def _names(specs: Iterable[ComponentSpec]) -> str:
 
 
 class CheckpointFeature(Feature):
-    """State with aligned barriers (CP-1 to CP-9). Active in topologies with stateful bolts."""
+    """Makes state durable by aligned barriers (CP-1 to CP-9). Active in topologies with stateful bolts."""
 
     name = "checkpoint"
     marks: ClassVar[Any] = {"bolt": (KEEPS_STATE,)}
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield the cycles that a barrier cannot pass, and stateful bolts with concurrent calls (GRP-5, ACK-10)."""
+        """Yield the faults of cycles that a barrier cannot pass, and of stateful bolts with concurrent calls (GRP-5, ACK-10)."""
         stateful = _stateful_bolts(topology)
         if not stateful:
             return
@@ -81,7 +84,7 @@ class CheckpointRun(FeatureRun):
         stateful = _stateful_bolts(topology)
         if not stateful:
             return topology
-        from engine.checkpoint.barrier_wiring import state_places, with_checkpoints  # here: a run without state must not load them
+        from engine.checkpoint.barrier_wiring import state_places, with_checkpoints  # here, because a run without state must not import it
         from engine.checkpoint.checkpoints import Checkpoints
 
         assert start.provider is not None

@@ -1,4 +1,4 @@
-"""State machine of the checkpoints, as a table (CP-3).
+"""State machine of the checkpoints, written as a table (CP-3).
 
 The machine uses no clock, no store and no tuples. The checkpoint spout applies the events.
 
@@ -18,7 +18,7 @@ MOST_COUNTED: Final = 128
 
 
 class Step(Enum):
-    """Step in progress: a barrier in the topology, or none."""
+    """Step in progress. In every step except IDLE, a barrier flows through the topology."""
 
     IDLE = "idle"
     INITIALISE = "initialise"
@@ -48,7 +48,7 @@ ACTIONS: Final[Mapping[Step, Action]] = {
 
 
 class Transition(NamedTuple):
-    """Result of an event: the phase to save, the change of the txid, and the step that begins."""
+    """Result of an event, with the phase to save, the change of the txid, and the step that begins."""
 
     phase: Phase
     moves: int
@@ -75,13 +75,13 @@ TABLE: Final[Mapping[tuple[Phase, Step, Event], Transition]] = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Saved record: the phase, its txid, the round of the last barrier, and the staged deltas that count."""
+    """Saved record, with the phase and its txid, the round of the last barrier, and the committed deltas."""
 
     phase: Phase = "committed"
     txid: int = -1
     round: int = 0
     prepared_round: int = 0
-    """Round of the PREPARE. Its deltas count once the phase is `committing`."""
+    """Round of the PREPARE. The deltas of this round count as committed once the phase is `committing`."""
     counted: tuple[tuple[int, int], ...] = ()
     """(txid, round) of the latest committed deltas, oldest first."""
 
@@ -115,7 +115,7 @@ class Machine:
 
     @property
     def recovers(self) -> bool:
-        """True from a failure or the start until every task is initialised. The user's spouts are not polled then."""
+        """True from a failure or the start until every task is initialised. During this time the user's spouts are not polled."""
         return self.step in (Step.INITIALISE, Step.COMMIT_AGAIN, Step.ROLL_BACK)
 
     @property

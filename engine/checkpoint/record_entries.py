@@ -1,4 +1,7 @@
-"""Entries of the checkpoint ledger: the record, the codec, the layouts, and the mark of a deletion. Only this module reads them."""
+"""Encodes and decodes the entries of the checkpoint ledger.
+
+The entries are the record, the codec, the checksum mark, the layouts, and the mark of a deletion. Only this module knows their form.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -10,7 +13,7 @@ from engine.state import Codec, StatePlace, codec_named
 
 LEDGER: Final = "$checkpoint"
 ALL: Final = "$all"
-"""The whole topology, in the mark of a deletion. No component may have this id."""
+"""Stands for the whole topology in the mark of a deletion. No component may have this id."""
 _LAYOUT: Final = "layout:"
 _DELETING: Final = "deleting"
 _CHECKSUMS: Final = "checksums"
@@ -33,7 +36,7 @@ def checksums_entry(*, all_blocks: bool) -> dict[str, object]:
 
 
 def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
-    """Return the entries of the layouts: how the state of each component is divided among its tasks."""
+    """Return the entries of the layouts. A layout tells how the state of a component is divided among its tasks."""
     return {f"{_LAYOUT}{place.component_id}": [place.keyed, place.tasks, place.key_groups] for place in places}
 
 
@@ -56,7 +59,7 @@ class StoredEntries:
 
     @cached_property
     def record(self) -> Record:
-        """The record of the machine. A new one if none is stored."""
+        """The record of the machine. If none is stored, a new record."""
         entry = self._entries.get("record")
         if entry is None:
             return Record()
@@ -103,7 +106,7 @@ class StoredEntries:
 
     @cached_property
     def codec(self) -> Codec | None:
-        """Codec of the stored values. None if nothing is stored. Raises StateError if a newer version wrote them."""
+        """Codec of the stored values. None if nothing is stored. Raises StateError if a newer version wrote the values."""
         name_and_format = self._codec
         if name_and_format is None:
             return None

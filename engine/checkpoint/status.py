@@ -13,7 +13,7 @@ class CheckpointSnapshot:
     step: CheckpointStep
     """Step in progress."""
     step_secs: float
-    """Seconds since it began."""
+    """Seconds since the step began."""
     txid: int
     """Last committed txid. -1: none."""
     round: int

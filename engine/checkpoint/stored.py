@@ -1,4 +1,6 @@
-"""Committed state of a topology in a store, for tools: the rows, and the committed deltas above them.
+"""Reads the committed state of a topology from a store, for tools.
+
+The committed state is the rows, changed by the committed deltas that are not folded yet.
 
 Runs do not use this module.
 """
@@ -21,7 +23,7 @@ class StoredSizes:
     """Stored sizes of a component."""
 
     keys: int | None
-    """Committed keys. None if some are in deltas that may not be decoded."""
+    """Number of committed keys. None if some keys are in deltas that may not be decoded."""
     rows: int
     row_bytes: int
     deltas: int
@@ -29,7 +31,7 @@ class StoredSizes:
 
 
 class CommittedState:
-    """Committed state of one topology: every component as of the same txid."""
+    """Committed state of one topology. The state of every component belongs to the same txid."""
 
     def __init__(self, stored: StoredTopology, topology_name: str, entries: StoredEntries, version: object, *, unpickles: bool) -> None:
         self._stored = stored
@@ -43,8 +45,8 @@ class CommittedState:
 
     @classmethod
     async def of(cls, stored: StoredTopology, topology_name: str, *, unpickles: bool = False) -> "CommittedState":
-        """Read the record. unpickles: decode pickled values, which runs code of their writer."""
-        # Read the version first and the components last: committed deltas are then still there, or were folded since
+        """Read the record. unpickles: also decode pickled values, which runs code that the writer of the values chose."""
+        # Read the version first and the components last. Then a committed delta is still stored, or was folded after the first read.
         version = await stored.version()
         entries = StoredEntries(await stored.entries(LEDGER), topology_name)
         state = cls(stored, topology_name, entries, version, unpickles=unpickles)
@@ -102,7 +104,7 @@ class CommittedState:
     async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
         """Return the number of keys that the committed deltas add to the rows."""
         above = await self._above(component_id, deltas)
-        if above:  # the lookup would miss a row with a damaged key, and count its key twice
+        if above:  # a row with a damaged key would not be found, and its key would count twice
             seal = self._seal(component_id)
             async for rows in self._stored.rows(component_id):
                 seal.check_rows(rows)
@@ -136,7 +138,7 @@ class CommittedState:
         )
 
     def _counting(self, deltas: list[TaskDelta]) -> list[TaskDelta]:
-        """Return the committed deltas. The others were rolled back, or are in progress."""
+        """Return the committed deltas. All other deltas were rolled back, or are in progress."""
         return [each for each in deltas if each.delta.txid <= self.txid and self.record.is_committed(each.delta.txid, each.delta.round)]
 
     async def _above(self, component_id: str, deltas: list[TaskDelta]) -> dict[tuple[int, bytes], bytes | None]:

@@ -1,4 +1,4 @@
-"""Command line of the engine: one module per command. `run_in_terminal` gives any program the terminal session of `run`."""
+"""Command line of the engine. Each command has its own module. `run_in_terminal` gives any program the terminal session of `run`."""
 
 from engine.cli.run_session import run_in_terminal
 from engine.cli.run_views import Outcome

@@ -43,7 +43,7 @@ class FlowSample(NamedTuple):
     task_id: int
     done_records: float
     settled_records: float
-    """Number of sent records that no bolt task has. Includes the done prefix, acked records above it, and records to resend."""
+    """Number of sent records that are not in flight. Includes the done prefix, acked records above the prefix, and records to resend."""
     since_checkpoint: float
     tasks: Sequence[TaskSample]
 
@@ -127,7 +127,7 @@ def shares(secs: Sequence[float], states: Sequence[int], first: int, last: int) 
 def intervals(secs: Sequence[float], most: int, *, pieces: int) -> list[tuple[int, int]]:
     """Return the indexes of the first and the last sample of each segment of a drawing.
 
-    A segment joins two neighbouring samples. If these are more than `most` segments, return at most `pieces` segments of equal time.
+    A segment joins two neighbouring samples. If there are more than `most` segments, return at most `pieces` segments of equal time.
 
     >>> intervals([0.0, 1.0, 2.0, 3.0, 4.0], 3, pieces=2)
     [(0, 2), (2, 4)]
@@ -174,7 +174,10 @@ STANDARD_INPUT: Final = Path("-")
 
 
 def read_histories(path: Path, spout: str | None = None) -> list[FlowHistory]:
-    """Return the history of each spout task with flow control, or those of one spout. Raise UsageError for an unusable file or spout."""
+    """Return the history of each spout task with flow control, or only of one spout's tasks.
+
+    Raise UsageError for an unusable file or spout.
+    """
     if path == STANDARD_INPUT:
         return _chosen(_LogReader("standard input"), sys.stdin.buffer, spout)
     try:
@@ -254,7 +257,7 @@ class _LogReader:
                     yield event
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
-        """Return an event; None for an incomplete last line."""
+        """Return an event. Return None for an incomplete last line."""
         is_whole = line.endswith(b"\n")
         if not is_whole and len(line) >= MOST_LINE_BYTES:
             raise self._fault(f"is longer than {MOST_LINE_BYTES:,} bytes", f"This is no output of a run. Write it with {HOW}")
@@ -318,7 +321,7 @@ def _typed(values: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
 
 
 def _measured(values: Mapping[str, Any], name: str) -> float | None:
-    """Return a time. None before the first measurement, and for infinity and NaN, which are text in the file."""
+    """Return a time. Return None before the first measurement, and for infinity and NaN, which are text in the file."""
     return None if values[name] is None or isinstance(values[name], str) else _amount(values, name)
 
 

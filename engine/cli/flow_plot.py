@@ -19,7 +19,7 @@ _Value = TypeVar("_Value")
 
 MARGIN: Final = 24
 LEFT: Final = 140
-"""Left edge of the lanes. Their names are to the left of it."""
+"""Left edge of the lanes. The names of the lanes are to the left of this edge."""
 PLOT_WIDTH: Final = 800
 COLUMNS: Final = ("service ms", "p99 ms", "records", "resends")
 COLUMN_WIDTH: Final = 68
@@ -173,7 +173,10 @@ class _Block:
             yield _label(_column(column), middle, text, "right")
 
     def _states(self, lane: _Lane, task: TaskHistory) -> Iterator[tuple[FlowState, str]]:
-        """Return the background of SLOW and BUSY; NORMAL is white. Several states of one piece are stacked by their shares."""
+        """Return the background of the states SLOW and BUSY. The state NORMAL is white.
+
+        Several states of one piece are stacked by their shares.
+        """
         found = [shares(self._history.secs, task.states, first, last) for first, last in self._pieces]
         above = [0.0] * len(found)
         for state in ("BUSY", "SLOW"):

@@ -1,7 +1,7 @@
-"""Keys and values of a state as JSON, and as text for a table.
+"""Formats keys and values of a state as JSON, and as text for a table.
 
-Types of JSON are written as such: null, booleans, numbers, strings, lists, and dicts whose keys are strings without a leading `$`.
-Other values become an object whose first name begins with `$` and names the type. docs/STATE.md lists these forms.
+JSON types are written unchanged. These types are null, booleans, numbers, strings, lists, and dicts whose keys are strings without a
+leading `$`. Other values become an object whose first name begins with `$` and names the type. docs/STATE.md lists these forms.
 """
 
 import base64
@@ -17,7 +17,7 @@ from engine.cli.console.formatting import clipped
 from engine.errors import StateError
 
 MOST_EXACT_INT: Final = 2**53 - 1
-"""Programs that read JSON numbers as floats round larger ones."""
+"""Limit of an exact integer. Programs that read JSON numbers as floats may round larger integers."""
 
 
 class StoredPickle(bytes):

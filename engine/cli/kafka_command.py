@@ -188,9 +188,9 @@ def lag_command(
       kafka lag --brokers localhost:9092 --group words --topic lines --watch 2s
       kafka lag --brokers localhost:9092 --group words --json | jq .lag
 
-    The column acked is the part of the lag that the topology has processed already, above the committed offset. Its next run skips
-    these records. The columns client, member and host name the reader of the partition while the group is active. The topology is the
-    one that committed.
+    The column acked is the part of the lag that the topology has processed already, above the committed offset. The next run of the
+    topology skips these records. The columns client, member and host name the reader of the partition while the group is active. The column
+    topology names the topology that committed.
     """
 
     async def work(link: "AdminClient") -> None:
@@ -248,7 +248,7 @@ def reset_command(brokers: str, security: Path | None, group: str, **chosen: Any
       kafka reset --brokers localhost:9092 --group words --topic lines --partition 2 --to 1042 --yes
       kafka reset --brokers localhost:9092 --group words --topic lines --to 2026-01-31T12:00+01:00
 
-    GROUP must have no active member. A time without a UTC offset is local. It means the first record of that time or later. The
+    GROUP must have no active member. A time without a UTC offset is local. A time means the first record of that time or later. The
     acked offsets above the commit are dropped, so records above the new offset are processed again.
     """
 
@@ -276,7 +276,8 @@ def dead_letters_command(brokers: str, security: Path | None, topic: str, condit
       kafka dead-letters --brokers localhost:9092 --topic lines.dead --show 0@17
       kafka dead-letters --brokers localhost:9092 --topic lines.dead --json | jq -r .error | sort | uniq -c
 
-    letter is the name: partition@offset in TOPIC. sent tells whether replay, with its default group, has sent the letter back.
+    The column letter is the name of a dead letter, partition@offset in TOPIC. The column sent tells whether replay, with its default group,
+    has sent the letter back.
     """
 
     async def work(link: "AdminClient") -> None:
@@ -308,7 +309,7 @@ def replay_command(brokers: str, security: Path | None, topic: str, conditions: 
       kafka replay --brokers localhost:9092 --topic lines.dead --only error=KeyError
       kafka replay --brokers localhost:9092 --topic lines.dead --to lines.again --group again
 
-    Each letter is sent once, since the commits of a group remember the sent letters. A second call sends only new letters and those that
+    Each letter is sent once, since the commits of a group remember the sent letters. A second call sends only new letters, and letters that
     the first call did not choose. If a replay is killed or loses its broker, the next call may repeat a few hundred letters. Another
     --group sends all letters again.
 

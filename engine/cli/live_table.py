@@ -1,4 +1,4 @@
-"""Live table on a terminal. It redraws metrics in place, with errors below and logs above."""
+"""The live table redraws the metrics in place on a terminal, with errors below and logs above."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -35,7 +35,7 @@ class LiveTable(LiveDisplay):
         self.draw(lambda width, height: render(before, now, width, height))
 
     def report(self, report: ErrorReport) -> None:
-        """Do nothing: the log above and the next snapshot show the error."""
+        """Do nothing, because the log above and the next snapshot show the error."""
 
     def end(self, outcome: Outcome) -> None:
         """Leave the metrics of the whole run and the summary on the screen."""
@@ -56,7 +56,7 @@ def render(before: Snapshot | None, now: Snapshot, width: int, height: int | Non
     if errors:
         errors.insert(0, Text("latest errors", style="bold red"))
     headline = Text(snapshot_text.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
-    blank = Text("")  # also the last line: after a full line, the ^C of the terminal would wrap, and the redraw would miss a line
+    blank = Text("")  # also ends the table: the terminal writes ^C in the last line, and a full line would wrap and disturb the redraw
     state = [line for text in snapshot_text.state_texts(before, now) for line in (blank, Text(text, no_wrap=True, overflow="ellipsis"))]
     above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
     own = _own_tables(now, width, None if height is None else height - above)

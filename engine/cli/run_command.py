@@ -76,7 +76,7 @@ def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, 
         if as_json and not switches["show_config"]:
             from engine.cli.run_views import write_refusal
 
-            with suppress(BrokenPipeError):  # the command ends anyway
+            with suppress(BrokenPipeError):  # nobody reads the output, and the error is raised below
                 write_refusal(error)
         raise
     if switches["show_config"]:

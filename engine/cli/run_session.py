@@ -48,7 +48,7 @@ def run_in_terminal(
 
 
 def make_view(name: ViewName, interval_secs: float) -> View:
-    """Return the view of a name. Plain lines and JSON lines come every `interval_secs`."""
+    """Return the view of a name. Plain lines and JSON lines are written every `interval_secs`."""
     if name == "auto":
         name = "live" if is_terminal() else "plain"
     if name == "live":
@@ -78,7 +78,7 @@ def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
 async def _started(
     topology: Topology, config: Config, view: View, session: TerminalSession[Snapshot], reports: deque[ErrorReport]
 ) -> AsyncIterator[ShownRun[Snapshot]]:
-    """Start the run and pass its error reports to the view. `reports` also keeps those of the start."""
+    """Start the run and pass its error reports to the view. `reports` also keeps the error reports of the start."""
     from engine.runtime.run import run
 
     begun = run(topology, config)

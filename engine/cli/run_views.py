@@ -1,8 +1,8 @@
-"""Views of a run. They write plain lines to standard error, JSON lines to standard output, or nothing.
+"""Views of a run without a live table. These views write plain lines to standard error, JSON lines to standard output, or nothing.
 
 live_table.py has the view of a terminal.
 
-`--json` writes one JSON object per line to standard output. Its field `event` is `start` (topology), `snapshot` (all metrics), `error` (one
+`--json` writes one JSON object per line to standard output. The field `event` is `start` (topology), `snapshot` (all metrics), `error` (one
 error of a component), `note` (text), or finally `end` (exit_status, state, summary, error, snapshot).
 """
 

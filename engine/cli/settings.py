@@ -98,7 +98,7 @@ def read_settings(
     file_config: Config | Mapping[str, object] | None = None,
     topology_file: Path | None = None,
 ) -> Settings:
-    """Merge the settings of all sources. Raise one `ConfigError` with the faults of all of them.
+    """Merge the settings of all sources. Raise one `ConfigError` with the faults of all sources.
 
     `flags` are the values of `-c`, in the form `name=value`. `file_config` is the variable `config` of the topology file.
     """
@@ -128,7 +128,7 @@ def _from_topology_file(collected: _Collected, config: Config | Mapping[str, obj
 
 
 def _from_toml(collected: _Collected, path: Path) -> None:
-    import tomllib  # only --config needs it
+    import tomllib  # imported here, because only --config needs tomllib
 
     trouble = why_unreadable(path, ".toml")
     if trouble is not None:

@@ -1,6 +1,6 @@
-"""Formats a snapshot of a run as table rows, single lines, and sums over the components. The live table and the plain lines use it.
+"""Formats a snapshot of a run as table rows, single lines, and sums over the components.
 
-There are tables of components, spouts, spout tasks with flow control (FC-7), and user metrics with labels.
+The live table and the plain lines use this module. Tables show components, spouts, flow control (FC-7), and labelled user metrics.
 """
 
 import math
@@ -56,7 +56,7 @@ Count: TypeAlias = Callable[[Snapshot], int]
 
 
 class TextTable(NamedTuple):
-    """Table of texts. The first `text_columns` are labels, the others numbers."""
+    """Table of texts. The first `text_columns` are labels. All other columns are numbers."""
 
     title: str
     headers: tuple[str, ...]
@@ -336,7 +336,7 @@ def flow_headline(flow: FlowSnapshot, *, alone: bool = True) -> str:
 
 
 def flow_summaries(now: Snapshot) -> list[str]:
-    """Return a short text for each spout. It has the states and windows of its bolt tasks, and the records that a crash would repeat."""
+    """Return a short text for each spout. The text has the states and windows of bolt tasks, and the records that a crash would repeat."""
     spouts: dict[str, list[FlowSnapshot]] = {}
     for flow in now.entry(FlowEntry).value:
         spouts.setdefault(flow.component_id, []).append(flow)

@@ -28,7 +28,7 @@ def command() -> None:
     """Inspect, export and delete the stored state of stateful bolts.
 
     URL is the state_provider of the run: sqlite:///counts.db, redis://:password@host:6379/0, package.module:function?text.
-    list, show and export read the last committed checkpoint. They write nothing and do not disturb a running topology.
+    list, show and export read the last committed checkpoint. These commands write nothing and do not disturb a running topology.
 
     Exit status: 0, or 1 if you decline a deletion, or 2 if the store cannot be reached or read.
 
@@ -52,7 +52,8 @@ def list_command(url: str, topology: str | None, *, as_json: bool, unpickle: boo
       state list sqlite:///counts.db
       state list redis://localhost:6379/0 --json
 
-    txid is the last committed one. bytes counts keys, values and deltas. deltas are changes that are staged, not yet merged into rows.
+    The column txid is the last committed txid. The column bytes is the size of keys, values and deltas. Deltas are staged changes that are
+    not yet merged into rows.
     """
     from engine.cli.stored_state import list_state, run_on_store
 
@@ -91,7 +92,7 @@ def show_command(url: str, topology: str | None, components: tuple[str, ...], li
 )
 @_unpickle_option
 def export_command(url: str, topology: str | None, components: tuple[str, ...], output: Path | None, *, unpickle: bool) -> int:
-    """Write one JSON object per line: topology, component, key, value. A state that is separate for each task adds task.
+    """Write one JSON object per line: topology, component, key, value. If each task has its own state, the object also has the field task.
 
     \b
       state export sqlite:///counts.db | jq -c '[.key, .value]'

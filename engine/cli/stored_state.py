@@ -26,7 +26,7 @@ from engine.transactional.transactional_state import ENTRY, LEDGER, read_record
 
 WRONG: Final = 2
 MOST_EXPORTS: Final = 3
-"""Attempts to export from a store without snapshots, because a running topology may change the state during the export."""
+"""Largest number of attempts to export from a store without snapshots. A running topology may change the state during an attempt."""
 LIST_COLUMNS: Final = ("topology", "component", "phase", "codec", "keyed", "tasks", "key groups", "keys", "bytes", "deltas", "txid")
 LIST_TEXT_COLUMNS: Final = 5
 KEY_WIDTH: Final = 40

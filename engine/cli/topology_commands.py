@@ -26,7 +26,7 @@ _SUFFIXES: Final[Mapping[str, str]] = {".mmd": "mermaid", ".mermaid": "mermaid",
 def check_command(spec: str, flags: tuple[str, ...], config_file: Path | None) -> int:
     """Import FILE, validate its topology with its settings, and list its components.
 
-    Reports all faults at once, each with its fix; the exit status is then 2. Every factory is called, as at the start
+    Reports all faults at once, each with its fix. The exit status is then 2. Every factory is called, as at the start
     of a run. Nothing is opened or prepared.
 
     \b

@@ -246,7 +246,7 @@ def _needed_arguments(function: Callable[..., Any]) -> list[str]:
 
 
 def _returns_topology(function: Callable[..., Any]) -> bool:
-    """Tell whether the return annotation is a topology or a builder. A list or a callable of them is not enough."""
+    """Tell whether the return annotation is a topology or a builder. A list of topologies, or a callable for one, does not count."""
     annotation = getattr(function, "__annotations__", {}).get("return")
     if inspect.isclass(annotation):
         return issubclass(annotation, Topology | TopologyBuilder) or _RETURN_TEXT.fullmatch(annotation.__name__) is not None

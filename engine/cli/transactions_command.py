@@ -28,7 +28,7 @@ _NOTHING_STORED_HINT: Final = (
 @click.option("--topology", metavar="NAME", help="Only this topology, with the positions of its partitions.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each topology, with all of its metadata.")
 def command(url: str, topology: str | None, *, as_json: bool) -> int:
-    """Show the stored transactions at URL: one line for each topology. If there is only one, show its positions too.
+    """Show the stored transactions at URL: one line for each topology. For a single topology also show its positions.
 
     URL is the state_provider of the run: sqlite:///counts.db, redis://:password@host:6379/0, zookeeper://host:2181/stormcell.
     The command writes nothing and does not disturb a running topology.

@@ -1,4 +1,4 @@
-"""Settings of a run, and the declarations that other settings classes use."""
+"""Defines the settings of a run, and the declarations that other settings classes use."""
 
 from engine.config.config import SETTINGS, Config, contradictions, unknown_key
 from engine.config.setting import Setting, SettingFault, setting, settings_of

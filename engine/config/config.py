@@ -1,4 +1,4 @@
-"""`Config`: all settings of a run, in one frozen dataclass.
+"""`Config` is a frozen dataclass with all settings of a run.
 
 The names are Storm's keys without `topology.`, in snake case. The constructor checks all values and reports all faults at once, so a
 `Config` that exists is valid.

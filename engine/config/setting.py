@@ -1,4 +1,4 @@
-"""Declaration of one setting: type, range, choices and help. Also checks values and parses texts.
+"""Declares a setting with its type, range, choices and help. Also checks values and parses texts.
 
 `Config` declares each of its fields with `setting(...)`, and the command line reads the same declarations.
 """
@@ -20,7 +20,7 @@ class SettingFault(ValueError):
 
 
 def setting(default: Any, *, help: str, minimum: float | None = None, above: float | None = None, maximum: float | None = None) -> Any:
-    """Declare a field of a settings class. Its value is at least `minimum`, greater than `above`, and at most `maximum`."""
+    """Declare a field of a settings class. The value is at least `minimum`, greater than `above`, and at most `maximum`."""
     limits = {"help": help, "minimum": minimum, "above": above, "maximum": maximum}
     return dataclasses.field(default=default, metadata={_METADATA_KEY: limits})
 

@@ -1,4 +1,4 @@
-"""Storm's keys (`topology.…`), each with its setting or with an answer that says what to do instead.
+"""Maps each of Storm's keys (`topology.…`) to its setting, or to an answer that says what to do instead.
 
 The keys come from Storm's `Config.java`, versions 0.5 to 3.0. An accepted key has the type and the unit of its setting, so no value is
 converted. A key whose values have another meaning here gets an answer.

@@ -48,5 +48,8 @@ def _check_declared(made: Any, settings: Any) -> Iterator[str]:
 
 
 def set_frozen(made: object, name: str, value: object) -> None:
-    """Replace a field of a frozen object by its normalized value. Only `_faults()` may call this, before other code sees the object."""
+    """Replace a field of a frozen object by its normalized value.
+
+    Only `_faults()` may call this function, before other code sees the object.
+    """
     object.__setattr__(made, name, value)

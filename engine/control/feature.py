@@ -1,4 +1,4 @@
-"""`Feature`: an extension of topologies and runs. The engine calls features only through this interface (docs/decisions/0008)."""
+"""`Feature` is an extension of topologies and runs. The engine calls features only through this interface (docs/decisions/0008)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from engine.topology import Topology, TopologyFeature
 from engine.topology.task_port import RunPort
 
 if TYPE_CHECKING:
-    from engine.state import StateProvider  # a run that stores no state must not load the package
+    from engine.state import StateProvider  # a run that stores no state must not import the package
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RunHandle:
 
 
 class SnapshotEntry(ABC):
-    """One entry of a run's snapshot. It appears as `snapshot.<name>`, as a key of the JSON, and as metric families."""
+    """One entry of a run's snapshot. The entry appears as `snapshot.<name>`, as a key of the JSON, and as metric families."""
 
     name: str
     value: Any

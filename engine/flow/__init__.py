@@ -1,4 +1,4 @@
-"""Adaptive flow control: a send window per bolt task, as in TCP, and a durable position of the source (FC-1 to FC-9)."""
+"""Controls the flow by a send window per bolt task, as in TCP, and stores the source position (FC-1 to FC-9)."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.flow.spout import FlowControlSpout
     from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
     from engine.kernel import DonePrefix, TaskWindow
-else:  # the first `build()` of each program loads the feature, and only the feature
+else:  # lazy, because the first `build()` of each program imports the feature, and must not import the rest
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""`FlowControlBolt`: a bolt that processes the records of a flow-control spout one by one."""
+"""`FlowControlBolt` is a bolt that processes the records of a flow-control spout one by one."""
 
 import asyncio
 import contextvars
@@ -30,7 +30,7 @@ class FlowControlBolt(BasicBolt):
 
     takes_packs = True
     on_error: OnError | None = "fail"
-    """Keeps the instance after a record has raised, because the record is retried at another task."""
+    """"fail" keeps the instance after `process` has raised, because the record is retried at another task."""
     call_timeout_secs: float | None = None
     """Seconds that a call of `process` may take if it is async or in `threads` (FC-9).
 
@@ -65,7 +65,7 @@ class FlowControlBolt(BasicBolt):
                 result = process(record)
                 if result is not None:
                     yield from _rows(self, result)
-        except BaseException:  # GeneratorExit too: then the row that was yielded last could not be emitted
+        except BaseException:  # includes GeneratorExit, which means that the emit of the last yielded row failed
             records.mark_failed(left)
             raise
 
@@ -163,7 +163,10 @@ async def _iterate_each(self: FlowControlBolt, call: PackCall) -> None:
 
 
 _EMITS: contextvars.ContextVar[list[Emission] | None] = contextvars.ContextVar("emits", default=None)
-"""Emits of the call that runs in this thread. The event loop emits them when the call has returned. None on the loop's thread."""
+"""Recorded emits of the call that runs in this thread. The event loop emits these tuples when the call has returned.
+
+None on the loop's thread.
+"""
 
 
 def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emission]) -> None:
@@ -183,7 +186,7 @@ def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emissi
 
 
 class _ThreadCollector:
-    """Collector of a bolt with threads: records the emits of a thread, and passes on all others."""
+    """Collector of a bolt with threads. Records the emits of a thread, and passes on all other emits."""
 
     def __init__(self, outer: BasicCollector) -> None:
         self._outer = outer

@@ -1,4 +1,4 @@
-"""The time limit of one call of `process` (FC-9), and threads that can be abandoned."""
+"""Limits the time of one call of `process` (FC-9), and runs calls in threads that can be abandoned."""
 
 import asyncio
 import inspect
@@ -25,7 +25,10 @@ CHECKS_PER_LIMIT: Final = 8
 GRACE_SECS: Final = 1.0
 """Time that a cancelled coroutine has to end, before it is abandoned."""
 MAX_ABANDONED: Final = 16
-"""Maximum number of abandoned calls of one task. One more ends the run, because only the end of the process stops such calls."""
+"""Maximum number of abandoned calls of one task.
+
+At this number the next call ends the run, because only the end of the process stops abandoned calls.
+"""
 WARNING_PAUSE_SECS: Final = 60.0
 SHOWN_CHARACTERS: Final = 200
 IDLE_THREAD_SECS: Final = 10.0
@@ -98,7 +101,7 @@ class CallLimit:
                     seen, since = progress, now
                 elif not working.done() and now - since >= self.secs - _ROUNDING_SECS:
                     raise await self._end_overdue(call, working, cancels=cancels)
-        except asyncio.CancelledError:  # the instance ends
+        except asyncio.CancelledError:  # this instance of the bolt ends
             if not await self._end(call, working, cancels=cancels):
                 self._logger.warning("%s: a call of process() still runs although its instance has ended.", self._where)
             raise
@@ -118,7 +121,7 @@ class CallLimit:
         return TimeoutError(f"process() did not return within {self.secs:g} s (call_timeout_secs), and {what}. Record: {_shown(record)}")
 
     async def _end(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> bool:
-        """End a call: if `cancels`, cancel it and wait at most GRACE_SECS. If it still runs, abandon it and return False."""
+        """End a call. With `cancels`, cancel the call and wait at most GRACE_SECS. If the call still runs, abandon it and return False."""
         call.is_over = True
         try:
             if cancels and not working.done():
@@ -157,7 +160,7 @@ def _shown(record: object) -> str:
 
 
 class DaemonThreads(Executor):
-    """Thread pool without a queue: each job gets an idle thread or a new one. The callers bound the number of jobs.
+    """Thread pool without a queue. Each job gets an idle thread or a new thread. The callers bound the number of jobs.
 
     The threads of `concurrent.futures` are joined when the interpreter exits, so a thread that hangs would keep the process alive.
     """
@@ -191,7 +194,7 @@ class _Thread(threading.Thread):
             except Empty:
                 try:
                     self._idle.remove(self)
-                except ValueError:  # submit() has just taken it from there, so a job is on its way
+                except ValueError:  # submit() has just removed this thread from `_idle`, so a job follows
                     continue
                 return
             if future.set_running_or_notify_cancel():

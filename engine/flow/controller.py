@@ -1,8 +1,10 @@
-"""`FlowController`: decides which records go to which task, and when (FC-1 to FC-6). A plain object without asyncio or a clock.
+"""`FlowController` decides which records go to which task, and when (FC-1 to FC-6).
 
-`FlowControlSpout` asks for `records_wanted`, passes them to `offer_record`, and emits each `next_delivery`. It reports the outcome of
-a delivery by `note_task_ack`, `note_tree_ack` and `note_tree_failure`, and polls again at `next_wake`. The compiled base `FlowFeed`
-does all work per pack. This module handles failures, resends and stalls, which are rare.
+The controller is a plain object without asyncio or a clock.
+
+`FlowControlSpout` asks for `records_wanted`, passes records to `offer_record`, and emits each `next_delivery`. The spout reports the
+outcome of a delivery by `note_task_ack`, `note_tree_ack` and `note_tree_failure`, and polls again at `next_wake`. The compiled base
+`FlowFeed` does all work per pack. This module handles failures, resends and stalls, which are rare.
 """
 
 import heapq
@@ -24,12 +26,12 @@ SUSPECT_FAILURES: Final = 4
 STALL_CHECKS: Final = 8
 """Checks for stalled tasks within `stall_secs`."""
 _RECORD_FAILURES: Final = (ERROR, FAILED)
-"""Failure reasons that a record of the pack causes, not the task and not a timeout."""
+"""Failure reasons that are caused by a record of the pack, not by the task or by a timeout."""
 _INNOCENT_FAILURES: Final = (TASK_DIED, ROLLBACK)
 """Failure reasons that no record of the pack can cause, so they do not count as a try. A record that raises fails only its own pack."""
 
 Entry: TypeAlias = tuple[Any, Any, float, int]
-"""One record inside the spout: position, record, time when it was yielded, bytes. A plain tuple, because there is one per record."""
+"""One record inside the spout, as (position, record, time of the yield, bytes). This is a plain tuple, because there is one per record."""
 
 
 class FlowController(FlowFeed):
@@ -83,8 +85,8 @@ class FlowController(FlowFeed):
     def resend(self, now: float) -> PackDelivery | None:
         """Resend the first queued pack. Return None if no task has room.
 
-        The pack is sent to a task other than the one that failed it. The same task gets it only if no other task has room, or if all others
-        with room are BUSY and this task is not.
+        The pack is sent to another task than before. The same task gets the pack only if no other task has room, or if all other tasks with
+        room are BUSY, unlike this task.
         """
         _, _, pack, before = self.resend_queue[0]
         window, other = self.chooser.choose(now), self.chooser.choose(now, before)
@@ -101,12 +103,12 @@ class FlowController(FlowFeed):
     # Failures
 
     def note_tree_failure(self, delivery: PackDelivery, failure: Failure, now: float) -> list[Entry]:
-        """Handle the failure of a pack's tree. Return the records that are given up now. They count as done."""
+        """Handle the failure of a pack's tree. Return the records that are given up now. Given-up records count as done."""
         window, pack = delivery.window, delivery.pack
         is_of_record = failure.reason in _RECORD_FAILURES and failure.task_id == window.task_id
         has_failed_before = pack.tries > 0 and len(pack.entries) == 1
         if not delivery.is_outstanding:
-            pass  # the window no longer counts the pack: the task has acked its part, or the pack was called back
+            pass  # the window no longer counts the pack, because the task has acked it, or the pack was called back
         elif is_of_record and has_failed_before and not _is_suspect(window):
             self._note_bad_record(delivery, now)
         elif failure.task_id == window.task_id or (failure.task_id is None and failure.reason == TIMEOUT):
@@ -127,7 +129,7 @@ class FlowController(FlowFeed):
         delivery.pack.penalty = _Penalty(window, window.streak, before - window.size)
 
     def _note_bad_record(self, delivery: PackDelivery, now: float) -> None:
-        """Count a record's second failure. If it happens at another, healthy task, the record is bad."""
+        """Count a record's second failure. If the second failure happens at another, healthy task, the record is bad."""
         window, penalty = delivery.window, delivery.pack.penalty
         window.note_repeated_failure(delivery, now)
         if penalty is not None and penalty.window is not window and window.state != "BUSY":
@@ -149,7 +151,7 @@ class FlowController(FlowFeed):
             self._queue_resend(delivery.pack, window, now)
 
     def _retry(self, delivery: PackDelivery, failure: Failure, now: float, *, failed_index: int | None) -> list[Entry]:
-        """Queue a failed pack, or its parts, for another try. Return the records that are given up instead."""
+        """Queue a failed pack, or its parts, for a retry. Return the records that are given up instead."""
         window, pack = delivery.window, delivery.pack
         if failure.reason in _INNOCENT_FAILURES:
             self._queue_resend(pack, window, now)
@@ -180,7 +182,7 @@ class FlowController(FlowFeed):
 
 @dataclass(slots=True)
 class _Penalty:
-    """Reduction of a task's window after one failure. The parts of a split pack share it."""
+    """Reduction of a task's window after one failure. The parts of a split pack share one penalty."""
 
     window: TaskWindow
     streak: int
@@ -197,7 +199,8 @@ class _Penalty:
 
 def _is_suspect(window: TaskWindow) -> bool:
     """Tell whether the next failure at a task makes it BUSY, even if the record has failed before."""
-    # Without this rule, two tasks that fail every record would always blame the records. They would look idle and get all records.
+    # Without this rule, two tasks that fail every record would always blame the records. Such tasks would look idle and would get all
+    # records.
     return window.state != "BUSY" and window.failures_since_ack >= SUSPECT_FAILURES
 
 

@@ -1,4 +1,4 @@
-"""The feature of topologies with flow-control spouts. Checks their rules, and exports snapshots and metrics."""
+"""Defines the feature of topologies with flow-control spouts. Checks the rules of these topologies, and exports snapshots and metrics."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -25,7 +25,7 @@ class FlowFeature(Feature):
     marks: ClassVar[Any] = {"spout": (KEEPS_POSITION,), "bolt": (TAKES_PACKS,)}
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield the spouts without their one bolt, and the other inputs of such a bolt (FC-1)."""
+        """Yield a fault for each spout that does not feed exactly one bolt, and for that bolt's other inputs (FC-1)."""
         for spec in topology.spouts:
             takers = [repr(target) for target in topology.targets(spec.component_id)]
             if spec.chooses_tasks and len(takers) != 1:
@@ -38,13 +38,13 @@ class FlowFeature(Feature):
                 yield from _other_inputs(topology, spec)
 
     def run_faults(self, topology: Topology, config: Config) -> Iterator[str]:
-        """Yield the spouts whose position needs acks that the config switches off (FC-6)."""
+        """Yield a fault for each spout whose position needs acks, if the config switches acks off (FC-6)."""
         for spec in topology.spouts:
             if KEEPS_POSITION in spec.marks and config.acker_executors == 0:
                 yield f"{spec.where}: needs tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
 
     def stored(self, topology: Topology) -> Iterator[str]:
-        """Yield the spouts whose position is stored."""
+        """Yield a description of the stored positions."""
         positions = [repr(spec.component_id) for spec in topology.spouts if KEEPS_POSITION in spec.marks]
         if positions:
             yield f"the position of {', '.join(positions)}"
@@ -55,9 +55,9 @@ class FlowFeature(Feature):
 
 
 def _other_inputs(topology: Topology, spec: ComponentSpec) -> Iterator[str]:
-    """Yield the inputs of a bolt that takes only packs of records."""
+    """Yield a fault for each input of the bolt that is not a pack of records, and for ticks."""
     for subscription in spec.subscriptions:
-        is_named = not any(name_faults(spec.where, subscription))  # else it is among the faults already
+        is_named = not any(name_faults(spec.where, subscription))  # a wrong name is among the faults already
         source = topology.components.get(subscription.source) if is_named else None
         if source is not None and not source.chooses_tasks:
             yield (
@@ -72,7 +72,7 @@ def _other_inputs(topology: Topology, spec: ComponentSpec) -> Iterator[str]:
 
 
 class FlowRun(FeatureRun):
-    """The flow control of one run: collects the snapshots of the spout tasks."""
+    """The flow control of one run. Collects the snapshots of the spout tasks."""
 
     def __init__(self) -> None:
         self._port: RunPort | None = None

@@ -1,4 +1,4 @@
-"""The durable position of a spout task (FC-6): one entry of one ledger in the run's state provider."""
+"""Stores the position of a spout task (FC-6), as one entry of one ledger in the run's state provider."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class StoredPosition(NamedTuple):
 
 
 class PositionKeeper:
-    """Writes the position of one spout task: one write at a time, and never an older position."""
+    """Writes the position of one spout task. Makes one write at a time, and never writes an older position."""
 
     def __init__(self, ledger: Ledger, prefix: DonePrefix, context: TaskContext, interval_secs: float, patience: StoreRetry) -> None:
         self._ledger = ledger
@@ -91,7 +91,7 @@ class PositionKeeper:
 
     async def write_position(self) -> None:
         """Write the position if it has changed. Raises FatalError if the store refuses it."""
-        # Do not repeat a cancelled write: it would overwrite the position of the task's next instance, which uses the same ledger.
+        # Do not repeat a cancelled write. It would overwrite the position of the task's next instance, which uses the same ledger.
         async with self._writing:
             if self.is_behind:
                 await self._write_entry(self._prefix.done, self._prefix.position)

@@ -1,4 +1,4 @@
-"""`FlowProducer`: the user's source of records for a flow-control spout."""
+"""`FlowProducer` is the user's source of records for a flow-control spout."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -19,9 +19,10 @@ _IMMUTABLE: Final = frozenset((bool, int, float, str, bytes, datetime, type(None
 class FlowProducer(ABC):
     """Yields records with their positions. Each task of the spout has a producer of its own.
 
-    A position tells how far the source was read, so that reading can continue there. It is an offset, a line number, a time, or a list of
-    these. Its parts are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these. The engine copies a position, so a
-    list may change after the yield. It passes a record to the bolt without a copy, so a record must not change.
+    A position tells how far the source was read, so that reading can continue there. For example, a position is an offset, a line number, a
+    time, or a list of these. The parts of a position are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these. The
+    engine copies a position, so a list may change after the yield. The engine passes a record to the bolt without a copy, so a record must
+    not change.
     """
 
     context: TaskContext
@@ -42,7 +43,7 @@ class FlowProducer(ABC):
         """
 
     def size_of(self, record: Any) -> int:
-        """Return the approximate bytes of a record; `FlowSettings.pack_bytes` bounds their sum."""
+        """Return the approximate bytes of a record. `FlowSettings.pack_bytes` bounds the sum over a pack."""
         return record_bytes(record)
 
     def give_up(self, position: Any, record: Any, failure: Failure) -> None:

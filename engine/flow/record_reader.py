@@ -1,4 +1,4 @@
-"""Readers of a producer's records: a generator is pulled on demand, an async generator by a background task."""
+"""Reads the records of a producer. A generator is read on demand, an async generator by a background task."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -17,12 +17,12 @@ BUFFER_RECORDS: Final = 4096
 BUFFER_BYTES: Final = 1 << 24
 """Bytes of buffered records above which reading from an async generator pauses."""
 PULL_SECS: Final = 0.005
-"""Time of one series of pulls from a generator; the series may take twice as long. It must leave time for the rest of the run."""
+"""Time after which a series of pulls from a generator ends, to leave time for the rest of the run. A series may take twice as long."""
 BACKOFF: Final = Backoff(0.001, 0.064)
-"""Pauses after each None of an async generator. Without them, a generator that never awaits would block the whole run."""
+"""Pauses after each None of an async generator. Without these pauses, a generator that never awaits would block the whole run."""
 
 Offer = Callable[[Any, Any, float], bool]
-"""Arguments: the position, the record, and the time of the yield. Returns True if no more records are wanted at the moment."""
+"""Function of the position, the record, and the time of the yield. Returns True if no more records are wanted at the moment."""
 
 
 class RecordReader(ABC):
@@ -36,11 +36,11 @@ class RecordReader(ABC):
         """Position of the last record that was offered."""
         self.has_ended = False
         self.backward_positions = 0
-        """Number of positions that were less than the previous one. They are allowed, but often a mistake."""
+        """Number of positions that were less than the previous one. Such positions are allowed, but often a mistake."""
 
     @property
     def read_ahead(self) -> int:
-        """Records that were yielded, and not yet offered."""
+        """Number of records that were yielded, and not yet offered."""
         return 0
 
     @abstractmethod
@@ -76,7 +76,7 @@ class RecordReader(ABC):
 
 
 class GeneratorReader(RecordReader):
-    """Pulls records from a generator: at most the wanted number, and within PULL_SECS."""
+    """Pulls records from a generator, at most the wanted number, and for about PULL_SECS at most."""
 
     _iterator: Iterator[Yielded] | None = None
 
@@ -99,11 +99,11 @@ class GeneratorReader(RecordReader):
                 self._after = position
                 if is_enough:
                     return False
-                if count == next_check:  # after 1, 2, 4 … records: reading the clock costs as much as a record
+                if count == next_check:  # after 1, 2, 4 … records, because reading the clock costs as much as a record
                     if time() - began > PULL_SECS:
                         return True
                     next_check *= 2
-        except SpoutExhausted:  # allowed here too, because other spouts end with it
+        except SpoutExhausted:  # SpoutExhausted is allowed too, because other spouts raise it at their end
             self.has_ended = True
         except BaseException:
             self._iterator = None  # a generator that raised cannot continue: the next pull starts a new one after the last position
@@ -168,12 +168,12 @@ class AsyncGeneratorReader(RecordReader):
                     await self._has_room.wait()
         except (KeyboardInterrupt, SystemExit):
             raise
-        except SpoutExhausted:  # allowed here too, because other spouts end with it
+        except SpoutExhausted:  # SpoutExhausted is allowed too, because other spouts raise it at their end
             self._generator_ended = True
         except BaseException as error:
             if was_cancelled(error):
                 raise  # close() cancelled this task; the producer itself raised any other CancelledError
-            self._error = error  # pull_records() raises it, after the records that were yielded before
+            self._error = error  # pull_records() raises this error after the records that were yielded before
         else:
             self._generator_ended = True
         finally:
@@ -188,7 +188,7 @@ class AsyncGeneratorReader(RecordReader):
             position, record, yielded_at, size = buffer[0]
             self._compare_position(position)
             is_enough = self._offer(position, record, yielded_at)
-            buffer.popleft()  # only now: if the offer raises, the record stays
+            buffer.popleft()  # removed only now, so that the record stays if the offer raises
             self._buffer_bytes -= size
             self._after = position
             if is_enough:

@@ -1,4 +1,4 @@
-"""The records of one pack at the bolt: `Records`, the value of its tuple, and `PackCall`, the progress through them."""
+"""`Records` has the records of one pack and is the value of its tuple. `PackCall` is the progress of a bolt through these records."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class PackCall:
         self.yielded = 0
         """Rows that the bolt's generators have yielded."""
         self.is_over = False
-        """True once the call is cancelled. It then emits nothing."""
+        """True once the call is cancelled. A cancelled call emits nothing more."""
 
     @property
     def progress(self) -> tuple[int, int]:

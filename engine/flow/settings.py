@@ -1,4 +1,4 @@
-"""`FlowSettings`: the settings of a flow-control spout."""
+"""`FlowSettings` has the settings of a flow-control spout."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`FlowControlSpout`: reads a producer, emits packs of records, and stores the position (FC-1 to FC-7)."""
+"""`FlowControlSpout` reads a producer, emits packs of records, and stores the position (FC-1 to FC-7)."""
 
 import asyncio
 from functools import partial
@@ -147,7 +147,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
 
     def _wake_at(self, at: float | None, now: float) -> None:
         """Schedule a poll of the spout at a time or earlier."""
-        # An alarm for an earlier time stays: that poll sets the next alarm.
+        # An alarm for an earlier time stays, because the poll at that time sets the next alarm.
         if at is None or (self._alarm is not None and self._alarm_at <= at):
             return
         if self._alarm is not None:

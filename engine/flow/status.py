@@ -1,4 +1,4 @@
-"""Snapshots of flow control (FC-7): the position of each spout task, and the window of each bolt task."""
+"""Snapshots of flow control (FC-7), with the position of each spout task and the window of each bolt task."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -46,7 +46,7 @@ class FlowSnapshot:
     done_records: int
     """Records of the done prefix, since this instance of the spout began."""
     records_since_checkpoint: int
-    """Records that were sent beyond the recorded position: the most that a crash repeats."""
+    """Records that were sent beyond the recorded position. A crash repeats at most these records."""
     position: str | None
     """The recorded position as `repr` shows it; None if there is none yet."""
     holds: str | None

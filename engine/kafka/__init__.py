@@ -1,6 +1,6 @@
-"""Kafka: a spout that tracks each record to its end, and a sink. Needs `pip install 'stormcell[kafka]'`.
+"""Connects topologies to Kafka with a spout, which tracks each record to its end, and a sink. Needs `pip install 'stormcell[kafka]'`.
 
-Begin with `source/spout` and `sink/sink`. docs/JOURNEY_KAFKA.md follows a record through them, and docs/ARCHITECTURE.md describes the
+Begin with `source/spout` and `sink/sink`. docs/JOURNEY_KAFKA.md follows a record through both, and docs/ARCHITECTURE.md describes the
 packages.
 """
 

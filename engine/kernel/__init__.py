@@ -1,6 +1,6 @@
-"""The compiled part of the engine, and the only place that imports it.
+"""Exports the compiled part of the engine. No other module of the engine imports `_native`.
 
-Other packages may use only the names in `__all__`. The stubs (`.pyi`) in `_native` have their types and docstrings.
+Other packages may use only the names in `__all__`. The stubs (`.pyi`) in `_native` have the types and docstrings of these names.
 """
 
 try:

@@ -9,7 +9,7 @@ class BoltOutcome(IntEnum):
     EMPTY = 0
     """No input waits."""
     MORE = 1
-    """Inputs wait, but other actors get their turn first."""
+    """More inputs wait, but other actors run first."""
     STOPPED = 2
     """A full mailbox stops the task."""
     RETURNED = 3
@@ -22,7 +22,7 @@ class SpoutOutcome(IntEnum):
     """Result of a spout's burst."""
 
     QUIET = 0
-    """No poll before the next verdict, because the spout is inactive or has `max_spout_pending` open trees."""
+    """The spout is not polled before its next ack or fail, because it is inactive or has `max_spout_pending` open trees."""
     POLL_AGAIN = 1
     """The turn is over. Poll again in the next turn."""
     HELD_UP = 2
@@ -32,7 +32,7 @@ class SpoutOutcome(IntEnum):
     NOTHING_NEW = 4
     """The last poll emitted nothing."""
     GAVE_WAY = 5
-    """Bolts are behind, so they get their turn first."""
+    """Bolts are behind, so the spout lets them run first."""
 
 
 class Choice(IntEnum):

@@ -1,4 +1,4 @@
-"""Command groups, shared options, and the exit status of a whole program."""
+"""Defines command groups and shared options, and determines the exit status of a program."""
 
 import importlib
 import os
@@ -21,7 +21,7 @@ from engine.raised import is_of_user_code, raised_text
 if TYPE_CHECKING:
     _FloatParameter = click.ParamType[float]
 else:
-    _FloatParameter = click.ParamType  # generic only since click 8.4
+    _FloatParameter = click.ParamType  # this class is generic only since click 8.4
 
 CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 DECLINED: Final = 1
@@ -31,7 +31,7 @@ _INTERRUPTED: Final = 130
 
 
 class Duration(_FloatParameter):
-    """Command-line type of a duration such as `30s`. Its value is in seconds."""
+    """Command-line type of a duration such as `30s`. The value is in seconds."""
 
     name = "duration"
 
@@ -76,7 +76,7 @@ class Program(CommandGroup):
         self._text = text
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the arguments. `--help` writes its text here."""
+        """Parse the arguments. With `--help`, this method also prints the help."""
         with _hide_os_errors():
             return super().make_context(*args, **extra)
 
@@ -103,7 +103,7 @@ class Program(CommandGroup):
         super().format_help(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write nothing: the help text lists the commands, so no command is imported for it."""
+        """Write nothing, because the help text lists the commands. So the help imports no command."""
 
     def _suggest(self, name: str, known: list[str], ctx: click.Context) -> str:
         return f"Did you mean `{ctx.command_path} run {name}`?" if ".py" in name else super()._suggest(name, known, ctx)
@@ -142,7 +142,7 @@ def run_program(program: click.Group, arguments: list[str] | None = None) -> int
 
 
 class _HiddenOSError(Exception):
-    """Wraps an OSError to hide it from click. Without this, click ends the process when a pipe is closed."""
+    """Wraps an OSError to hide it from click. Without this class, click ends the process when a pipe is closed."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -173,7 +173,7 @@ def _run_and_flush(program: click.Group, arguments: list[str] | None) -> int:
         if not _is_of_output(error):
             raise error
         lost = lost or error
-    if lost is None or isinstance(lost, BrokenPipeError):  # `... | head` has read enough
+    if lost is None or isinstance(lost, BrokenPipeError):  # a reader such as `head` closed the pipe on purpose
         return status
     output.report_lost_output(lost)
     return status or _WRONG

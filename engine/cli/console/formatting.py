@@ -1,4 +1,4 @@
-"""Numbers, durations, names, tables and JSON lines as text.
+"""Formats numbers, durations, names, tables and JSON lines as text.
 
 Durations are written as `500ms`, `30s`, `5m`, `1h` or `1h30m` on the command line.
 """
@@ -16,7 +16,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])\s*", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """Return seconds; raise ValueError, with the fix, for text that is no positive duration.
+    """Return seconds. Raise ValueError with a fix if the text is not a positive duration.
 
     >>> parse_duration("1m30s")
     90.0
@@ -54,7 +54,7 @@ def duration_text(secs: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
-    """Return rows as lines. The first `text_columns` columns are aligned left. The others are numbers, aligned right."""
+    """Return rows as lines. The first `text_columns` columns are aligned left. The other columns are numbers and are aligned right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -86,7 +86,7 @@ def compact_text(count: int | None) -> str:
 
 
 def amount_text(amount: float | None, *, compact: bool = False) -> str:
-    """Return the value of a user's metric: `1,234`, `0.25`, `inf`; `–` for None and NaN."""
+    """Return the value of a user's metric: `1,234`, `0.25`, `inf`. None and NaN give `–`."""
     if amount is None or math.isnan(amount):
         return NONE
     if amount == 0 or 1e-4 <= abs(amount) < 1e15:
@@ -103,7 +103,7 @@ def rate_text(per_sec: float | None) -> str:
 
 
 def ms_text(ms: float | None) -> str:
-    """Return milliseconds, small values with more digits: `0.0006`, `0.125`, `1.25`, `38.1`, `1,500`."""
+    """Return milliseconds. Small values have more digits: `0.0006`, `0.125`, `1.25`, `38.1`, `1,500`."""
     if ms is None:
         return NONE
     size = abs(ms)
@@ -122,7 +122,7 @@ def clipped(text: str, most_characters: int) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return a name for a terminal. It is quoted and escaped if it contains control characters.
+    """Return a name for a terminal. A name with control characters is quoted and escaped.
 
     >>> print(name_text("counts"), name_text("\\x1b[2J"))
     counts '\\x1b[2J'

@@ -1,4 +1,7 @@
-"""SIGINT and SIGTERM of a terminal session (RUN-3). The first drains, the second stops at once, the third ends the process."""
+"""Handles SIGINT and SIGTERM in a terminal session (RUN-3).
+
+The first signal drains the run, the second signal stops it at once, and the third signal ends the process.
+"""
 
 import asyncio
 import os
@@ -12,7 +15,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 MOST_HANDLED_SIGNALS: Final = 2
 """Number of handled signals. The next signal ends the process without cleanup."""
 BLOCKED_LOOP_SECS: Final = 1.0
-"""Time for the event loop to handle the second signal. After it the process ends, because a component blocks the loop."""
+"""Time for the event loop to handle the second signal. After this time the process ends, because a component blocks the loop."""
 STOPPED: Final = 130
 """Exit status after the second signal."""
 
@@ -20,8 +23,9 @@ STOPPED: Final = 130
 class Interrupts:
     """Context manager that handles the signals and restores the previous handlers at its exit.
 
-    The handlers are Python's, not the event loop's, so they also run while a component blocks the loop. If the next signal arrives before
-    the loop has handled the previous one, the handler raises KeyboardInterrupt in the running code. Does nothing outside the main thread.
+    The handlers are set by `signal.signal`, not by the event loop, so they also run while a component blocks the loop. If the next signal
+    arrives before the loop has handled the previous one, the handler raises KeyboardInterrupt in the running code. Does nothing outside the
+    main thread.
     """
 
     def __init__(self) -> None:
@@ -51,7 +55,7 @@ class Interrupts:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
         if self.count > MOST_HANDLED_SIGNALS:
-            _exit_now()  # a thread never returns, or a component swallows the cancellation
+            _exit_now()  # the run did not stop: a thread never returns, or a component swallows the cancellation
         if self._loop is None or self._handled < self.count - 1:
             raise KeyboardInterrupt
         self._loop.call_soon_threadsafe(self._handle)
@@ -71,7 +75,7 @@ class Interrupts:
 
 
 def _exit_now() -> None:
-    """End the process without cleanup. Only show the cursor again, because a live table hides it."""
+    """End the process without cleanup, except that the cursor is shown again, because a live table hides the cursor."""
     if os.isatty(2):
         os.write(2, b"\x1b[?25h\n")
     os._exit(STOPPED)

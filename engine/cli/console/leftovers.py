@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 TO_THREAD: Final = "(to_thread)"
 """Name of the pool of `asyncio.to_thread`. No component may have this name."""
 GRACE_SECS: Final = 1.0
-"""Time for left work to end. It is short, because components already had their own time to close."""
+"""Time for left work to end. This time is short, because components already had their own time to close."""
 
 _abandoned: list["asyncio.Task[Any]"] = []
 """Coroutines of closed sessions that no loop runs any more.
@@ -24,7 +24,7 @@ Without these references, the garbage collector would close the coroutines, and 
 
 
 class BoundedRunner:
-    """Runner of one coroutine. Its `close` takes a few seconds at most, even if the coroutine left work running."""
+    """Runner of one coroutine. `close` takes a few seconds at most, even if the coroutine left work running."""
 
     def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._runner = asyncio.Runner(loop_factory=loop_factory)

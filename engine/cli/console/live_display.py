@@ -85,7 +85,7 @@ class LiveDisplay:
 class AboveTable(io.TextIOBase):
     """Replaces a stream while the table is shown. Writes whole lines above the table.
 
-    Like FileProxy of rich, but without its line breaks. FileProxy breaks long lines at the width of the terminal, even inside words and
+    Works like FileProxy of rich, but never breaks a line. FileProxy breaks long lines at the width of the terminal, even inside words and
     JSON.
     """
 

@@ -23,7 +23,7 @@ class _KeptStream:
     number: int
     stream: TextIO
     descriptor: int
-    """Duplicate of the descriptor. It stays open if user code closes the stream."""
+    """Duplicate of the descriptor. The duplicate stays open if user code closes the stream."""
 
 
 _KEPT: Final[list[_KeptStream]] = []
@@ -68,7 +68,7 @@ def standard_error() -> TextIO:
 
 
 def _is_writable(stream: TextIO) -> bool:
-    """Tell whether a stream accepts text. A full disk does not count, because the write itself reports it."""
+    """Tell whether a stream accepts text. A stream on a full disk counts as writable, because the write itself reports this error."""
     try:
         stream.flush()
         stream.write("")
@@ -101,7 +101,7 @@ def print_to_stderr(text: str) -> None:
     try:
         print(text, file=standard_error(), flush=True)
     except OSError:
-        _discard(sys.stderr)  # there is no other place to report it
+        _discard(sys.stderr)  # there is no other place to report the failure
 
 
 def show_error(error: EngineError) -> None:

@@ -1,4 +1,4 @@
-"""A terminal session. It starts a run, shows its snapshots, handles signals, and returns the exit status."""
+"""A terminal session starts a run, shows its snapshots, handles signals, and returns the exit status."""
 
 import asyncio
 import inspect
@@ -39,7 +39,7 @@ class ShownRun(Protocol[_S_co]):
 
 
 class Display(Protocol[_S_contra]):
-    """The part of a view that a session uses. Its methods are called on the loop's thread and must return quickly."""
+    """The part of a view that a session uses. The methods are called on the loop's thread and must return quickly."""
 
     interval_secs: float
     """Period of the calls of `show`."""
@@ -51,12 +51,12 @@ class Display(Protocol[_S_contra]):
         """Show the snapshot `now`. `before` is the previous snapshot, None at first."""
 
     def note(self, text: str) -> None:
-        """Show a message, such as that the run drains."""
+        """Show a message, for example that the run drains."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionResult(Generic[_S]):
-    """Result of a session: the exit status of RUN-4, the last snapshot (None if nothing started), and the error."""
+    """Result of a session, with the exit status of RUN-4, the last snapshot (None if nothing started), and the error."""
 
     exit_status: int
     snapshot: _S | None
@@ -100,7 +100,7 @@ class TerminalSession(Generic[_S]):
                 return self._result(error.exit_status, error)
             finally:
                 if inspect.getcoroutinestate(running) == inspect.CORO_CREATED:
-                    running.close()  # a signal arrived before its first step
+                    running.close()  # a signal arrived before the first step of the coroutine
 
     def call_view(self, method: Callable[..., None], *values: object) -> None:
         """Call a method of the view, unless nobody reads the output any more."""
@@ -197,7 +197,7 @@ class TerminalSession(Generic[_S]):
 
 
 def _exit_error(error: BaseException) -> EngineError:
-    """Return the error for a KeyboardInterrupt or SystemExit of user code. Its notes name the component if it is known."""
+    """Return the error for a KeyboardInterrupt or SystemExit of user code. The notes of the error name the component if it is known."""
     fatal = FatalError(f"user code raised {raised_text(error)}", hint="Raise an Exception there, or FatalError to end the run.")
     for note in getattr(error, "__notes__", ()):
         fatal.add_note(note)

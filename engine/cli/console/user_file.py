@@ -1,7 +1,7 @@
 """Imports Python files that the user names, and explains why a file cannot be read.
 
-A Python file is imported like a script, with its own folder on `sys.path`, but not as `__main__`. Errors name the file, the
-line and the fix. The caller chooses their class.
+A Python file is imported like a script, with its own folder on `sys.path`, but not as `__main__`. Errors name the file, the line and the
+fix. The caller chooses the class of these errors.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _PREFIXES_OF_OTHER_CODE: Final = (
     "<string>",
     *(str(Path(__file__).resolve().parents[3] / name) + os.sep for name in ("engine", "spark_bridge")),
 )
-"""File names of traceback frames that are no user code: generated methods of dataclasses, and our own packages."""
+"""File names of traceback frames that are not user code. These frames are generated methods of dataclasses, and our own packages."""
 
 
 def split_spec(spec: str, error: type[EngineError]) -> tuple[Path, str | None]:
@@ -92,14 +92,14 @@ class UserFile:
         return self.error(f"{self.path} raised {type(error).__name__} {when}:\n{text}", hint=hint)
 
     def add_location(self, error: EngineError) -> None:
-        """Add a note to an engine error with the line of the file that led to it."""
+        """Add a note to an engine error with the line of the file that led to the error."""
         file = str(self.path.resolve())
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         if lines:
             error.add_note(f"raised in {self.path}, line {lines[-1]}")
 
     def _new_module(self) -> ModuleType:
-        """Return an empty module. Its name is the same in every process, so that pickled objects of the file can be loaded.
+        """Return an empty module. The name of the module is the same in every process, so that pickled objects of the file can be loaded.
 
         Only a second import in the same process gets another name.
         """
@@ -140,7 +140,7 @@ class UserFile:
 
 
 def _hint_of(error: BaseException) -> str:
-    """Return the hint for an error in a user's file: a similar name if one exists."""
+    """Return the hint for an error in a user's file, which is a similar name if there is one."""
     near = None
     if isinstance(error, AttributeError) and error.name:
         near = nearest(error.name, dir(error.obj))

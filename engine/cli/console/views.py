@@ -1,4 +1,4 @@
-"""Base classes for views without a live table. They write plain lines to standard error, JSON lines to standard output, or nothing."""
+"""Base classes for views without a live table. The views write plain lines to standard error, JSON lines to standard output, or nothing."""
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 

@@ -1,4 +1,4 @@
-"""`AdminClient` reads topics and groups for tools and committers. It also commits offsets for groups without members."""
+"""`AdminClient` reads topics and groups for tools and committers. `AdminClient` also commits offsets for groups without members."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
@@ -89,7 +89,7 @@ def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
     try:
         yield
     except UnstableOffsetError:
-        raise  # a broker did answer, and the error text has the hint
+        raise  # not translated, because a broker did answer and the error has its own hint
     except (errors.KafkaError, OSError) as error:
         if not is_transient(error):
             raise fatal_error(error, doing) from error
@@ -144,7 +144,7 @@ class AdminClient:
         try:
             await self._admin.start()
             await self._consumer.start()
-            await self._consumer._client.force_metadata_update()  # all topics, else the first offset request waits for metadata
+            await self._consumer._client.force_metadata_update()  # all topics, or the first offset request waits for metadata
         except (errors.KafkaError, OSError) as error:
             with translate_errors(self.config, "connecting"):
                 raise await find_real_error(error, self.config) from error
@@ -203,9 +203,9 @@ class AdminClient:
         return Group(name, state, tuple(_member(one[0], one[1], one[2], one[4] if is_of_consumers else b"") for one in members))
 
     async def committed(self, group: str) -> Mapping[PartitionId, CommittedOffset]:
-        """Return all commits of a group. An open transaction, or one that has just ended, may still change them."""
+        """Return all commits of a group. A transaction that is open or has just ended may still change these commits."""
         with translate_errors(self.config, f"reading the offsets of group {group!r}"):
-            # aiokafka's list_consumer_group_offsets ignores this error code: a coordinator that loads would seem to have no commits.
+            # aiokafka's list_consumer_group_offsets ignores this error code. A coordinator that loads would seem to have no commits.
             ask = partial(self._admin._send_request, OffsetFetchRequest(group, None))
             answer = await self._ask_coordinator(group, ask, lambda answer: answer.error_code)
         return {
@@ -237,14 +237,17 @@ class AdminClient:
         request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, list(rows.items()))
         with translate_errors(self.config, f"committing offsets of group {group!r}"):
             try:
-                await self._ask_coordinator(group, partial(self._admin._send_request, request), _first_error)  # no public method
+                await self._ask_coordinator(group, partial(self._admin._send_request, request), _first_error)  # has no public method
             except (errors.UnknownMemberIdError, errors.IllegalGenerationError) as error:
                 raise UsageError(
                     f"group {group!r} has members again", hint="Stop the readers of this group. Then repeat the command."
                 ) from error
 
     async def _ask_coordinator(self, group: str, ask: Callable[[int], Awaitable[Any]], code_of: Callable[[Any], int]) -> Any:
-        """Ask the coordinator of a group, by its node id. Retry while it moves or loads, for `request_timeout_ms`. Then raise its error."""
+        """Ask the coordinator of a group, by its node id. Retry for `request_timeout_ms` while the coordinator moves or loads.
+
+        Then raise the error of its last answer.
+        """
         deadline = asyncio.get_running_loop().time() + self.config.request_timeout_ms / 1000
         while True:
             try:
@@ -260,7 +263,7 @@ class AdminClient:
 
 
 def nearest_of(name: str, known: Collection[str]) -> str:
-    """Return a hint for an unknown name: the nearest known name, or the known names if there are few."""
+    """Return a hint for an unknown name. The hint is the nearest known name, or all known names if there are few."""
     if nearest(name, known):
         return did_you_mean(name, known)
     if not known:

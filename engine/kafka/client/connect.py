@@ -18,7 +18,7 @@ from engine.kafka.client.errors import KafkaWarning, Report, RetryPolicy, descri
 from engine.kafka.client.topic_lookup import log_found_topics
 
 _CONNECT_SECS: Final = 5.0
-"""Timeout of the first attempt. Each later attempt has twice the timeout of the previous one."""
+"""Timeout of the first attempt. Each later attempt has twice the timeout of the attempt before."""
 _TIMEOUT_SECS: Final = 5.0
 _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 _LONGEST_PAUSE_SECS: Final = 60.0
@@ -30,7 +30,7 @@ L = TypeVar("L", bound=ConsumerLink)
 
 
 async def connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
-    """Return a started link. Retry and report transient errors; raise FatalError for others."""
+    """Return a started link. Retry and report transient errors. Raise FatalError for any other error."""
     retry_policy, limit = RetryPolicy(report), _CONNECT_SECS
     while True:
         link: L | None = None
@@ -156,7 +156,7 @@ async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
 def _cut(connection: Any) -> None:
     """Close the socket at once.
 
-    Over TLS, `close` waits for the broker's close_notify. The event loop may end before that.
+    Over TLS, `close` waits for the broker's close_notify. The event loop may end before the close_notify arrives.
     """
     connection.close()
     transport = getattr(connection._protocol, "_transport", None)

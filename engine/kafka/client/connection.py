@@ -30,19 +30,19 @@ class KafkaSecurity:
     )
     username: str | None = setting(None, help="User of PLAIN and SCRAM.")
     password: str | None = field(default=None, repr=False)
-    """Password of the user. It is never shown."""
+    """Password of the user. Never shown."""
     token_provider: Any = field(default=None, repr=False)
-    """For OAUTHBEARER: an `aiokafka.abc.AbstractTokenProvider`."""
+    """Token provider for OAUTHBEARER, an `aiokafka.abc.AbstractTokenProvider`."""
     cafile: str | None = setting(
         None, help="PEM file of the authority that signed the brokers' certificates. none: the authorities of the system."
     )
     certfile: str | None = setting(None, help="PEM file of our own certificate, if the brokers ask for one.")
     keyfile: str | None = setting(None, help="PEM file of the key of certfile.")
     key_password: str | None = field(default=None, repr=False)
-    """Password of the key file. It is never shown."""
+    """Password of the key file. Never shown."""
     check_hostname: bool = setting(True, help="Whether a broker's certificate must contain the host name of its address.")
     ssl_context: ssl.SSLContext | None = field(default=None, repr=False)
-    """A ready context instead of the files."""
+    """A ready SSL context, used instead of the files."""
 
     def _faults(self) -> Iterator[str]:
         sasl, tls = self.protocol.startswith("SASL"), self.protocol.endswith("SSL")
@@ -88,7 +88,7 @@ class KafkaSecurity:
 
 
 def _require_gssapi() -> None:
-    """Raise FatalError if the package is missing. aiokafka would notice only when it connects."""
+    """Raise FatalError if the package is missing. aiokafka would notice the missing package only when it connects."""
     try:
         import_module("gssapi")
     except ImportError as error:
@@ -111,7 +111,7 @@ PLAINTEXT: Final = KafkaSecurity()
 
 
 def connection_faults(made: Any, refused: Mapping[str, str]) -> Iterator[str]:
-    """Yield the faults of brokers, security and client options. Normalize these settings.
+    """Yield the faults of brokers, security and client options. Also normalize these settings.
 
     refused: client options that a user may not set, with the setting to use instead.
     """

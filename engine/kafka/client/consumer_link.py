@@ -1,4 +1,4 @@
-"""`ConsumerLink` is the consumer of a spout task. It uses aiokafka's consumer and private parts of it."""
+"""`ConsumerLink` is the consumer of a spout task. The link uses aiokafka's consumer, including private parts of aiokafka."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -33,7 +33,7 @@ COMMIT_TIMEOUT_SECS: Final = 10.0
 
 _STOP_TIMEOUT_SECS: Final = 3.0
 _ABANDON_SECS: Final = 1.0
-_COMMIT_BACKOFF: Final = Backoff(0.1, 1.0)  # aiokafka logs each attempt of a commit: short pauses would fill the log
+_COMMIT_BACKOFF: Final = Backoff(0.1, 1.0)  # aiokafka logs each attempt of a commit, so short pauses would fill the log
 _ASSIGNORS: Final[Mapping[str, type[Any]]] = {
     "sticky": StickyPartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -124,7 +124,7 @@ class ConsumerLink:
         )
         disable_topic_creation(self._consumer._client)
 
-    # Life
+    # Start and stop
 
     async def start(self) -> None:
         """Connect. Nothing is read before `subscribe` or `take_over`."""
@@ -142,10 +142,10 @@ class ConsumerLink:
             await asyncio.wait([stopping])
             await self._abandon()
             return False
-        if stopping.cancelled():  # a fetch that pauses after an error cancels the stop, after the consumer has left the group
+        if stopping.cancelled():  # a fetch that pauses after an error cancels stop(), but the consumer has left the group
             await self._abandon()
             return True
-        if stopping.exception() is not None:  # an error of a failed task: the connections are still open
+        if stopping.exception() is not None:  # a task had failed before, so the connections are still open
             await self._abandon()
             raise stopping.exception()
         return True
@@ -195,7 +195,7 @@ class ConsumerLink:
         return found
 
     def partitions_of(self, topic: str) -> Sequence[PartitionId]:
-        """Return the known partitions of a topic. Empty if the topic does not exist."""
+        """Return the known partitions of a topic. Return an empty list if the topic does not exist."""
         return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
 
     def all_partitions(self) -> frozenset[PartitionId]:
@@ -365,8 +365,8 @@ class ConsumerLink:
 async def _send_to_coordinator(coordinator: Any, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
     """Send a request. Raise the top-level error of an OffsetFetch answer.
 
-    aiokafka checks only the errors of partitions. A coordinator that loads or has moved returns no partitions. This looks like a group
-    without commits.
+    aiokafka checks only the errors of partitions. A coordinator that loads or has moved returns no partitions. Such an answer looks like a
+    group without commits.
     """
     answer = await send(request)
     if isinstance(request, OffsetFetchRequest) and (code := getattr(answer, "error_code", 0)):

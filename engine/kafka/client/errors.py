@@ -53,7 +53,7 @@ _SPOILT: Final = (
 """Errors of one producer only. A new producer, with a new producer id, can continue."""
 
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
-"""Text of aiokafka's assertion error while a broker starts and its metadata does not contain it yet."""
+"""Text of aiokafka's assertion error while a broker starts and its metadata does not contain the broker itself yet."""
 
 CODECS_HINT: Final = "pip install 'stormcell[kafka]', or only cramjam for snappy, lz4 and zstd."
 
@@ -134,7 +134,7 @@ def describe_error(error: BaseException) -> str:
 
 
 class KafkaWarning(EngineError):
-    """A problem with Kafka that the run survives. It is reported, never raised."""
+    """A problem with Kafka that the run survives. The warning is reported, never raised."""
 
 
 def lost_offsets_warning(what: str, wanted: int, start: int) -> KafkaWarning:
@@ -162,7 +162,7 @@ class UnstableOffsetError(errors.KafkaError):  # type: ignore[misc]
 
 
 class RetryPolicy:
-    """Waits before each retry, with the pauses of `BACKOFF`. Call `reset()` after a success."""
+    """Waits before each retry, for the pauses of `BACKOFF`. Call `reset()` after a success."""
 
     def __init__(self, report: Report) -> None:
         self._report = report

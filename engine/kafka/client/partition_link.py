@@ -19,7 +19,7 @@ class PartitionLink(ConsumerLink):
         super().__init__(config, client_id, None, _nothing, lambda partitions, membership: None)
         self._settings = config
         self._lone: dict[PartitionId, tuple[int, int]] = {}
-        """Position and end of each partition. Taken from the newest empty answer to a fetch of this partition only."""
+        """Position and end of each partition. Both come from the newest empty answer to a fetch of this partition only."""
 
     async def start(self) -> None:
         await super().start()
@@ -54,7 +54,7 @@ class PartitionLink(ConsumerLink):
     # Partitions
 
     def assign(self, partitions: Collection[PartitionId], begun: Collection[PartitionId]) -> None:
-        """Assign these partitions at their current positions. Pause those that are not in `begun`."""
+        """Assign these partitions at their current positions. Pause the partitions that are not in `begun`."""
         positions = {one: self.position(one) for one in begun}
         self.take_over(partitions)
         for one in partitions:
@@ -70,7 +70,7 @@ class PartitionLink(ConsumerLink):
     # Records
 
     async def take_records(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
-        """Return fetched records of a partition, without waiting. If it raises, the position may have moved."""
+        """Return fetched records of a partition, without waiting. If this method raises, the position may have moved."""
         self._look_at_tasks()
         before = self.position(partition)
         at = TopicPartition(*partition)
@@ -109,7 +109,7 @@ class PartitionLink(ConsumerLink):
     # Ends of partitions
 
     def note_position(self, partition: PartitionId) -> None:
-        """Forget earlier answers: from now on `empty_up_to` counts only fetches from the current position."""
+        """Forget earlier answers, so that `empty_up_to` uses only fetches from the current position."""
         self._state(partition).timestamp = None
         self._lone.pop(partition, None)
 
@@ -119,13 +119,14 @@ class PartitionLink(ConsumerLink):
         self._lone.pop(partition, None)
 
     def fetch_all(self, begun: Collection[PartitionId]) -> None:
-        """Fetch all of these again. Records that were fetched before are kept."""
+        """Fetch all partitions in `begun` again. Records that were fetched before are kept."""
         self._consumer.resume(*(TopicPartition(*one) for one in begun if self.is_assigned(one)))
 
     def surely_empty_up_to(self, partition: PartitionId) -> int | None:
         """Return the partition's end if a fetch of this partition only was empty, else None.
 
-        Answers to fetches of several partitions do not count: their size is limited, so they may leave out records of this partition.
+        Answers to fetches of several partitions do not count. The size of an answer is limited, so it may leave out records of this
+        partition.
         """
         position, end = self._lone.get(partition, (None, None))
         return end if position == self.position(partition) else None
@@ -146,4 +147,4 @@ class PartitionLink(ConsumerLink):
 
 
 async def _nothing() -> None:
-    """Do nothing: manual assignment has no rebalances."""
+    """Do nothing, because a manual assignment has no rebalances."""

@@ -1,4 +1,7 @@
-"""`ProducerLink` is a producer that replaces itself when it breaks. It uses aiokafka's producer and private parts of it."""
+"""`ProducerLink` is a producer that replaces itself when it breaks.
+
+The link uses aiokafka's producer, including private parts of aiokafka.
+"""
 
 import asyncio
 import contextlib
@@ -25,7 +28,7 @@ from engine.kafka.client.errors import (
 from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
 
 STOP_SECS: Final = 2.0
-"""Timeout of a normal stop. After it the connections are closed by force."""
+"""Timeout of a normal stop. After this time the connections are closed by force."""
 
 _FENCED: Final = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
@@ -35,7 +38,7 @@ OF_ANY_CLIENT: Final = frozenset(
 
 
 class ClientConfig(BrokerAccess, Protocol):
-    """Settings that spouts, sinks and tools share: access to the cluster, client id and timeout."""
+    """Settings that spouts, sinks and tools share for access to the cluster, with client id and timeout."""
 
     @property
     def client_id(self) -> str | None: ...
@@ -87,7 +90,7 @@ class _Producer:
         future.result()
 
     def take_numbers_back(self, topic: str, partition: int, records: int) -> None:
-        """Give the sequence numbers of a refused batch to the next batch. Brokers accept no gap in them.
+        """Give the sequence numbers of a refused batch to the next batch. Brokers accept no gap in these numbers.
 
         Safe only if the producer has no other batch of that partition.
         """
@@ -129,7 +132,7 @@ class _Producer:
         await asyncio.wait((stopping,), timeout=STOP_SECS / 2)
 
     def _fail_batches(self) -> None:
-        """Fail the remaining batches. `stop` and other callers may wait for them."""
+        """Fail the remaining batches, because `stop` and other callers may wait for these batches."""
         accumulator = self.client._message_accumulator
         batches = [*itertools.chain(*accumulator._batches.values()), *accumulator._pending_batches]
         accumulator._pending_batches.update(batches)  # aiokafka's own callbacks look for the batches here
@@ -158,12 +161,12 @@ class ProducerLink:
         self._report = report
         self._producer: _Producer | None = None
         self._builders: Any = None
-        """The newest started producer. It creates batches, and any later producer can send them."""
+        """The newest started producer. This producer creates batches, and any later producer can send these batches."""
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_stopped = False
 
-    # Life
+    # Start and stop
 
     async def start(self) -> None:
         """Connect, with retries until it succeeds. Raise FatalError for a permanent error."""
@@ -177,7 +180,7 @@ class ProducerLink:
             await asyncio.wait(set(self._ending))
 
     async def _current(self) -> _Producer:
-        """Return the current producer. Start a new one if there is none, or if the current one is broken."""
+        """Return the current producer. Start a new producer if there is none, or if the current producer is broken."""
         async with self._starting:
             if self._producer is not None and self._producer.is_spoilt:
                 self._give_up_producer(STOP_SECS)
@@ -227,10 +230,10 @@ class ProducerLink:
     # Work
 
     async def partitions_of(self, topic: str, timeout_secs: float) -> tuple[int, ...]:
-        """Return the partition numbers of a topic, ascending. Raise UnknownTopicOrPartitionError if it does not appear in time.
+        """Return the partition numbers of a topic, ascending. Raise UnknownTopicOrPartitionError if the topic does not appear in time.
 
-        Raise InvalidTopicError for an internal topic of the brokers. Reports a missing topic, and logs when it appears. While no
-        broker answers, reports this and restarts the timeout.
+        Raise InvalidTopicError for an internal topic of the brokers. Reports a missing topic, and logs when it appears. If no broker
+        answers, reports the silence and restarts the timeout.
         """
         client, now = (await self._current()).client.client, asyncio.get_running_loop().time
         deadline, reported = now() + timeout_secs, set[str]()

@@ -1,8 +1,9 @@
 """Reads committed offsets that no open transaction is about to change (KIP-447).
 
-The offsets of a transaction stay pending until it ends. A coordinator may apply them only after it has answered the next producer of
-the same transactional id. Until then a plain read returns the older offset, and a reader that starts there repeats a written batch.
-Version 7 of OffsetFetch makes the coordinator refuse such a read. aiokafka has no version above 3, so the request is defined here.
+The offsets of a transaction stay pending until the transaction ends. A coordinator may answer the next producer of the same transactional
+id before it applies these offsets. Until then a plain read returns the older offset, and a reader that starts at this offset repeats a
+written batch. Version 7 of OffsetFetch makes the coordinator refuse such a read. aiokafka has no version above 3, so the request is defined
+here.
 """
 
 import asyncio
@@ -87,7 +88,7 @@ class StableOffsetFetch(OffsetFetchRequest):  # type: ignore[misc]
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
         """Return the request in version 7, or in aiokafka's newest version for a broker older than Kafka 2.5.
 
-        Such a broker cannot tell that an offset is pending. Its answer may be the older offset.
+        Such a broker cannot tell that an offset is pending, and may answer with the older offset.
         """
         lowest, highest = versions.get(self.API_KEY, (0, 0))
         if not lowest <= _VERSION <= highest:
@@ -101,7 +102,8 @@ async def read_stable_offsets(
 ) -> dict[PartitionId, CommittedOffset]:
     """Return the commits of a group after all transactions that write to it have ended. Omits partitions without a commit.
 
-    Retries transient errors for `limit_secs`, then raises the last error. This is UnstableOffsetError if a transaction is still open.
+    Retries transient errors for `limit_secs`, then raises the last error. The last error is UnstableOffsetError if a transaction is still
+    open.
     """
     now, pauses = asyncio.get_running_loop().time, _BACKOFF.pauses()
     deadline = now() + limit_secs
@@ -116,7 +118,7 @@ async def read_stable_offsets(
 
 
 def _offsets_in(answer: Any, group: str) -> dict[PartitionId, CommittedOffset]:
-    """Return the offsets in an answer of any version. Raise its first error."""
+    """Return the offsets in an answer of any version. Raise the first error in the answer."""
     fields = answer.to_object()
     _raise_code(fields["error_code"], f"group {group!r}")
     found = {}

@@ -1,6 +1,6 @@
 """Makes aiokafka look up topics without creating them, and logs topics that appear and disappear.
 
-By default aiokafka asks the brokers to create each topic that it looks up. It also logs a missing topic several times a second.
+By default aiokafka asks the brokers to create each topic that it looks up. aiokafka also logs a missing topic several times a second.
 """
 
 import logging

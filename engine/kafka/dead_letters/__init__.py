@@ -1,4 +1,4 @@
-"""Dead letters, which are records that were given up.
+"""Writes, lists and replays dead letters, which are records that were given up.
 
-`dead_letter` is the format. `dead_letter_writer` writes letters, `dead_letter_list` reads them, and `replay` sends them back.
+`dead_letter` defines the format. `dead_letter_writer` writes letters, `dead_letter_list` reads letters, and `replay` sends letters back.
 """

@@ -1,7 +1,7 @@
 """Format of a dead letter. A dead letter is the unchanged record, with headers that name its origin and the failure.
 
-Our headers follow the record's own headers and begin with `stormcell.dead_letter`. A letter that fails again has two blocks of headers. The
-last block counts.
+Our headers follow the record's own headers and begin with `stormcell.dead_letter`. A letter that fails again has two blocks of headers.
+Only the last block is read.
 
 | header | holds |
 |---|---|

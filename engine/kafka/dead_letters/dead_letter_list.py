@@ -1,4 +1,4 @@
-"""Reads dead letters from their topic: lists and filters them, or finds one."""
+"""Lists and filters the dead letters of a topic, or finds one dead letter."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ class DeadLetterList:
 
 
 async def newest_dead_letters(admin: AdminClient, topic: str, choice: DeadLetterFilter, limit: int) -> DeadLetterList:
-    """Return the newest matching letters, at most `limit`. A filter makes it read the whole topic."""
+    """Return the newest matching letters, at most `limit`. With a filter, this function reads the whole topic."""
     partitions = await admin.partitions_of(topic)
     starts, ends = await admin.bounds(partitions, "earliest"), await admin.bounds(partitions, "latest")
     if not choice.texts:
@@ -138,7 +138,7 @@ async def open_reader(config: ClusterConfig, starts: Offsets) -> AsyncIterator[A
 
 
 def consumer_options(config: ClusterConfig) -> dict[str, Any]:
-    """Return aiokafka's options of a consumer of letters. It skips aborted transactions."""
+    """Return aiokafka's options of a consumer of letters. The consumer skips aborted transactions."""
     return {
         **config.client_options(),
         "enable_auto_commit": False,
@@ -151,7 +151,7 @@ def consumer_options(config: ClusterConfig) -> dict[str, Any]:
 async def records_until(
     config: ClusterConfig, consumer: AIOKafkaConsumer, starts: Offsets, ends: Offsets
 ) -> AsyncIterator[tuple[PartitionId, Sequence[Any]]]:
-    """Yield the records of each partition between its start and its end, in chunks. Raise FatalError if none comes for 30 s."""
+    """Yield the records of each partition between its start and its end, in chunks. Raise FatalError if no record arrives for 30 s."""
     positions = dict(starts)
     silent = 0
     while open_partitions := [one for one in positions if positions[one] < ends[one]]:

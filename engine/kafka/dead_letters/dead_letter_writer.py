@@ -40,8 +40,8 @@ class _Ticket:
 class DeadLetterWriter:
     """Writes dead letters with its own producer, so that failures of a sink's producer do not affect them.
 
-    Spouts and sinks use it, and bound the number of letters in flight. config: settings of the spout or the sink. report: `report_error` of
-    its collector.
+    Spouts and sinks use this class, and bound the number of letters in flight. config: settings of the spout or the sink. report:
+    `report_error` of its collector.
     """
 
     def __init__(self, config: DeadLetterConfig, context: TaskContext, report: Report) -> None:
@@ -61,7 +61,7 @@ class DeadLetterWriter:
         self._failures = 0
         self._pauses: set[asyncio.TimerHandle] = set()
 
-    # Life
+    # Start and stop
 
     async def start(self) -> None:
         """Connect, with retries. Raise FatalError if the topic does not exist or writing is forbidden."""
@@ -101,7 +101,7 @@ class DeadLetterWriter:
         """Write a letter. The returned future is done after the broker's acknowledgment.
 
         Failed attempts are reported and repeated. A letter that is too large is cut. The future gets FatalError for a permanent error, and
-        `stop` cancels it. This may be called before `start` has finished.
+        `stop` cancels it. The method may be called before `start` has finished.
         """
         arrived: asyncio.Future[None] = self._loop.create_future()
         ticket = self._open[arrived] = _Ticket(letter, arrived)
@@ -179,7 +179,7 @@ class DeadLetterWriter:
         _fail_ticket(ticket, refused)
 
     def release_room(self, records: int, byte_count: int) -> None:
-        """Do nothing: the callers bound the letters in flight."""
+        """Do nothing, because the callers bound the letters in flight."""
 
 
 def _fail_ticket(ticket: _Ticket, error: BaseException) -> None:

@@ -22,7 +22,7 @@ DELIVERY_SECS: Final = 30.0
 
 
 class Outcome(NamedTuple):
-    """Result of sending one letter. Both fields are None if it was written."""
+    """Result of sending one letter. Both fields are None if the letter was written."""
 
     refused: str | None = None
     """Reason why no broker accepts the letter."""
@@ -34,7 +34,7 @@ SENT: Final = Outcome()
 
 
 class DeadLetterSender:
-    """Producer of a replay. It writes a letter to the partition of its record. If this partition is unknown, the key selects one."""
+    """Producer of a replay. Writes each letter to the partition of its record. If this partition is unknown, the key selects one."""
 
     def __init__(self, config: ClusterConfig, report: Report) -> None:
         options = producer_options(config, f"{config.client_id}.replay")
@@ -125,7 +125,7 @@ class ReplayPlan:
     limit: int | None = None
     """Number of letters to send at most. None: no limit."""
     is_dry: bool = False
-    """Count only: send and commit nothing."""
+    """Only count the letters. Send and commit nothing."""
 
 
 @dataclass(slots=True)
@@ -152,7 +152,8 @@ async def read_replay_progress(admin: AdminClient, topic: str, group: str) -> Ma
 async def replay(admin: AdminClient, plan: ReplayPlan, advance: Advance, report: Callable[[BaseException], None]) -> ReplayResult:
     """Send letters back, and return the counts. advance: called with the number of sent letters after each chunk.
 
-    Raises UsageError for an impossible plan, and FatalError for a permanent error. The group then stores the progress so far.
+    Raises UsageError for an impossible plan, and FatalError for a permanent error. After an error, the group still stores the progress so
+    far.
     """
     partitions = await admin.partitions_of(plan.topic)
     if plan.to == plan.topic:
@@ -175,7 +176,7 @@ async def replay(admin: AdminClient, plan: ReplayPlan, advance: Advance, report:
 
 
 class _Replay:
-    """One pass over the existing letters. Without a sender it only counts."""
+    """One pass over the existing letters. Without a sender, the letters are only counted."""
 
     def __init__(self, admin: AdminClient, plan: ReplayPlan, sender: DeadLetterSender | None, advance: Advance) -> None:
         self._admin, self._plan, self._sender, self._advance = admin, plan, sender, advance
@@ -207,7 +208,7 @@ class _Replay:
                 if self._has_enough:
                     break
         except FatalError:
-            member.check_alone()  # the reason may be another member
+            member.check_alone()  # another member of the group may be the reason
             raise
 
     def _check_starts(self, starts: Mapping[PartitionId, int], ends: Mapping[PartitionId, int]) -> None:
@@ -250,7 +251,7 @@ class _Replay:
                 raise error
 
     def _choose_letter(self, partition: PartitionId, record: Any) -> tuple[str, StoredDeadLetter] | None:
-        """Return the target topic and the letter of a record. Return None and count the reason if it is not sent."""
+        """Return the target topic and the letter of a record. If the letter is not sent, return None and count the reason."""
         if self._progress[partition].is_sent(record.offset):
             self._result.sent_before += 1
             return None
@@ -271,7 +272,10 @@ class _Replay:
         return None
 
     def _checked_progress(self, partition: PartitionId, judged: Sequence[int], chosen: Collection[int]) -> ReplayProgress:
-        """Return the progress. Raise UsageError if a commit cannot store all chosen letters, because the others would be sent twice."""
+        """Return the progress.
+
+        Raise UsageError if a commit cannot store all chosen letters, because a letter that is not stored would be sent twice.
+        """
         progress = self._progress[partition]
         for sent in (set(chosen), set(list(chosen)[::2])):  # worst cases: all letters are sent, or every second letter is refused
             trial = progress.copy()

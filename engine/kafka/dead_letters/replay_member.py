@@ -1,7 +1,7 @@
 """Consumer group of a replay. Its only member reads the dead letters, and its commits store the progress.
 
-So no letter is sent twice. The commits have the format of a spout's commits. All letters below the offset are sent, and the metadata list
-the sent letters above it. A later replay can send letters that a filter left out.
+So no letter is sent twice. The commits have the format of a spout's commits. All letters below the committed offset are sent, and the
+metadata list the sent letters above this offset. A later replay can send letters that a filter left out.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from engine.kafka.dead_letters.dead_letter_list import consumer_options, open_re
 from engine.kafka.source import acked_set
 
 NAME: Final = "replay"
-"""Name in the metadata, at the place of the topology name."""
+"""Name in the metadata, in the place of the topology name."""
 SESSION_MS: Final = 6000
 _JOIN_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.02

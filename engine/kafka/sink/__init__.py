@@ -1,1 +1,1 @@
-"""Kafka as a sink: `KafkaSink` writes one record for each tuple (KS-10). Begin with `sink`, then read `partition_sender`."""
+"""Writes tuples to Kafka. `KafkaSink` writes one record for each tuple (KS-10). Begin with `sink`, then read `partition_sender`."""

@@ -71,7 +71,7 @@ class RecordBatch:
 class PartitionSender:
     """Sender of one partition.
 
-    It sends one batch at a time, so records keep their order and a refused batch leaves no gap in the sequence numbers.
+    The sender has one batch in flight at a time. So records keep their order, and a refused batch leaves no gap in the sequence numbers.
     """
 
     def __init__(self, topic: SinkTopic, partition: int, owner: RecordOutcomes, link: ProducerLink, settings: SenderSettings) -> None:
@@ -91,7 +91,10 @@ class PartitionSender:
         """Number of records that have an outcome. These are the first records of the batch."""
         self._filled: asyncio.Future[None] | None = None
         self._most_batch_bytes = NO_LIMIT
-        """Shrinks when the broker refuses a batch as too large. The topic's `max.message.bytes` is unknown here."""
+        """Limit of a batch.
+
+        The limit shrinks when the broker refuses a batch as too large, because the topic's `max.message.bytes` is unknown here.
+        """
 
     def add_record(self, record: OutgoingRecord) -> int:
         """Add a record to the current batch, and return its bytes."""
@@ -146,7 +149,7 @@ class PartitionSender:
             await self._deliver(batch)
             self._sending = None
             self._owner.release_room(len(batch.records), batch.byte_count)
-        self.aio_task = None  # before any await, so that the next record starts a new task
+        self.aio_task = None  # set before any await, so that the next record starts a new task
 
     async def _next(self) -> RecordBatch | None:
         if not self._full and self._filling is not None and self._settings.linger_secs:
@@ -209,7 +212,7 @@ class PartitionSender:
         return type(error) is errors.UnknownError and any(record.key is None for record in batch.records)
 
     async def _sort_out(self, batch: RecordBatch, error: Exception) -> None:
-        """Find the refused records by halving the batch, and write the others."""
+        """Find the refused records by halving the batch, and write all other records."""
         records = batch.records
         if len(records) == 1:
             if type(error) is errors.UnknownError:

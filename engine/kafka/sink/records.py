@@ -20,7 +20,7 @@ class OutgoingRecord(NamedTuple):
     """A record to write."""
 
     origin: Any
-    """Source tuple of the record. For a dead letter, its ticket."""
+    """Source tuple of the record. A dead letter has its ticket here."""
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes]]
@@ -179,7 +179,7 @@ class SinkTopic:
         return among[self._turn % len(among)]
 
     def choose_partition(self, key: bytes | None, wanted: int | None) -> int:
-        """Return the partition of a record. Raise UsageError if the config's functions name a missing one."""
+        """Return the partition of a record. Raise UsageError if the config's functions name a missing partition."""
         chosen: object = wanted
         if chosen is None:
             if self._partitioner is not None:

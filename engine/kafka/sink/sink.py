@@ -1,4 +1,4 @@
-"""`KafkaSink`: a bolt that writes one record for each tuple, and acks the tuple after the broker's acknowledgment (KS-10)."""
+"""`KafkaSink` is a bolt that writes a record for each tuple, and acks the tuple after the broker's acknowledgment (KS-10)."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterator
@@ -50,7 +50,7 @@ class KafkaSink(Bolt):
         self._most_records = config.max_in_flight
         self._most_bytes = config.max_in_flight_bytes
 
-    # Life
+    # Start and stop
 
     async def prepare(self) -> None:
         """Connect, with retries until it succeeds. Raise FatalError for a permanent error."""
@@ -108,7 +108,10 @@ class KafkaSink(Bolt):
             self._begin_close(0.0 if self._broken.done() else self.config.flush_timeout_secs)
 
     def _restart_clocks(self) -> None:
-        """Restart the timeouts of tuples that wait for the broker. If they timed out, their replay would be written twice (ACK-8)."""
+        """Restart the timeouts of tuples that wait for the broker.
+
+        If such a tuple timed out, its replay would write the record twice (ACK-8).
+        """
         for record in self._records():
             self.collector.reset_timeout(record.origin)
 
@@ -147,7 +150,7 @@ class KafkaSink(Bolt):
             await self._dead_letters.stop()
         await self._link.stop(*([0.0] if unsettled else []))
         if not self._broken.cancel() and not self._broken.cancelled():
-            self._broken.exception()  # retrieve the error, else asyncio warns
+            self._broken.exception()  # retrieve the error, because otherwise asyncio warns
 
     def _broken_by(self) -> Exception | None:
         """Return the error that ends this instance, None for a normal end."""
@@ -157,7 +160,7 @@ class KafkaSink(Bolt):
     # Input
 
     def execute(self, tup: Tuple) -> Awaitable[None] | None:
-        """Start to write the record of a tuple. Return an awaitable if too much is in flight."""
+        """Start to write the record of a tuple. Return an awaitable if too many records or bytes are in flight."""
         if tup.is_tick:
             self.collector.ack(tup)
             return None
@@ -180,7 +183,7 @@ class KafkaSink(Bolt):
         return None
 
     async def _wait_for_room(self) -> None:
-        """Wait until at most half of the limit is in flight. Then the next batches are large again."""
+        """Wait until at most half of the limit is in flight, so that the next batches are large again."""
         while self._in_flight * 2 > self._most_records or self._bytes_in_flight * 2 > self._most_bytes:
             self._room = self._loop.create_future()
             await self._room
@@ -251,7 +254,7 @@ class KafkaSink(Bolt):
         self._last_answer = self._now()
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
-        """Fail the tuples of these records with the reason. Their source replays them."""
+        """Fail the tuples of these records with the reason. The source replays the tuples."""
         why = _error_text(error)
         self.collector.report_error(
             ConnectionError(
@@ -306,7 +309,7 @@ class KafkaSink(Bolt):
             yield from topic.waiting
 
     def _work(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Start background work, which may continue while the sink closes. Its error ends the instance."""
+        """Start background work, which may continue while the sink closes. An error of this work ends the instance."""
         task = self._loop.create_task(coroutine)
         self._working.add(task)
         task.add_done_callback(self._worked)

@@ -1,4 +1,4 @@
-"""`KafkaSinkConfig`: the settings of a Kafka sink. The committer's settings share its checks of records."""
+"""`KafkaSinkConfig` has the settings of a Kafka sink. The committer's settings share its checks of records."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class KafkaSinkConfig:
     security: KafkaSecurity = PLAINTEXT
     """TLS and SASL."""
     client: Mapping[str, Any] = field(default_factory=dict)
-    """More options of `aiokafka.AIOKafkaProducer`, passed on unchanged. By default it is an idempotent producer with `acks="all"`."""
+    """More options of `aiokafka.AIOKafkaProducer`, passed on unchanged. By default the producer is idempotent, with `acks="all"`."""
 
     key: Callable[[Tuple], Content] | None = None
     """Default: the field "key" if the input has it, else no key."""

@@ -1,12 +1,14 @@
-"""Metadata of a commit. They store the acked offsets above it (KS-7) and its topology (KS-5). Contains no I/O.
+"""Encodes and decodes the metadata of a commit. Contains no I/O.
+
+The metadata store the acked offsets above the commit (KS-7) and the name of the topology (KS-5).
 
 The text is `stormcell:<version>:<topology>:<base64>`. Every version has the topology at this place. Version 1 has a plain body. Version 2
 has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out.
 
-A plain body consists of varints. The first one is the base. Then gaps and lengths of runs alternate.
-A packed body has the same content, compressed by zlib. A length of 0 starts a bitmap. The next varint is its size (at most 127 bytes), and
-then come its bytes. The lowest bit is the first offset after the gap, and the highest set bit is the last offset. Each stretch of runs is
-written in the shorter of the two forms.
+A plain body consists of varints. The first varint is the base. Then gaps and lengths of runs alternate.
+A packed body has the same content, compressed by zlib. A length of 0 starts a bitmap. The next varint is the size of the bitmap (at most
+127 bytes), and its bytes follow. The lowest bit is the first offset after the gap, and the highest set bit is the last offset. A stretch of
+runs is written as varints or as a bitmap, whichever is shorter.
 """
 
 import base64
@@ -22,16 +24,16 @@ from urllib.parse import quote, unquote
 PLENTY: Final = 256
 """Bytes that are enough for metadata with an empty set, even with the longest topology name."""
 MOST_BODY_BYTES: Final = 65_536
-"""Limit of an unpacked body. A reader must not unpack more from bytes of another program."""
+"""Limit of an unpacked body. A reader must not unpack more, because another program may have written the bytes."""
 
 _MARK: Final = "stormcell"
 _PLAIN: Final = "1"
 _PACKED: Final = "2"
 _VERSION: Final = re.compile("[1-9][0-9]{0,3}")
 _LONGEST_NAME: Final = 96
-"""Limit of a written name, in characters. Earlier versions cut longer names there, without a digest."""
+"""Limit of a written name, in characters. Earlier versions cut longer names to this length, without a digest."""
 _CUT: Final = "#"
-"""Separator of a cut name and its digest. No quoted name contains it."""
+"""Separator of a cut name and its digest. No quoted name contains this character."""
 _DIGEST_CHARACTERS: Final = 32
 _BITMAP_OFFSETS: Final = 127 * 8
 _MOST_OFFSET: Final = 2**63 - 1
@@ -47,7 +49,7 @@ class CommitNote(NamedTuple):
     base: int
     """Committed offset above which the runs are."""
     runs: tuple[int, ...]
-    """Start, stop, start, stop… of the finished offsets above it."""
+    """Finished offsets above the base, as start, stop, start, stop…"""
 
     def is_by(self, topology: str) -> bool | None:
         """Return True if this topology wrote the commit. Return None if an older version cut the name, so the writer is unknown."""
@@ -57,7 +59,7 @@ class CommitNote(NamedTuple):
 
 
 def written_name(topology: str) -> str:
-    """Return a topology name for metadata. It contains no ':'. A long name is cut and gets a digest.
+    """Return a topology name for metadata. The result contains no ':'. A long name is cut and gets a digest.
 
     >>> written_name("word count: 2")
     'word%20count%3A%202'
@@ -99,9 +101,9 @@ def moved_to(note: CommitNote, offset: int) -> str:
 
 
 def decode(metadata: str | None) -> CommitNote | None:
-    """Return the content of our metadata. None if they are damaged, or if another program wrote them.
+    """Return the content of our metadata. Return None for metadata that are damaged or come from another program.
 
-    Of metadata of a later version, only the topology is read. The base is then -1, so that no commit matches it.
+    If a later version wrote the metadata, only the topology is read. The base is then -1, so that it matches no commit.
 
     >>> decode("stormcell:1:words:CgID")
     CommitNote(topology='words', base=10, runs=(12, 15))
@@ -166,7 +168,7 @@ def _packed_body(base: int, runs: Sequence[int], most_bytes: int) -> tuple[bytes
     def part(count: int) -> bytes:
         return _stretch(runs[first - 1] if first else base, runs[first : first + 2 * count])
 
-    more = 0  # the next stretch does not fit as a whole, but some of its runs may
+    more = 0  # the next stretch does not fit as a whole, but some of its runs may fit
     if whole < len(stretches):
         more = _most((bounds[whole + 1] - first) // 2 - 1, lambda count: len(pack(whole, part(count))) <= most_bytes)
     return pack(whole, part(more)), first + 2 * more
@@ -178,7 +180,7 @@ def _most(count: int, fits: Callable[[int], bool]) -> int:
 
 
 def _stretches(base: int, runs: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return stretches of neighbouring runs, each as the number of bounds up to its end and its bytes.
+    """Divide runs into stretches of neighbours. Return for each stretch the number of bounds up to its end, and its bytes.
 
     All stretches together have at most `MOST_BODY_BYTES`.
     """
@@ -197,7 +199,7 @@ def _stretches(base: int, runs: Sequence[int]) -> list[tuple[int, bytes]]:
 
 
 def _stretch(before: int, runs: Sequence[int]) -> bytes:
-    """Return runs in the shorter form: varints or a bitmap."""
+    """Return runs as varints or as a bitmap, whichever is shorter."""
     if not runs:
         return b""
     size = (runs[-1] - runs[0] + 7) // 8

@@ -30,7 +30,7 @@ class CommitLoop:
         self._due = asyncio.Event()
 
     async def commit_periodically(self, link: ConsumerLink) -> None:
-        """Commit forever: each `offset_commit_period_ms`, and after `commit_if_full`."""
+        """Commit forever, every `offset_commit_period_ms`, and after `commit_if_full`."""
         while True:
             try:
                 async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
@@ -42,12 +42,15 @@ class CommitLoop:
                 await self.commit(link)
 
     def commit_if_full(self) -> None:
-        """Commit soon if that lets a full partition continue."""
+        """Commit soon if a commit lets a full partition continue."""
         if any(manager.wants_commit for manager in self._partitions):
             self._due.set()
 
     async def commit(self, link: ConsumerLink, most_secs: float | None = None, *, is_last: bool = False) -> None:
-        """Commit all finished offsets. Report a transient error, and leave the offsets to the next commit. Raise FatalError for others."""
+        """Commit all finished offsets. Report a transient error, and leave the offsets to the next commit.
+
+        Raise FatalError for any other error.
+        """
         try:
             async with asyncio.timeout(most_secs), self._lock:
                 await self._commit(link)
@@ -91,7 +94,7 @@ class CommitLoop:
             return commits
 
     async def commit_before_emit(self, link: ConsumerLink, batches: Batches) -> Batches:
-        """Commit these batches before their records are emitted, for at most once. Return the batches to emit.
+        """With at most once, commit these batches before their records are emitted. Return the batches to emit.
 
         Return nothing if the group rebalanced meanwhile. The next owner of the partition reads these records again.
         """

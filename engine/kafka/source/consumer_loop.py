@@ -1,4 +1,4 @@
-"""One coroutine owns the consumer of a spout task. It connects, polls, commits and handles rebalances."""
+"""The coroutine that owns the consumer of a spout task connects, polls, commits and handles rebalances."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
@@ -41,7 +41,7 @@ class SpoutCallbacks(Protocol):
         """Report an error that the spout survives."""
 
     def start_task(self, work: Coroutine[Any, Any, object]) -> object:
-        """Start background work. Its error ends the spout's instance."""
+        """Start background work. An error of this work ends the spout's instance."""
 
     def request_checkpoint(self) -> None:
         """Request a checkpoint, so that stateful bolts release their deferred acks soon."""
@@ -76,7 +76,7 @@ class ConsumerLoop:
         """Topics that existed at any assignment."""
         self._undecodable = UndecodableRecord()
 
-    # Life
+    # Start and stop
 
     async def run(self) -> None:
         """Connect, join the group, and read until cancelled. At the end commit and leave the group, also after an error."""
@@ -101,7 +101,7 @@ class ConsumerLoop:
             await self._ending
 
     def _watch_session(self, link: ConsumerLink) -> None:
-        """Watch the session, except with at most once. There, waiting records are already committed, so no other member reads them."""
+        """Watch the session. With at most once do nothing, because waiting records are already committed, so no other member reads them."""
         if self._config.guarantee != "at_most_once":
             period_secs = self._config.heartbeat_interval_ms / 1000
             most_secs = self._config.session_timeout_ms / 1000 - period_secs
@@ -170,7 +170,7 @@ class ConsumerLoop:
                 manager.when_quiet(None)
 
     def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
-        """Handle an assignment. Continue kept partitions, and find the start positions of the others."""
+        """Handle an assignment. Continue kept partitions, and find the start positions of new partitions."""
         link = self._link
         if link is None:
             return
@@ -201,7 +201,7 @@ class ConsumerLoop:
         self._spout.wake()
 
     def _note_topics(self, link: ConsumerLink) -> None:
-        """Log topics that the pattern has found for the first time, but not those of the first assignment."""
+        """Log topics that the pattern has found for the first time, except at the first assignment."""
         found = {one.topic for one in link.all_partitions()}
         if self._config.pattern is not None and self._topics is not None:
             log_found_topics(found - self._topics)
@@ -239,7 +239,7 @@ class ConsumerLoop:
     async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
         """With at least once, commit start positions that a later start would not find.
 
-        Without this commit a restart would begin at a higher offset. It would lose records that this process emitted and did not finish.
+        Without this commit a restart would begin at a higher offset, and would lose records that this process emitted and did not finish.
         """
         if self._config.guarantee != "at_least_once":
             return
@@ -285,7 +285,8 @@ class ConsumerLoop:
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
         """Reopen partitions whose next offset does not exist. Retention deleted it, or the topic was created again (KS-7).
 
-        Ignore other offsets. Before `_open` seeks, the client starts at the committed offset. Its error about that offset may come late.
+        Ignore other offsets. Before `_open` seeks, the client starts at the committed offset, and its error about this offset may come
+        late.
         """
         offsets: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
@@ -374,7 +375,8 @@ class ConsumerLoop:
     async def commit(self) -> None:
         """Commit finished offsets. Do nothing during a rebalance, because the rebalance commits them.
 
-        Do nothing with at most once, because waiting records are already committed. After a lower commit, a crash could repeat them.
+        Do nothing with at most once, because waiting records are already committed. A crash after a lower commit could repeat these
+        records.
         """
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
@@ -384,7 +386,7 @@ class ConsumerLoop:
 async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
     """Assign partitions round robin by index, including partitions that are added later. No partition changes its task.
 
-    Wait for a deleted topic as at the start. Raise FatalError if it does not come back.
+    Wait for a deleted topic as at the start. Raise FatalError if the topic does not come back.
     """
     share: set[PartitionId] | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Offsets, lag and members of a group, and resets of its commits, for the command line."""
+"""Describes the offsets, lag and members of a group, and resets its commits, for the command line."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 
 ResetTarget: TypeAlias = int | Literal["earliest", "latest"] | tuple[Literal["timestamp"], int]
-"""An offset, `earliest` or `latest`, or a time in milliseconds since the epoch."""
+"""Target of a reset: an offset, `earliest` or `latest`, or a time in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class PartitionOffsets:
 
     @property
     def note(self) -> acked_set.CommitNote | None:
-        """Content of the commit's metadata. None if another program wrote them."""
+        """Content of the commit's metadata. None if another program wrote the metadata."""
         return acked_set.decode(self.metadata) if self.committed is not None else None
 
     @property
@@ -88,7 +88,7 @@ class GroupOffsets:
 
 
 async def describe_group(admin: AdminClient, name: str, topics: Collection[str] = ()) -> GroupOffsets:
-    """Return the offsets of a group for these topics. Default: all topics that the group reads or has commits of.
+    """Return the offsets of a group for these topics. By default, these are all topics that the group reads or has commits of.
 
     Raises UsageError if the group does not exist.
     """
@@ -128,7 +128,7 @@ class OffsetReset:
 async def plan_reset(admin: AdminClient, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
     """Return the commits of a reset. Raise UsageError if the group has members, or a partition has no such offset.
 
-    The metadata keep the name of the topology, so that it continues at the new offset. The acked set is dropped.
+    The metadata keep the name of the topology, so that this topology continues at the new offset. The acked set is dropped.
     """
     found = await admin.group(group)
     commits = await admin.committed(group)

@@ -1,4 +1,4 @@
-"""Gauges of each partition (KS-9)."""
+"""Sets the gauges of each partition (KS-9)."""
 
 import asyncio
 import math
@@ -24,7 +24,7 @@ _PERIOD_SECS: Final = 1.0
 
 
 class PartitionMetrics:
-    """Sets the gauges of a task's partitions once a second. The command line shows one column for each, in this order.
+    """Sets the gauges of a task's partitions once a second. The command line shows one column for each gauge, in this order.
 
     The lag counts from the first unfinished record, not from the commit, which may be one period old. Unknown values are NaN.
     """

@@ -13,7 +13,7 @@ class Commit(NamedTuple):
     offset: int
     metadata: str
     passed: int
-    """Number of entries that the head had passed at this commit."""
+    """Number of entries of the window below the committed offset."""
     left_out: int
     """Number of acked offsets that did not fit into the metadata."""
     manager: "OffsetManager"
@@ -24,8 +24,8 @@ class OffsetManager(PartitionOffsets):
     """Window of one partition, from its assignment to its revocation.
 
     start: first offset to read. committed: committed offset at the broker. skips: acked set of that commit. limit: maximum number of
-    records after the commit. most_waiting: set for strict order (KS-11). Then a failed record stops the partition, and at most this number
-    of records wait behind it.
+    records after the commit. most_waiting: set for strict order (KS-11), in which a failed record stops the partition. At most this number
+    of records then wait behind the failed record.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class OffsetManager(PartitionOffsets):
         self.partition = partition
         self.committed = committed
         self.metadata: str | None = None
-        """Metadata of the last commit at the broker. None if another program or topology wrote it."""
+        """Metadata of the last commit at the broker. None if another program or topology wrote this commit."""
         self.stop_at: int | None = None
         """Offset at which reading ends, for `stop_at_end`."""
         self.is_paused = False
@@ -51,7 +51,7 @@ class OffsetManager(PartitionOffsets):
         self._limit, self._most_waiting = limit, most_waiting
         self._committed_passed = 0
         self._is_ahead = False
-        """True after a commit ahead was sent. The broker may have accepted it."""
+        """True after a commit of `commit_ahead`, which the broker may have accepted."""
 
     @property
     def uncommitted(self) -> int:
@@ -81,11 +81,11 @@ class OffsetManager(PartitionOffsets):
         return self.stop_at is not None and self.position >= self.stop_at
 
     def reach(self, position: int) -> None:
-        """Record that all offsets below this one were fed. Offsets from `stop_at` on are never fed."""
+        """Advance to a position, because all offsets below it were fed or do not exist. Never advance beyond `stop_at`."""
         super().reach(position if self.stop_at is None else min(position, self.stop_at))
 
     def next_commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
-        """Return the next commit. None if the broker already has it, or if the partition was given up."""
+        """Return the next commit. Return None if the broker already has this commit, or if the partition was given up."""
         if self.closed:
             return None
         offset = self.committable
@@ -96,7 +96,7 @@ class OffsetManager(PartitionOffsets):
         return Commit(offset, metadata, self.passed, left_out, self)
 
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
-        """Return a commit of fetched records that are not fed yet, for at most once. The next commit corrects an interrupted one."""
+        """Return a commit of fetched records that are not fed yet, for at most once. The next commit corrects an interrupted commit."""
         self._is_ahead = True
         metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
         return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)

@@ -1,4 +1,4 @@
-"""Backoff and due times of failed records (KS-4). Contains no I/O."""
+"""Computes the backoff and the due times of failed records (KS-4). Contains no I/O."""
 
 import heapq
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MOST_DOUBLINGS = 64
 class RecordBackoff:
     """Pauses before the retries of one Kafka record (KS-4), like those of Storm's spout. Times are in seconds.
 
-    This is no `engine.backoff.Backoff`, because the first pause is a separate setting and the others do not grow from it.
+    `engine.backoff.Backoff` does not fit, because the first pause is a separate setting and the later pauses do not grow from it.
     """
 
     first_secs: float = 0.0
@@ -22,7 +22,7 @@ class RecordBackoff:
     max_retries: int | None = None
 
     def wait_secs(self, failures: int) -> float | None:
-        """Return the wait after the n-th failure: `first_secs`, then 2^(n-1) periods up to `longest_secs`. None means give up.
+        """Return the wait after the n-th failure. First it is `first_secs`, then 2^(n-1) periods up to `longest_secs`. None means give up.
 
         >>> [RecordBackoff().wait_secs(n) for n in (1, 2, 3, 40)]
         [0.0, 0.004, 0.008, 10.0]

@@ -1,4 +1,4 @@
-"""Detects that this process slept longer than its session, so other members may own its partitions now (KS-6)."""
+"""Detects that this process slept longer than its session, after which other members may own its partitions (KS-6)."""
 
 import asyncio
 from typing import Final

@@ -1,4 +1,4 @@
-"""`KafkaSpout`: emits the records of Kafka topics, and tracks each to its end (KS-1 to KS-9)."""
+"""`KafkaSpout` emits the records of Kafka topics, and tracks each record to its end (KS-1 to KS-9)."""
 
 import asyncio
 import inspect
@@ -22,7 +22,7 @@ from engine.topology.task_port import SpoutPortUser
 
 
 class KafkaSpout(Spout, SpoutPortUser):
-    """Reads topics of Kafka: `builder.set_spout("lines", lambda: KafkaSpout(config), parallelism=2)`.
+    """Reads topics of Kafka, for example `builder.set_spout("lines", lambda: KafkaSpout(config), parallelism=2)`.
 
     The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. An ack
     stores one value into the entry, in compiled code.
@@ -49,7 +49,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         self._alarm_at = 0.0
         """Due time of the timer. Stored here, because `when` of uvloop's handle fails in the last half millisecond."""
 
-    # Life
+    # Start and stop
 
     def open(self) -> None:
         """Start to connect in the background. The first records arrive after the group has assigned partitions."""
@@ -169,7 +169,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         assert self._dead_letters is not None
         sent = self._dead_letters.send_failed_record(entry.record, failure, entry.failures)
         if self.config.guarantee == "at_most_once":
-            mark_done(entry)  # now, else the commit at a revocation would exclude records that were emitted after this one
+            mark_done(entry)  # done at once, because otherwise a commit at a revocation would exclude the records emitted after this record
         sent.add_done_callback(lambda done: self._buried(entry, done))
 
     def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:
@@ -205,7 +205,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.collector.report_error(error)
 
     def start_task(self, work: Coroutine[Any, Any, object]) -> object:
-        """Start background work. Its error ends the instance."""
+        """Start background work. An error of this work ends the instance."""
         return self.context.create_task(work)
 
     def request_checkpoint(self) -> None:

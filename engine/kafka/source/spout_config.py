@@ -1,4 +1,4 @@
-"""`KafkaSpoutConfig`: the settings of a Kafka spout. Other settings share its checks of topics, start and output."""
+"""`KafkaSpoutConfig` has the settings of a Kafka spout. Other settings share its checks of topics, start and output."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from engine.kafka.source.translate import RECORD_FIELDS, Translator, whole_recor
 
 _C_INT_MAXIMUM: Final = 2**31 - 1
 BROKER_METADATA_BYTES: Final = 4096
-"""Limit of the metadata of a commit, by the brokers' default of `offset.metadata.max.bytes`."""
+"""Limit of the metadata of a commit. This is the brokers' default of `offset.metadata.max.bytes`."""
 
 _NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _OF_A_NAME: Final = "A name has 1 to 249 letters, digits, '.', '_' and '-'."

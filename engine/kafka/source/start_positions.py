@@ -1,4 +1,4 @@
-"""Start positions of partitions. A position is the commit, or the one that the settings name (KS-5, KS-7)."""
+"""Finds the start positions of partitions. A partition starts at its commit, or at the position that the settings name (KS-5, KS-7)."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ class StartPosition:
     """Committed offset at which reading starts."""
     metadata: str | None = None
     skips: tuple[int, ...] = ()
-    """Runs of finished offsets above it."""
+    """Runs of finished offsets above `committed`."""
     dropped: int = 0
     """Number of offsets in an acked set that cannot be used."""
     foreign: str | None = None
@@ -34,12 +34,12 @@ class StartPosition:
     last: int = 0
     """The broker has the offsets from `first` to before `last`."""
     must_commit: bool = False
-    """True if a later start would find another position. Then this position must be committed."""
+    """True if this position must be committed, because a later start would find another position."""
 
     def within(
         self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"], *, last_is_stable: bool = False
     ) -> "StartPosition":
-        """Return this position limited to the broker's offsets. A position outside of them is moved and loses its acked set (KS-7).
+        """Return this position limited to the broker's offsets. A position outside these offsets is moved and loses its acked set (KS-7).
 
         last_is_stable: `last` is the last stable offset, so records of an open transaction may follow it.
         """
@@ -64,7 +64,7 @@ async def find_start_positions(
     """Return the start position of each of these partitions.
 
     unread: positions of running partitions whose next offset does not exist. added: partitions that did not exist when the spout started.
-    They are read from their first offset even with "latest". Else records from before their discovery would never be read.
+    Such partitions are read from their first offset even with "latest". Otherwise records from before their discovery would never be read.
     """
     first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
     committed = await link.committed([one for one in partitions if one not in unread])
@@ -95,7 +95,7 @@ def position_at_commit(config: KafkaSpoutConfig, topology: str, offset: int, met
     if mine is False and config.start in ("earliest", "latest"):
         return None
     if mine is None and config.start == "earliest":
-        return None  # the beginning loses no record, whoever wrote the commit. With "latest", the commit itself loses none
+        return None  # the beginning loses no record, whoever wrote the commit; "latest" could, so it uses the commit
     if mine and note is not None and note.base == offset and config.carries_acked_set:
         return StartPosition(offset, offset, metadata, note.runs)
     foreign = acked_set.shown_name(note.topology) if note is not None and mine is False else None

@@ -58,7 +58,7 @@ RECORD_FIELDS: Final = Fields("topic", "partition", "offset", "key", "value")
 
 
 def whole_record(record: KafkaRecord) -> Values:
-    """Return (topic, partition, offset, key, value), the default. Key and value are bytes or None."""
+    """Return (topic, partition, offset, key, value). This is the default translator. Key and value are bytes or None."""
     return record.topic, record.partition, record.offset, record.key, record.value
 
 
@@ -67,14 +67,14 @@ class TranslatorError(Exception):
 
 
 def translator_error(record: KafkaRecord, error: BaseException, then: str = "") -> TranslatorError:
-    """Return the report of a record that could not be translated. then: text about the fate of the record."""
+    """Return the report of a record that could not be translated. then: text about the further handling of the record."""
     found = TranslatorError(translator_text(record, error_text(error)) + then).with_traceback(error.__traceback__)
     found.__cause__ = error.__cause__
     return found
 
 
 def translator_text(record: KafkaRecord, raised: str) -> str:
-    """Return the text for a record that could not be translated: its place and first bytes.
+    """Return the text for a record that could not be translated, with its place and first bytes.
 
     raised: the text of the error.
 

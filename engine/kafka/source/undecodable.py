@@ -11,13 +11,13 @@ from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
 
 _MOST_TRIES: Final = 5
-"""Fetches of a record with a wrong checksum, which may have been damaged in transit. Other decoding errors get one fetch."""
+"""Number of repeated fetches after a wrong checksum, because the record may be damaged in transit. Other errors are not retried."""
 
 
 class UndecodableRecord:
     """Place of the record that cannot be decoded, if any. Contains no I/O.
 
-    A poll that reaches such a record returns nothing. So the records before it are polled one at a time.
+    A poll that reaches such a record returns nothing. So the spout polls the records before the undecodable record one at a time.
     """
 
     def __init__(self) -> None:

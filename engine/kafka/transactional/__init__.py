@@ -1,4 +1,4 @@
-"""Kafka in transactional topologies: spouts that read batches, and a committer that writes each batch exactly once (TX-10).
+"""Reads batches from Kafka and writes each batch exactly once to Kafka, in transactional topologies (TX-10).
 
 Begin with `batch_spouts` and `kafka_committer`. `batch_reader` describes a batch. `batch_writer` describes the records that are written
 with its txid.

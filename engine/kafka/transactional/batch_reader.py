@@ -31,13 +31,13 @@ Metadata: TypeAlias = list[int] | None
 class OffsetRange(NamedTuple):
     """Offsets of a batch, from `start` to before `end`.
 
-    It may have fewer records than offsets: compaction and the markers of transactions leave gaps.
+    A range may have fewer records than offsets, because compaction and the markers of transactions leave gaps.
     """
 
     start: int
     end: int
     records: int
-    """Number of read records, including those that the translator skipped."""
+    """Number of read records, including records that the translator skipped."""
 
     def metadata(self) -> list[int]:
         """Return the range as the engine stores it."""
@@ -205,8 +205,8 @@ class BatchReader:
     async def _wait_for_rest(self, partition: PartitionId, wanted: OffsetRange, give_up_at: float) -> bool:
         """Wait for more records of a range. Return False if the partition ends before the end of the range.
 
-        Only the end at `give_up_at` counts, because a broker that has just restarted may report a lower end. Raise FailedBatch if no
-        record has come until then, although the partition has not ended.
+        Only the end at `give_up_at` counts, because a broker that has just restarted may report a lower end. Raise FailedBatch if no record
+        arrives by that time, although the partition has not ended.
         """
         wait_secs = give_up_at - self._now()
         if wait_secs <= 0:

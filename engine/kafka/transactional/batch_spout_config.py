@@ -1,4 +1,4 @@
-"""`KafkaBatchSpoutConfig`: the settings of the Kafka spouts for transactional topologies."""
+"""`KafkaBatchSpoutConfig` has the settings of the Kafka spouts for transactional topologies."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -95,7 +95,7 @@ class KafkaBatchSpoutConfig:
     topic_timeout_secs: float = setting(30.0, minimum=0, help="Seconds to wait for a missing topic, before the run ends with an error.")
 
     membership: ClassVar[Literal["group", "assign"]] = "assign"
-    """Constant for `ConsumerSettings`. The next four settings only have an effect with a group."""
+    """Constant for `ConsumerSettings`. The next four attributes have an effect only with a group."""
     assignor: ClassVar[str] = "sticky"
     session_timeout_ms: ClassVar[int] = 45_000
     rebalance_timeout_ms: ClassVar[int] = 60_000

@@ -1,4 +1,4 @@
-"""`KafkaTransactionalSpout` and `KafkaOpaqueSpout`: topics of Kafka as the source of transactions (TX-7, TX-10)."""
+"""`KafkaTransactionalSpout` and `KafkaOpaqueSpout` read the batches of transactions from Kafka topics (TX-7, TX-10)."""
 
 from engine.api import TaskContext
 from engine.errors import UsageError
@@ -21,7 +21,7 @@ from engine.transactional import (
 
 
 class _EmitterBase:
-    """Common part of both emitters. It has the reader and the commits of a group."""
+    """Common base class of both emitters, with the reader and the commits to a group."""
 
     context: TaskContext
 
@@ -114,7 +114,7 @@ class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):
         return previous if taken == OffsetRange(start, start, 0) and previous is not None else taken.metadata()
 
     async def _skip_lost(self, lost: OffsetLost) -> int:
-        """Return the first offset of the broker. Count and report the lost ones."""
+        """Return the first offset of the broker. Count and report the lost offsets."""
         first, last = await self._reader.bounds_of(lost.partition)
         never = max(0, first - lost.offset)
         self.context.counter("kafka_offsets_lost").add(never)
@@ -125,7 +125,7 @@ class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):
 
 
 class _CommitsToGroup(_EmitterBase):
-    """Emitter with a group. Only it has `commit`, because the engine sends the commit phase only to emitters with this method."""
+    """Emitter with a group. Only this class has `commit`, because the engine sends the commit phase only to emitters with this method."""
 
     def commit(self, attempt: TransactionAttempt) -> None:
         """Schedule a commit of the ends of this batch to the group."""

@@ -1,4 +1,4 @@
-"""`BatchWriter` is the producer of one committer task. It also reads the txids that the brokers have stored."""
+"""`BatchWriter` is the producer of one committer task. `BatchWriter` also reads the txids that the brokers have stored."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ class BatchWriter:
         self.sender_settings = SenderSettings(context.clock.now, 0.0, config.transaction_timeout_ms / 1000, config.max_record_bytes)
         self._stored: dict[int, StoredTxid] = {}
         self._stored_of = 0
-        """Number of the producer that had started when the txids were read. Its start ended all earlier transactions."""
+        """Number of the producer that had started when the txids were read. The start of this producer ended all earlier transactions."""
         self._stable_by = 0.0
         """Time of the event loop at which the stored txids must be stable, for the current batch."""
         self._one_at_a_time = asyncio.Lock()
@@ -59,7 +59,7 @@ class BatchWriter:
         options = producer_options(config, self._client_id) | config.producer_options() | {"transactional_id": owner.transactional_id}
         return TransactionLink(config, options, writing=self._writing, report=_log)
 
-    # Life
+    # Start and stop
 
     async def open(self) -> None:
         """Connect, which ends open transactions of another process for this task. Raise FatalError if the topic is missing."""
@@ -243,7 +243,7 @@ class WriterResource:
     """Resource of a committer task. A task has one writer, because it has one transactional id."""
 
     config: KafkaCommitterConfig = field(compare=False)
-    """Config of the first batch. Its producer serves all batches."""
+    """Config of the first batch. The producer with this config serves all batches."""
 
     async def open(self, context: TaskContext) -> BatchWriter:
         """Return a writer for the task of this context."""

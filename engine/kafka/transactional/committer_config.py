@@ -1,4 +1,4 @@
-"""`KafkaCommitterConfig`: the settings of a Kafka committer."""
+"""`KafkaCommitterConfig` has the settings of a Kafka committer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""`KafkaCommitter`: writes the output of each batch exactly once to a topic (TX-8, TX-10)."""
+"""`KafkaCommitter` writes the output of each batch exactly once to a topic (TX-8, TX-10)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class KafkaCommitter(Committer):
     """
 
     needs_transactional_spout: ClassVar[bool] = True
-    """True: written records cannot be replaced, so a replay must have the same records."""
+    """True, because written records cannot be replaced, so a replay must have the same records."""
 
     def __init__(self, config: KafkaCommitterConfig) -> None:
         if not isinstance(cast(object, config), KafkaCommitterConfig):
@@ -33,14 +33,14 @@ class KafkaCommitter(Committer):
             raise UsageError(text, hint="Write KafkaCommitter(KafkaCommitterConfig(brokers=..., topic=...)).")
         self.config: Final = config
         self.keyed_by: Sequence[str] | None = config.keyed_by
-        """Fields of its fields grouping, if it has several tasks."""
+        """Fields of the committer's fields grouping, if the committer has several tasks."""
         self._maker = RecordMaker(config)
         self._senders: dict[int, PartitionSender] = {}
         self._bytes = 0
         self._failure: Exception | None = None
 
     async def prepare(self) -> None:
-        """Open the producer of the task, with retries. All attempts share it."""
+        """Open the producer of the task, with retries. All attempts share this producer."""
         self._writer: BatchWriter = await self.resources.opened(WriterResource(self.config))
         self._writer.check_config(self.config)
 
@@ -60,7 +60,7 @@ class KafkaCommitter(Committer):
             )
 
     async def finish_batch(self) -> None:
-        """Write the batch, unless it is written already."""
+        """Write the batch, unless an earlier attempt has written it."""
         await self._writer.write_batch(self.attempt, self)
 
     # BatchOutput

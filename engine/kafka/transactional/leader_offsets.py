@@ -1,4 +1,4 @@
-"""Gets offsets from the leaders of partitions. A leader that does not answer does not delay the others."""
+"""Gets offsets from the leaders of partitions. A leader that does not answer does not delay the other leaders."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -25,9 +25,9 @@ class LeaderOffsets:
         self._looking: asyncio.Task[bool] | None = None
 
     async def ask_leaders(self, partitions: Collection[PartitionId]) -> None:
-        """Send a request to each leader without an open one. Wait up to `_PATIENCE_SECS` for the answers.
+        """Send a request to each leader that has no open request. Wait up to `_PATIENCE_SECS` for the answers.
 
-        A transient error is reported. Raise FatalError for a permanent one.
+        A transient error is reported. Raise FatalError for a permanent error.
         """
         self._collect()
         await self._look_up_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})

@@ -1,4 +1,4 @@
-"""Consumer of one emitter task. It reads one partition at a time, and fetches the others ahead."""
+"""Consumer of one emitter task. The consumer reads one partition at a time, and fetches the other partitions ahead."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 _ALONE_SECS: Final = 3.0
 """Time to wait for a fetch of one partition only, plus `fetch_max_wait_ms` of this fetch and of the previous fetch."""
 _MOST_TRIES: Final = 5
-"""Fetches of a record with a wrong checksum, which may have been damaged in transit."""
+"""Number of repeated fetches after a wrong checksum, because the record may have been damaged in transit."""
 
 
 class OffsetLost(Exception):
@@ -61,7 +61,7 @@ class PartitionReader:
     def begin(self, partition: PartitionId, offset: int) -> None:
         """Read a partition from this offset."""
         if self._alone not in (None, partition):
-            self.link.note_position(self._alone)  # the leader did not answer, so do not wait for it again before it answers
+            self.link.note_position(self._alone)  # its leader did not answer, so do not wait for this leader again before it answers
             self._fetch_all()
         if partition not in self._assigned:
             self._assign([partition])
@@ -106,9 +106,9 @@ class PartitionReader:
         return records
 
     def _pass_gap(self, partition: PartitionId) -> None:
-        """Move to the partition's end if no record is left before it. Compaction may have deleted the last records.
+        """Move to the partition's end if no record is left before the end. Compaction may have deleted the last records.
 
-        An answer to a fetch of several partitions may have had no room for records of this one. Then fetch only this partition.
+        An answer to a fetch of several partitions may have had no room for this partition. In this case fetch only this partition.
         """
         end, position = self.link.empty_up_to(partition), self.position(partition)
         if end is None:
@@ -125,7 +125,7 @@ class PartitionReader:
             self.link.fetch_alone(partition, self._begun)
 
     def alone_secs(self) -> float:
-        """Return the remaining time for a fetch of one partition only. 0 without such a fetch."""
+        """Return the remaining time for a fetch of one partition only. Return 0 if there is no such fetch."""
         return 0.0 if self._alone is None else max(0.0, self._alone_until - self._now())
 
     def _fetch_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Coordinator of both Kafka spouts. It lists the partitions of the topics, and detects new records."""
+"""The coordinator of both Kafka spouts lists the partitions of the topics, and detects new records."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self._config = config
         self._partitions: list[PartitionId] = []
-        """Known partitions in the order of their discovery. So no partition changes its task during the run."""
+        """Known partitions in the order of their discovery. This order keeps each partition at its task during the run."""
         self._at_first: Sequence[PartitionId] = ()
         self._stop_at: dict[PartitionId, int] = {}
         """First known ends of the first partitions, for `stop_at_end`."""

@@ -32,7 +32,7 @@ class TxidOwner(NamedTuple):
 
     @property
     def transactional_id(self) -> str:
-        """Transactional id of the task. It depends on the parallelism, so that a new task can fence all old ones."""
+        """Transactional id of the task. The id depends on the parallelism, so that a new task can fence all old tasks."""
         return f"{self._name}:{self.task}-of-{self.parallelism}"
 
     @property
