@@ -145,8 +145,8 @@ class Run:
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
         """Call `callback` once when the run ends, on the loop's thread. Call it at once if the run has ended.
 
-        The argument of `callback` is the ComponentError of a failed run, before the components are closed. A run that
-        completed, drained or stopped passes None. `on_end` may be called before the run is entered. An exception of the callback is logged. Raises
+        The argument of `callback` is the ComponentError of a failed run, before the components are closed. A run that completed, drained
+        or stopped passes None. `on_end` may be called before the run is entered. An exception of the callback is logged. Raises
         UsageError if `callback` is not a plain function of one argument.
         """
         if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
