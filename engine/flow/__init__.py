@@ -1,4 +1,4 @@
-"""Controls the flow by a send window per bolt task, as in TCP, and stores the source position (FC-1 to FC-9)."""
+"""Controls the flow by a send window per bolt task, and stores the source position (FC-1 to FC-9)."""
 
 from typing import TYPE_CHECKING
 

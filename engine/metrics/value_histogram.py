@@ -133,7 +133,7 @@ def _doublings(counts: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]
 
 
 def _doubling_at_or_above(edge: float) -> float:
-    """Return the lowest power of two (…, -2, -1, -1/2, …, 0, …, 1/2, 1, 2, …) at or above an edge."""
+    """Return the lowest power of two at or above an edge. Powers below zero are -2, -1, -1/2 and so on; 0 is one, too."""
     if edge == 0 or math.isinf(edge):
         return edge
     fraction, exponent = math.frexp(abs(edge))

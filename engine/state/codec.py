@@ -1,6 +1,7 @@
-"""Codecs of values (MessagePack with more of Python's types, or pickle if the user chooses it), and the canonical form of keys.
+"""Codecs of values, and the canonical form of keys.
 
-Callers encode whole lists, a thousand changes at once, because one call in C costs less than a thousand calls.
+Values are MessagePack with more of Python's types, or pickle if the user chooses it. Callers encode whole lists, a thousand changes at
+once, because one call in C costs less than a thousand calls.
 """
 
 import pickle

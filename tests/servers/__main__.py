@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -168,14 +169,20 @@ def main() -> int:
         command.add_argument("--port", type=int, help=f"where it listens, on this machine only (default: {choice.port}, or a free one)")
     arguments = parser.parse_args()
     if arguments.command == "fetch":
-        for choice in CHOICES.values():
-            choice.prepare()
+        fetch()
         return 0
     if arguments.port and not is_free(arguments.port):
         parser.error(f"port {arguments.port} is in use: name another, or none")
     choice = CHOICES[arguments.command]
     spark_programs.set_environment()
     return try_out(choice, arguments.port or (choice.port if is_free(choice.port) else free_port()))
+
+
+def fetch() -> None:
+    """Prepare all servers at once, because each download and Spark's class archive mostly wait for something else."""
+    with ThreadPoolExecutor() as pool:
+        for prepared in [pool.submit(choice.prepare) for choice in CHOICES.values()]:
+            prepared.result()
 
 
 def try_out(choice: Choice, port: int) -> int:
