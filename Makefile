@@ -34,13 +34,18 @@ run-pipeline-cluster: dev ## the same from a Kafka broker, on a Spark cluster of
 	@scripts/install-system-packages kafka spark
 	@$(BIN)/python -m tests.examples.on_cluster $(DAY)
 
-test: dev ## the tests, in minutes (ARGS=... goes to pytest, WORKERS=n)
-	@scripts/install-system-packages tests || [ "$${CI:-}" != true ]
+test: test-setup ## the tests, in minutes (ARGS=... goes to pytest, WORKERS=n)
 	@scripts/run-tests test $(BIN)/python "$(WORKERS)" $(ARGS)
 
-test-all: dev ## the same and the deep ones: every kill, every outage, long campaigns
-	@scripts/install-system-packages tests || [ "$${CI:-}" != true ]
+test-all: test-setup ## the same and the deep ones: every kill, every outage, long campaigns
 	@scripts/run-tests test-all $(BIN)/python "$(WORKERS)" $(ARGS)
+
+# The system's packages and Python's come at the same time. Without them, tests are skipped, but not in CI.
+.PHONY: test-setup
+test-setup:
+	@scripts/install-system-packages tests & packages=$$!; \
+	$(MAKE) --no-print-directory dev; \
+	wait $$packages || [ "$${CI:-}" != true ]
 
 docs: dev ## the site of the guides and the API reference, in build/site
 	@scripts/build-site $(BIN)/python
@@ -92,6 +97,7 @@ guarantees: dev ## which test proves which item of docs/SEMANTICS.md
 build: $(VENV)/.built ## the environment and the compiled modules
 
 dev: $(VENV)/.dev $(VENV)/.built ## the same, with what the checks and tests need
+	@:
 
 clean: ## all that was built or cached here
 	@rm -rf $(VENV) .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

@@ -50,8 +50,8 @@ class BoltCore(TaskCore):
     def take_next(self) -> Tuple | None:
         """Take one tuple for a call that the executor awaits. None if no tuple waits. A control tuple does not count as taken."""
 
-    def end_call(self, started: float, tup: Tuple | None = None) -> None:
-        """Count the time of an executor's call that began at `started`. Ack tup if it is unsettled and the bolt is basic."""
+    def end_call(self, secs: float, tup: Tuple | None = None) -> None:
+        """Count the time of an executor's call that has returned. Ack tup if it is unsettled and the bolt is basic."""
 
     def guard_state(self, state: Layers) -> None:
         """From now on, a call's changes of this state and its acks take effect only when the call returns."""
@@ -112,12 +112,15 @@ class BoltCore(TaskCore):
     def taken_tuples(self) -> list[Tuple]:
         """Return the tuples that are taken and not settled, oldest first."""
 
+    def oldest_taken(self, most: int) -> list[Tuple]:
+        """Return the oldest tuples that are taken and not settled, at most `most`. Takes no time for the others."""
+
     def taken_age_ms(self, tup: Tuple, now_secs: float) -> int:
         """Return the milliseconds from the take of tup to this time of the run's clock."""
 
     @property
     def taken(self) -> int:
-        """Number of tuples that are taken and not settled."""
+        """Number of tuples that are taken and not settled. Counts them one by one."""
 
     @property
     def waiting(self) -> int:

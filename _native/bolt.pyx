@@ -18,7 +18,7 @@ from _native.task cimport (DEFERS, HOLDS, TRACES, Outlet, OutStream, TaskCore, U
                            checked_values, deliver, pick_target, signal_acker)
 from _native.timing cimport LatencyHistogram, record_latency
 from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING, Roots, Source,
-                             Tuple, add_root, add_taken, list_taken, new_tuple, remove_taken)
+                             Tuple, add_root, add_taken, list_oldest, list_taken, new_tuple, remove_taken)
 
 cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
@@ -320,9 +320,9 @@ cdef class BoltCore(TaskCore):
             self.begin_guard()
         return tup
 
-    def end_call(self, double started, Tuple tup=None):
-        """Count the time of an executor's call that began at `started`. Ack tup if it is unsettled and the bolt is basic."""
-        self.busy_secs += self.now() - started
+    def end_call(self, double secs, Tuple tup=None):
+        """Count the time of an executor's call that has returned. Ack tup if it is unsettled and the bolt is basic."""
+        self.awaited_secs += secs
         if tup is not None and self.basic and tup.state == TAKEN:
             self.ack_tuple(tup)
         self.end_guard()
@@ -606,6 +606,8 @@ cdef class BoltCore(TaskCore):
         """
         if tup.state == WAITING:
             tup.state = SETTLED
+            if self.rare_paths & TRACES and tup.root != 0:
+                self.trace("acked" if reason is None else "failed", tup.roots, self.task_id)
             self.signal_roots(tup, ACK if reason is None else FAIL, reason)
 
     # Queries
@@ -613,6 +615,10 @@ cdef class BoltCore(TaskCore):
     def taken_tuples(self):
         """Return the tuples that are taken and not settled, oldest first."""
         return list_taken(&self.taken_list)
+
+    def oldest_taken(self, Py_ssize_t most):
+        """Return the oldest tuples that are taken and not settled, at most `most`. Takes no time for the others."""
+        return list_oldest(&self.taken_list, most)
 
     def taken_age_ms(self, Tuple tup, double now_secs):
         """Return the milliseconds from the take of tup to this time of the run's clock."""
@@ -623,8 +629,8 @@ cdef class BoltCore(TaskCore):
 
     @property
     def taken(self):
-        """Number of tuples that are taken and not settled."""
-        return self.taken_list.count
+        """Number of tuples that are taken and not settled. Counts them one by one."""
+        return len(list_taken(&self.taken_list))
 
     @property
     def waiting(self):

@@ -44,7 +44,9 @@ cdef class Entry:
         return self.partition
 
     def __repr__(self):
-        return f"<Entry at offset {self.offset}>"
+        if self.record is None:
+            return f"<Entry at offset {self.offset}>"
+        return f"{self.record.topic}[{self.record.partition}]@{self.offset}"
 
 
 cdef class PartitionOffsets:

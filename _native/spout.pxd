@@ -39,12 +39,14 @@ cdef class SpoutCore(TaskCore):
     cdef bint awaits_poll                     # `returned` is the result of a poll
     cdef readonly uint64_t handed_out         # verdicts whose ack or fail has returned
     cdef readonly LatencyHistogram complete_latency
+    cdef object watch                         # is told of opened trees and of bursts (WATCHES)
 
     cpdef emit(self, object values, object message_id, object stream)
     cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1
     cdef object choose_targets(self, Outlet outlet, tuple values, object direct_task)
     cdef uint64_t send_tuple(self, Outlet outlet, Py_ssize_t target, tuple values, OutStream out, uint64_t root) except? 0
-    cdef uint64_t new_root(self) except? 0
+    cdef uint64_t new_root(self, object message_id) except? 0
+    cdef int note_opened(self, uint64_t root, object message_id) except -1
     cdef int ack_soon(self, object message_id) except -1
     cdef int open_tree(self, uint64_t root, uint64_t edges, object message_id) except -1
 

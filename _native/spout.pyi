@@ -71,9 +71,6 @@ class SpoutCore(TaskCore):
     def forget_returned(self) -> None:
         """Release the value that a call returned, because the executor has it."""
 
-    def end_await(self, secs: float) -> None:
-        """Count the time that an async method took."""
-
     def note_returned(self) -> None:
         """Note that an awaited method has returned. If it was not a poll, count its verdict as delivered."""
 
@@ -87,6 +84,12 @@ class SpoutCore(TaskCore):
 
     def drop_instance(self) -> int:
         """Forget the trees of a dead instance here and at the ackers. Return their number (ACK-13)."""
+
+    def set_watch(self, watch: object) -> None:
+        """Tell `watch` of each tree that opens, of each burst, and of dropped trees. None stops the calls.
+
+        The methods are note_opened(task, root, message_id), note_burst(task) and note_dropped(task).
+        """
 
     def message_of(self, root: int) -> Any:
         """Return the message id of an open tree of this task, None for any other root."""

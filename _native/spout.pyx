@@ -5,14 +5,14 @@ Only a verdict removes a root (ACK-8).
 """
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 cimport cython
 
 from _native.ids cimport draw_edge
 from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAILED, INIT, OWN_CLOCK, REPLY, SETTLED_AT, Signal, SignalRing, send_signal,
                              send_signal_with)
 from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
-from _native.task cimport (TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_none, call_one, check_thread, checked_values,
+from _native.task cimport (TRACES, WATCHES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_none, call_one, check_thread, checked_values,
                            deliver, pick_target, signal_acker)
 from _native.timing cimport LatencyHistogram, record_latency
 from _native.tuples cimport IS_CONTROL, REPORTS_SETTLE, Tuple, new_tuple
@@ -94,7 +94,7 @@ cdef class SpoutCore(TaskCore):
             if message_id is not None:
                 self.ack_soon(message_id)
             return
-        made.root = self.new_root()
+        made.root = self.new_root(message_id)
         prefetch_root(self.open_trees, made.root)
         made.edge = draw_edge(self.ids)
         if self.reports_settle:
@@ -121,7 +121,7 @@ cdef class SpoutCore(TaskCore):
         chosen = [self.choose_targets(outlet, values, direct_task) for outlet in out.outlets]     # may raise before anything is sent
         self.emitted += 1
         if message_id is not None and self.acker_count and out.outlets:
-            root = self.new_root()
+            root = self.new_root(message_id)
         for outlet, targets in zip(out.outlets, chosen):
             for i in targets:
                 edges ^= self.send_tuple(outlet, i, values, out, root)
@@ -131,11 +131,18 @@ cdef class SpoutCore(TaskCore):
             self.ack_soon(message_id)
         return 0
 
-    cdef uint64_t new_root(self) except? 0:
+    cdef uint64_t new_root(self, object message_id) except? 0:
         cdef uint64_t root = draw_edge(self.ids)
+        if self.rare_paths & (TRACES | WATCHES):
+            self.note_opened(root, message_id)
+        return root
+
+    cdef int note_opened(self, uint64_t root, object message_id) except -1:
+        if self.rare_paths & WATCHES:
+            self.watch.note_opened(self.task_id, root, message_id)     # may set a trace
         if self.rare_paths & TRACES:
             self.trace("opened", (root,), self.task_id)
-        return root
+        return 0
 
     cdef object choose_targets(self, Outlet outlet, tuple values, object direct_task):
         """Return the targets of one outlet among several, or of an outlet that may choose several."""
@@ -190,7 +197,7 @@ cdef class SpoutCore(TaskCore):
         cdef Py_ssize_t i
         values = checked_values(self, values, out)
         if message_id is not None and self.acker_count and out.outlets:
-            root = self.new_root()
+            root = self.new_root(message_id)
             if timeout_secs is not None:
                 send_signal_with(acker_ring(self, root), OWN_CLOCK, root, self.task_id, timeout_secs)
         elif message_id is not None:
@@ -268,6 +275,8 @@ cdef class SpoutCore(TaskCore):
             self.open_trees.shrink()
         if outcome != GAVE_WAY:
             self.turns_given = 0
+        if self.rare_paths & WATCHES:      # once per burst, because a test for each verdict slows all runs
+            self.watch.note_burst(self.task_id)
         return 0
 
     cdef bint begin_polls(self, Py_ssize_t calls) except -1:
@@ -307,10 +316,6 @@ cdef class SpoutCore(TaskCore):
     def forget_returned(self):
         """Release the value that a call returned, because the executor has it."""
         self.returned = None
-
-    def end_await(self, double secs):
-        """Count the time that an async method took."""
-        self.busy_secs += secs
 
     def note_returned(self):
         """Note that an awaited method has returned. If it was not a poll, count its verdict as delivered."""
@@ -412,6 +417,8 @@ cdef class SpoutCore(TaskCore):
         """
         cdef SignalRing ring
         dropped = self.open_trees.count
+        if self.rare_paths & WATCHES:
+            self.watch.note_dropped(self.task_id)
         self.open_trees = OpenTrees()
         self.acked_now = []
         self.returned = None
@@ -422,6 +429,14 @@ cdef class SpoutCore(TaskCore):
         self.next_tuple = self.on_ack = None
         self.on_fail = self.on_settled = self.on_reply = None
         return dropped
+
+    def set_watch(self, watch):
+        """Tell `watch` of each tree that opens, of each burst, and of dropped trees. None stops the calls.
+
+        The methods are note_opened(task, root, message_id), note_burst(task) and note_dropped(task).
+        """
+        self.watch = watch
+        self.rare_paths = self.rare_paths | WATCHES if watch is not None else self.rare_paths & ~<uint32_t>WATCHES
 
     def message_of(self, uint64_t root):
         """Return the message id of an open tree of this task, None for any other root."""

@@ -35,6 +35,7 @@ cdef class Outlet:
     cdef dict index_of               # task id -> target
     cdef readonly bint picks_one     # every tuple goes to exactly one target
     cdef readonly bint stops         # False: the edge closes a cycle, so it never stops its sender
+    cdef readonly uint64_t sent      # tuples of its task, control tuples included, since the task began
 
     cdef Py_ssize_t pick_one(self, tuple values) except -1
     cdef Py_ssize_t pick_by_key(self, tuple values) except -1
@@ -88,6 +89,7 @@ cdef enum RarePath:           # bits of TaskCore.rare_paths; 0 is the plain path
     TRACES = 2
     DEFERS = 4
     HOLDS = 8
+    WATCHES = 16
 
 cdef class TaskCore:
     cdef readonly int32_t task_id
@@ -110,11 +112,12 @@ cdef class TaskCore:
     cdef Py_ssize_t stride
     cdef readonly double slow_call_secs
     cdef readonly double slowest_call    # the longest call over slow_call_secs since the last query of the executor
-    cdef readonly double busy_secs
+    cdef double lap_secs                 # time of the laps: calls and emits that ran on the loop
+    cdef double awaited_secs             # time of the calls that the executor awaited, from begin to end
     cdef bint in_burst
     cdef public bint closing
     # counts since the task began
-    cdef readonly uint64_t executed, emitted, transferred, acked, failed
+    cdef readonly uint64_t executed, emitted, acked, failed
     cdef Py_ssize_t targets              # of all outlets together
     cdef SentCounts counting             # the counts in use: since the mark, or of a batch (COUNTS_SENT)
     cdef object trace                    # (event, roots, task id) -> None (TRACES)
@@ -165,7 +168,7 @@ cdef inline Py_ssize_t pick_target(TaskCore core, Outlet outlet, tuple values) e
 
 cdef inline int deliver(TaskCore core, Outlet outlet, Py_ssize_t target, Tuple tup) except -1:
     """Post tup to one target. A full mailbox stops this task, unless the edge closes a cycle or tup is a control tuple."""
-    core.transferred += 1
+    outlet.sent += 1
     if core.rare_paths & (COUNTS_SENT | TRACES):
         core.note_sent(outlet, target, tup)
     return post_tuple(<Mailbox>outlet.box[target], tup,

@@ -37,6 +37,8 @@ class Outlet:
     def picks_one(self) -> bool: ...
     @property
     def stops(self) -> bool: ...
+    @property
+    def sent(self) -> int: ...
     def choose(self, values: tuple[Any, ...]) -> list[int]:
         """Return the task ids that an emit of these values would go to, for tests and microbenchmarks."""
 
@@ -91,6 +93,15 @@ class TaskCore:
     def wire(self, streams: dict[str, OutStream]) -> None:
         """Set the streams of the task, by name."""
 
+    def add_plain_secs(self, secs: float) -> None:
+        """Count time of emits that the executor made on the loop between two turns."""
+
+    def add_awaited_secs(self, secs: float) -> None:
+        """Count the time of a call that the executor awaited, from begin to end. A bolt's call that returns uses `end_call`."""
+
+    def sent_by_outlet(self) -> list[tuple[str, list[int], int]]:
+        """Return (stream, task ids of the targets, number of tuples sent) for each outlet."""
+
     def take_slow_call(self) -> float:
         """Return and forget the longest call over slow_call_secs, in seconds. 0 if there was none."""
 
@@ -101,6 +112,10 @@ class TaskCore:
         """Call trace(event, roots, task) for every delivery and settle of a tracked tuple. None stops the calls."""
 
     @property
+    def is_traced(self) -> bool:
+        """True while the task calls a trace or a watch."""
+
+    @property
     def task_id(self) -> int: ...
     @property
     def backpressure(self) -> Backpressure: ...
@@ -109,13 +124,21 @@ class TaskCore:
     @property
     def slowest_call(self) -> float: ...
     @property
-    def busy_secs(self) -> float: ...
+    def busy_secs(self) -> float:
+        """Time of all calls in seconds. Awaited calls count from begin to end."""
+
+    @property
+    def plain_secs(self) -> float:
+        """Part of `busy_secs` that plain calls and emits held the loop."""
+
     @property
     def executed(self) -> int: ...
     @property
     def emitted(self) -> int: ...
     @property
-    def transferred(self) -> int: ...
+    def transferred(self) -> int:
+        """Number of tuples sent, one for each task that an emit went to."""
+
     @property
     def acked(self) -> int: ...
     @property

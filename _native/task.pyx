@@ -280,7 +280,7 @@ cdef class TaskCore:
         cdef double took = at - self.lap_start
         self.lap_start = at
         self.now_ms = <uint32_t><uint64_t>(at * 1000.0)
-        self.busy_secs += took
+        self.lap_secs += took
         if took >= self.slow_call_secs or self.suspect != 0.0:
             self.note_slow(took, calls)
         if calls > 0:
@@ -309,10 +309,45 @@ cdef class TaskCore:
             self.slowest_call = slow
         return 0
 
+    @property
+    def busy_secs(self):
+        """Time of all calls in seconds. Awaited calls count from begin to end."""
+        return self.lap_secs + self.awaited_secs
+
+    @property
+    def plain_secs(self):
+        """Part of `busy_secs` that plain calls and emits held the loop."""
+        return self.lap_secs
+
+    def add_plain_secs(self, double secs):
+        """Count time of emits that the executor made on the loop between two turns."""
+        self.lap_secs += secs
+
+    def add_awaited_secs(self, double secs):
+        """Count the time of a call that the executor awaited, from begin to end. A bolt's call that returns uses `end_call`."""
+        self.awaited_secs += secs
+
     def take_slow_call(self):
         """Return and forget the longest call over slow_call_secs, in seconds. 0 if there was none."""
         slowest, self.slowest_call = self.slowest_call, 0.0
         return slowest
+
+    @property
+    def transferred(self):
+        """Number of tuples sent, one for each task that an emit went to."""
+        cdef OutStream stream
+        cdef Outlet outlet
+        cdef uint64_t total = 0
+        for stream in self.streams.values():
+            for outlet in stream.outlets:
+                total += outlet.sent
+        return total
+
+    def sent_by_outlet(self):
+        """Return (stream, task ids of the targets, number of tuples sent) for each outlet."""
+        cdef OutStream stream
+        cdef Outlet outlet
+        return [(name, outlet.task_ids, outlet.sent) for name, stream in self.streams.items() for outlet in stream.outlets]
 
     def count_sent(self, bint on):
         """Return the tuples sent to each task since the last mark. Then set a new mark if `on`, else stop counting."""
@@ -338,3 +373,8 @@ cdef class TaskCore:
         """Call trace(event, roots, task) for every delivery and settle of a tracked tuple. None stops the calls."""
         self.trace = trace
         self.rare_paths = self.rare_paths | TRACES if trace is not None else self.rare_paths & ~<uint32_t>TRACES
+
+    @property
+    def is_traced(self):
+        """True while the task calls a trace or a watch."""
+        return (self.rare_paths & (TRACES | WATCHES)) != 0

@@ -4,6 +4,7 @@ from libc.stdint cimport uint64_t
 
 cdef enum:
     BUCKETS = 640
+    DOUBLINGS = 28          # edges of `doublings`
 
 cdef class LatencyHistogram:            # of seconds; each doubling has 16 buckets, from a microsecond to hours
     cdef uint64_t buckets[BUCKETS]
@@ -51,6 +52,7 @@ cdef class StepTimer:
     cdef object now, note            # () -> seconds; (seconds) -> None
     cdef double limit_secs
     cdef readonly double resumed_at  # when a suspended coroutine last continued
+    cdef readonly double total_secs  # of all steps
 
     cdef int end_step(self, double began) except -1
 

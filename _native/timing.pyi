@@ -24,6 +24,9 @@ class LatencyHistogram:
     def counts(self) -> list[tuple[float, int]]:
         """Return (upper bound in seconds, number of values) of each bucket that is not empty, ascending."""
 
+    def doublings(self) -> tuple[int, ...]:
+        """Return the number of values below 1, 2, 4, … 2**27 microseconds (134 s), cumulated."""
+
     def merge(self, other: LatencyHistogram) -> None:
         """Add the values of another histogram."""
 
@@ -36,6 +39,8 @@ class StepTimer:
     def __init__(self, now: Callable[[], float], limit_secs: float, note: Callable[[float], object]) -> None: ...
     @property
     def resumed_at(self) -> float: ...
+    @property
+    def total_secs(self) -> float: ...
     def __call__(self, coroutine: Coroutine[Any, Any, T]) -> TimedSteps[T]: ...
 
 @final

@@ -41,6 +41,18 @@ cdef class LatencyHistogram:
         """Return (upper bound in seconds, number of values) of each bucket that is not empty, ascending."""
         return [(upper_bound(i), self.buckets[i]) for i in range(BUCKETS) if self.buckets[i]]
 
+    def doublings(self):
+        """Return the number of values below 1, 2, 4, … 2**27 microseconds (134 s), cumulated."""
+        cdef int edge, i = 0
+        cdef uint64_t seen = 0
+        found = []
+        for edge in range(DOUBLINGS):
+            while i < BUCKETS and i < first_at(edge):
+                seen += self.buckets[i]
+                i += 1
+            found.append(seen)
+        return tuple(found)
+
     def merge(self, LatencyHistogram other not None):
         """Add the values of another histogram."""
         cdef int i
@@ -53,6 +65,11 @@ cdef class LatencyHistogram:
     def clear(self):
         memset(self.buckets, 0, sizeof(self.buckets))
         self.count, self.total, self.largest = 0, 0.0, 0.0
+
+
+cdef int first_at(int edge) noexcept:
+    """Return the bucket that begins at 2**edge microseconds."""
+    return 1 << edge if edge < 5 else (edge - 3) * 16
 
 
 cdef double upper_bound(int bucket):
@@ -77,6 +94,7 @@ cdef class StepTimer:
 
     cdef int end_step(self, double began) except -1:
         cdef double took = self.now() - began
+        self.total_secs += took
         if took >= self.limit_secs:
             self.note(took)
         return 0

@@ -27,7 +27,7 @@ cdef struct Roots:
 # lookup.
 cdef struct TakenTuples:
     PyObject* newest
-    Py_ssize_t count
+    PyObject* oldest
     PyObject* core         # the BoltCore, borrowed
     # Called with `core` when a taken tuple is deallocated without a settle, on any thread that holds the interpreter.
     int (*on_forgotten)(PyObject* core, uint64_t root, Roots* many) except -1
@@ -57,6 +57,7 @@ cdef Roots* new_roots(Py_ssize_t count) except NULL
 cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1
 cdef Tuple new_tuple(tuple values, Source origin)
 cdef list list_taken(TakenTuples* taken)
+cdef list list_oldest(TakenTuples* taken, Py_ssize_t most)
 
 
 cdef inline void add_taken(TakenTuples* taken, Tuple tup, uint32_t now_ms) noexcept:
@@ -68,8 +69,9 @@ cdef inline void add_taken(TakenTuples* taken, Tuple tup, uint32_t now_ms) noexc
     tup.older = taken.newest
     if taken.newest != NULL:
         (<Tuple>taken.newest).newer = <PyObject*>tup
+    else:
+        taken.oldest = <PyObject*>tup
     taken.newest = <PyObject*>tup
-    taken.count += 1
 
 
 cdef inline void remove_taken(TakenTuples* taken, Tuple tup, TupleState state) noexcept:
@@ -82,4 +84,5 @@ cdef inline void remove_taken(TakenTuples* taken, Tuple tup, TupleState state) n
         taken.newest = tup.older
     if tup.older != NULL:
         (<Tuple>tup.older).newer = tup.newer
-    taken.count -= 1
+    else:
+        taken.oldest = tup.newer

@@ -232,3 +232,14 @@ cdef list list_taken(TakenTuples* taken):
         at = (<Tuple>at).older
     found.reverse()
     return found
+
+
+cdef list list_oldest(TakenTuples* taken, Py_ssize_t most):
+    """Return the first tuples of the list, at most `most`, oldest first."""
+    cdef list found = []
+    cdef PyObject* at = taken.oldest
+    while at != NULL and most > 0:
+        found.append(<Tuple>at)
+        at = (<Tuple>at).newer
+        most -= 1
+    return found

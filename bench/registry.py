@@ -616,6 +616,14 @@ SERVICE: Final = (
         (Peer("faust-ask", "an agent's ask, on uvloop", _clients("bench.peers.faust_app:ask", "kafka/faust-streaming")),),
         ("kafka",),
     ),
+    Work(
+        "service",
+        "watching",
+        "the word count of macro while ten pages watch it, beside the same run without a server",
+        _run("bench.service.watching:measure", {"pairs": 1, "measured_secs": 0.5}, pages=10, pairs=9, measured_secs=4.0),
+        _figures("%", cost_percent="throughput lost")
+        + _figures("/s", plain_per_second="words without a server", watched_per_second="words with ten pages"),
+    ),
 )
 
 WORKS: Final = (*MICRO, *MACRO, *STATE, *KAFKA, *TRANSACTIONS, *SPARK, *FLOW, *SERVICE, *COMPARE)

@@ -78,7 +78,8 @@ else:
             "PartitionedTransactionalSpout TransactionalSpout TransactionalTopologyBuilder TransactionAttempt",
             "engine.transactional.values": "OpaqueValue TransactionalValue",
         },
-        submodules=("cli", "flow", "metrics", "runtime", "testing", "transactional"),  # for names such as `engine.metrics.CONTENT_TYPE`
+        # for names such as `engine.metrics.CONTENT_TYPE`
+        submodules=("cli", "flow", "metrics", "runtime", "testing", "transactional", "web"),
     )
 
 __all__ = [

@@ -4,6 +4,7 @@ A run on a real loop uses the clock of the machine. A run on a loop with virtual
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -25,11 +26,17 @@ class Clock:
     plain callables, because the hot path binds and calls them.
     """
 
-    __slots__ = ("now", "wall")
+    __slots__ = ("_cpu", "now", "wall")
 
-    def __init__(self, now: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        cpu: Callable[[], float] = time.thread_time,
+    ) -> None:
         self.now = now
         self.wall = wall
+        self._cpu = cpu
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> "Clock":
@@ -39,5 +46,14 @@ class Clock:
         """
         if getattr(loop, "virtual_time", False):
             virtual = cast(VirtualTimeLoop, loop)
-            return cls(virtual.time, virtual.wall)
+            return cls(virtual.time, virtual.wall, lambda: 0.0)
         return cls()
+
+    def measure_cpu(self) -> Callable[[], float | None]:
+        """Return a function for the CPU time of this thread from now on, in seconds. On another thread the function returns None.
+
+        Virtual time takes no CPU time, so the function returns 0.
+        """
+        cpu, thread = self._cpu, threading.get_ident()
+        began = cpu()
+        return lambda: cpu() - began if threading.get_ident() == thread else None

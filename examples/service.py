@@ -4,11 +4,13 @@
 
 Each request gets the result of its own order, after the new takings are committed in orders.db. A restart continues with them. The
 topology runs inside the service, on the same event loop. `/metrics` is for Prometheus, `/healthz` for the supervisor of the service.
+`/engine/` is the page of the run. The environment variable SERVICE_TOKEN is the token that changes from this page need.
 
-Needs the extra `service`: `pip install '.[service]'` in a checkout, `pip install 'stormcell[service]'` elsewhere.
+Needs the extra `web`: `pip install '.[web]'` in a checkout, `pip install 'stormcell[web]'` elsewhere.
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import AsyncIterator
 
@@ -16,7 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 import engine
 from engine import (
@@ -35,6 +37,7 @@ from engine import (
     stateful_bolt,
 )
 from engine.metrics import CONTENT_TYPE
+from engine.web import app as page_of
 
 PRICES = {"tea": 3.50, "coffee": 4.20, "cake": 5.00}
 
@@ -77,13 +80,14 @@ def refusal(failure: Failure) -> Response:
     return JSONResponse({"error": failure.describe()}, 504 if failure.reason == "timeout" else 500)
 
 
-def create_app(config: Config) -> Starlette:
-    """Return the service. The run starts and drains with the lifespan of the service."""
+def create_app(config: Config, token: str | None = None) -> Starlette:
+    """Return the service. The run starts and drains with the lifespan of the service. token: secret of the run's page."""
+    run = engine.run(topology(), config)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with engine.run(topology(), config) as run:
-            app.state.run = run
+        app.state.run = run
+        async with run:
             yield
             await run.drain()
 
@@ -108,10 +112,15 @@ def create_app(config: Config) -> Starlette:
         state = request.app.state.run.state
         return JSONResponse({"state": state}, 200 if state == "running" else 503)
 
-    routes = [Route("/orders", order, methods=["POST"]), Route("/metrics", metrics), Route("/healthz", health)]
+    routes = [
+        Route("/orders", order, methods=["POST"]),
+        Route("/metrics", metrics),
+        Route("/healthz", health),
+        Mount("/engine", page_of(run, token=token)),
+    ]
     return Starlette(routes=routes, lifespan=lifespan)
 
 
 if __name__ == "__main__":
     settings = Config(message_timeout_secs=5, state_provider="sqlite:///orders.db")
-    uvicorn.run(create_app(settings), port=int(sys.argv[1]) if len(sys.argv) > 1 else 8000)
+    uvicorn.run(create_app(settings, os.environ.get("SERVICE_TOKEN")), port=int(sys.argv[1]) if len(sys.argv) > 1 else 8000)

@@ -30,5 +30,6 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "testing": (15, 20),
     "topology": (5, 5),
     "transactional": (150, 700),
+    "web": (90, 120),
 }
 """By folder of `tests/`: seconds in `make test`, in `make test-all`, over the workers that scripts/run-tests starts."""

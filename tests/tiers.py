@@ -28,6 +28,7 @@ GROUPS: Final = {
     "tests/spark_bridge/sinks/": "a session",
     "tests/spark_bridge/source/test_with_spark.py": "a session",
     "tests/spark_bridge/transform/test_spark_transform.py": "a child with a session",
+    "tests/web/test_page": "a browser",
 }
 """By path: the server or JVM that tests share within one process. One worker runs all of them."""
 DEFAULT_TIMEOUT_SECS: Final = 120.0

@@ -5,16 +5,13 @@ The executors implement these Protocols.
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from random import Random
+from typing import Any, Protocol
 
+from engine.clock import Clock
+from engine.config import Config
 from engine.errors import Failure
 from engine.names import DEFAULT_STREAM
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from engine.clock import Clock
-    from engine.config import Config
 
 
 class UserCounter(Protocol):
@@ -80,15 +77,15 @@ class TaskContext(Protocol):
         """Number of tasks of this component."""
 
     @property
-    def config(self) -> "Config":
+    def config(self) -> Config:
         """Settings of the run."""
 
     @property
-    def clock(self) -> "Clock":
+    def clock(self) -> Clock:
         """Clock of the run. `now()` returns monotonic seconds, `wall()` seconds since 1970. Under `engine.testing` the clock is virtual."""
 
     @property
-    def random(self) -> "Random":
+    def random(self) -> Random:
         """Random generator of this task, seeded from the seed of the run."""
 
     @property

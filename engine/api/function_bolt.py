@@ -1,7 +1,7 @@
 """The decorator `@bolt` makes a `BasicBolt` from a function."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from engine.api.arguments import function_name, takes
 from engine.api.bolt import BasicBolt, BasicResult
@@ -10,14 +10,20 @@ from engine.api.fields import Fields, decorated_fields
 from engine.api.spout import OnError
 from engine.errors import UsageError
 
-BoltCallable = Callable[[Tuple], BasicResult]
 F = TypeVar("F", bound=Callable[..., BasicResult])
+
+
+class BoltCallable(Protocol):
+    """Function of one input, which `@bolt` makes a bolt of. A class and not an alias, so that signatures show its name."""
+
+    def __call__(self, tup: Tuple, /) -> BasicResult:
+        """Process one input."""
 
 
 class FunctionBolt(BasicBolt):
     """Base of the bolts that `@bolt` makes. The function itself becomes the method `execute`, which saves a call per tuple."""
 
-    function: Callable[[Tuple], BasicResult]
+    function: BoltCallable
     fields_declared_at: str
 
     def execute(self, tup: Tuple) -> BasicResult:

@@ -290,7 +290,7 @@ class SpoutFunction(Generic[P]):
 
 def spout(
     *output_fields: str | Fields, max_retries: int | None = 3, on_give_up: GiveUp | None = None, restartable: bool = False
-) -> Callable[[Callable[P, Iterable[Values] | AsyncIterable[Values]]], SpoutFunction[P]]:
+) -> Callable[[Callable[P, Source]], SpoutFunction[P]]:
     """Make a spout from a generator or async generator function that yields tuples with these fields.
 
     `output_fields` are names, or one Fields. The spout emits a failed tuple again up to `max_retries` times. None means no limit. After the
@@ -314,7 +314,7 @@ def spout(
     _check_on_give_up(on_give_up)
     options = _Options(fields, max_retries, on_give_up, restartable)
 
-    def decorate(function: Callable[P, Iterable[Values] | AsyncIterable[Values]]) -> SpoutFunction[P]:
+    def decorate(function: Callable[P, Source]) -> SpoutFunction[P]:
         _check_generator_function(function)
         return SpoutFunction(function, options)
 

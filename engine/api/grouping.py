@@ -6,12 +6,10 @@ The classes hold only parameters. `engine.runtime.wiring` selects the `Choice` o
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, cast, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, cast, runtime_checkable
 
+from engine.api.context import TaskContext
 from engine.api.fields import Values
-
-if TYPE_CHECKING:
-    from engine.api.context import TaskContext
 
 
 @runtime_checkable
@@ -37,7 +35,7 @@ class CustomGrouping(Protocol):
     True
     """
 
-    def prepare(self, context: "TaskContext", stream: str, targets: Sequence[int]) -> None:
+    def prepare(self, context: TaskContext, stream: str, targets: Sequence[int]) -> None:
         """Store the task ids of the subscriber, ascending. Called once, before any tuple, with the context of the emitting task."""
 
     def choose_tasks(self, source_task: int, values: Values) -> Sequence[int]:

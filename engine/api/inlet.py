@@ -63,7 +63,7 @@ class Calls:
         for root in cast(_Rooted, tup).roots:
             for message_of in self._find_by_root:
                 send = message_of(root)
-                if isinstance(send, _Send):
+                if isinstance(send, InletSend):
                     send.add_row(tup)
 
     def check(self) -> None:
@@ -108,7 +108,7 @@ class Reply(Bolt):
         self.collector.ack(tup)
 
 
-class _Send:
+class InletSend:
     """One pending send, call or stream. The object is also the message id of its tuple.
 
     `take_row` receives the rows of a call, None for a send.
@@ -120,6 +120,9 @@ class _Send:
         self.values = values
         self.done = done
         self.take_row = take_row
+
+    def __repr__(self) -> str:
+        return repr(self.values)  # a failed tree and a trace show the message id
 
     def add_row(self, tup: Tuple) -> None:
         """Pass a row to the waiting call. Has no effect if the call was cancelled or resumed before."""
@@ -146,7 +149,7 @@ class InletHandle:
     def __init__(self, fields: Fields, max_waiting: int = DEFAULT_MAX_WAITING) -> None:
         self._fields: Final = fields
         self._room = asyncio.Semaphore(max_waiting)
-        self._queue: deque[_Send] = deque()
+        self._queue: deque[InletSend] = deque()
         self._inlets: dict[int, Inlet] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -221,7 +224,7 @@ class InletHandle:
         self._check_open()
         async with self._room:
             self._check_open()
-            send = _Send(values, asyncio.get_running_loop().create_future(), take_row)
+            send = InletSend(values, asyncio.get_running_loop().create_future(), take_row)
             self._queue.append(send)
             self._wake()
             try:
@@ -259,7 +262,7 @@ class InletHandle:
         """Set the calls of the run."""
         self._calls = calls
 
-    def note_emitted(self, send: _Send) -> None:
+    def note_emitted(self, send: InletSend) -> None:
         """Request a checkpoint if the emitted send is a call, because its result may wait for a checkpoint (SV-8)."""
         if send.take_row is not None and self._calls is not None:
             self._calls.request_commit()
@@ -273,7 +276,7 @@ class InletHandle:
             before.fail_in_flight(Failure(TASK_DIED, inlet.context.component_id, task_id))
         self._inlets[task_id] = inlet
 
-    def next_send(self) -> _Send | None:
+    def next_send(self) -> InletSend | None:
         """Remove and return the oldest send of the queue, None if it is empty."""
         return self._queue.popleft() if self._queue else None
 
@@ -341,7 +344,7 @@ class Inlet(Spout):
         self.output_fields = fields
         self.fields_declared_at = "the fields of its Inlet(...)"
         self.handle = InletHandle(fields, max_waiting)
-        self.in_flight: set[_Send] = set()
+        self.in_flight: set[InletSend] = set()
 
     def use_handle(self, handle: InletHandle) -> None:
         """Replace the handle. Before `open`, the run gives the same handle to all instances of a component."""
@@ -372,13 +375,13 @@ class Inlet(Spout):
 
     def ack(self, message_id: object) -> None:
         """Resume the sender."""
-        send = cast(_Send, message_id)
+        send = cast(InletSend, message_id)
         self.in_flight.discard(send)
         send.resume_sender(None)
 
     def fail(self, message_id: object) -> None:
         """Raise TupleFailed in the sender."""
-        send = cast(_Send, message_id)
+        send = cast(InletSend, message_id)
         self.in_flight.discard(send)
         send.resume_sender(TupleFailed(self.context.failure or Failure(FAILED)))
 

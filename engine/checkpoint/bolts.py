@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from types import FunctionType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from engine.api import (
     BasicBolt,
@@ -21,7 +21,12 @@ from engine.api import (
 from engine.errors import UsageError
 from engine.state import KeyValueState
 
-StatefulCallable = Callable[[Tuple, KeyValueState[Any, Any]], BasicResult]
+
+class StatefulCallable(Protocol):
+    """Function of one input and the state, which `@stateful_bolt` makes a bolt of."""
+
+    def __call__(self, tup: Tuple, state: KeyValueState[Any, Any], /) -> BasicResult:
+        """Process one input."""
 
 
 class KeepsState(ABC):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 KEEPS_STATE: Final = "keeps_state"
 """Class attribute of stateful bolts."""
+RECOVERIES: Final[tuple[CheckpointStep, ...]] = ("initialise", "commit again", "roll back")
+"""Steps in which the spouts wait."""
 
 
 def _stateful_bolts(topology: Topology) -> list[ComponentSpec]:
@@ -131,6 +133,29 @@ class CheckpointEntry(SnapshotEntry):
         """Return the fields of the value."""
         return None if self.value is None else asdict(self.value)
 
+    def holds_run(self) -> str | None:
+        """Return a sentence while the store is unavailable, or while the states recover."""
+        now = self.value
+        if now is None:
+            return None
+        if now.trouble is not None:
+            return f"The spouts wait, because the state store is unavailable: {now.trouble}"
+        if now.step in RECOVERIES:
+            return f"The spouts wait until the states are recovered. {_step_text(now)}"
+        return None
+
+    def delays_acks(self) -> str | None:
+        """Return a sentence, because acks wait for a checkpoint in a run with state."""
+        if self.value is None:
+            return None
+        step = "" if self.value.step == "idle" else f" {_step_text(self.value)}"
+        return f"Acks wait for the next checkpoint. Raise max_spout_pending, or lower state_checkpoint_interval_ms.{step}"
+
+    @classmethod
+    def from_json(cls, value: Any) -> "CheckpointEntry":
+        """Return the entry of a result of `to_json`."""
+        return cls(None if value is None else CheckpointSnapshot(**{**value, "waits_for": tuple(value["waits_for"])}))
+
     def families(self, topology_name: str) -> Iterator[Family]:
         """Yield the families of `stormcell_checkpoint_…`."""
         if self.value is None:
@@ -139,6 +164,12 @@ class CheckpointEntry(SnapshotEntry):
         yield stateset("stormcell_checkpoint_step", "Step in progress.", [(labels, self.value.step)], get_args(CheckpointStep))
         for measure in _MEASURES:
             yield measure.family("stormcell_checkpoint_", [(labels, self.value)])
+
+
+def _step_text(now: CheckpointSnapshot) -> str:
+    """Return the step in progress, and the first task that it waits for."""
+    waits_for = f": {now.waits_for[0]}" if now.waits_for else ""
+    return f"The step {now.step!r} has taken {now.step_secs:.1f} s{waits_for}."
 
 
 _MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (

@@ -2,5 +2,6 @@
 
 from engine.cli.run_session import run_in_terminal
 from engine.cli.run_views import Outcome
+from engine.cli.watched_run import HttpOptions
 
-__all__ = ["Outcome", "run_in_terminal"]
+__all__ = ["HttpOptions", "Outcome", "run_in_terminal"]

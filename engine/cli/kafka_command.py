@@ -15,6 +15,7 @@ from engine.cli.console.commands import CommandGroup, Duration
 from engine.cli.console.output import show_error
 from engine.cli.console.user_file import why_unreadable
 from engine.errors import ConfigError, EngineError, UsageError
+from engine.installation import install_command
 
 if TYPE_CHECKING:
     from engine.kafka.client.admin_client import AdminClient, ClusterConfig
@@ -93,10 +94,11 @@ def _config(brokers: str, security: Path | None) -> "ClusterConfig":
     try:
         from engine.kafka import KafkaSecurity
         from engine.kafka.client.admin_client import ClusterConfig
-    except ImportError as error:
-        if error.name not in (None, "aiokafka"):
+    except ModuleNotFoundError as error:
+        if error.name != "aiokafka":
             raise
-        raise UsageError("the kafka commands need aiokafka, which is not installed", hint="Run: pip install 'stormcell[kafka]'") from error
+        hint = f"Run: {install_command('kafka')}"
+        raise UsageError("the kafka commands need aiokafka, which is not installed", hint=hint) from error
     if security is None:
         return ClusterConfig(brokers=brokers)
     values = dict(_table(security))

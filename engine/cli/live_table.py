@@ -1,15 +1,19 @@
 """The live table redraws the metrics in place on a terminal, with errors below and logs above."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from engine.cli import snapshot_text
+from engine.cli.console.formatting import name_text
 from engine.cli.console.live_display import FIRST_COLUMN_WIDTH, LiveDisplay, empty_table
+from engine.cli.label_tables import label_tables
 from engine.cli.run_views import Outcome
-from engine.cli.snapshot_text import FRAME_LINES, STATE_STYLES, TextTable, flow_tables, label_tables, least_flow_lines
+from engine.cli.snapshot_text import FRAME_LINES, STATE_STYLES, TextTable, flow_tables, least_flow_lines
 from engine.names import is_reserved
+from engine.runtime.bottleneck import find_bottleneck
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.snapshot import Snapshot
 
@@ -22,9 +26,13 @@ SHOWN_ERRORS: Final = 5
 WIDE: Final = 104
 """Minimum width of a terminal, in columns, for counts in full and wide gaps."""
 _FIXED_LINES: Final = 8
-"""Lines of the headline, the headers and rules of two tables, and two blank lines."""
+"""Lines of the headline, the headers and rules of two tables, and two blank lines. The bottleneck has one for each line of its text."""
 _BUSY, _OVERLOADED, _HALF_FULL = 0.8, 0.95, 0.5
-_NARROW_HEADERS: Final = {"transferred": "trans-\nferred", "execute ms": "execute\nms", "process ms": "process\nms"}
+_NARROW_HEADERS: Final = {"execute ms": "exec\nms", "process ms": "proc\nms", "capacity": "capa-\ncity"}
+_LEAST_NEEDED: Final = ("queue", "execute ms", "tasks", "process ms", "emitted", "failed")
+"""Columns of the components that a narrow terminal leaves out, in this order."""
+_LIMITS: Final = ("loop", "component", "mailbox", "pending", "checkpoint")
+"""Kinds of bottlenecks that are shown in colour. The others limit nothing."""
 
 
 class LiveTable(LiveDisplay):
@@ -45,7 +53,7 @@ class LiveTable(LiveDisplay):
 
 
 def render(before: Snapshot | None, now: Snapshot, width: int, height: int | None = None) -> "Group":
-    """Return headline, components, spouts, checkpoint or transactions, latest errors, flow control, and labelled user metrics.
+    """Return headline, components, bottleneck, spouts, checkpoint or transactions, latest errors, flow control, and labelled user metrics.
 
     width, height: columns and lines of the terminal. Lines beyond the height are cut. height None: the terminal may scroll.
     """
@@ -58,9 +66,20 @@ def render(before: Snapshot | None, now: Snapshot, width: int, height: int | Non
     headline = Text(snapshot_text.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
     blank = Text("")  # also ends the table: the terminal writes ^C in the last line, and a full line would wrap and disturb the redraw
     state = [line for text in snapshot_text.state_texts(before, now) for line in (blank, Text(text, no_wrap=True, overflow="ellipsis"))]
-    above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
+    limit = _limit(before, now, width)
+    above = _FIXED_LINES + len(now.components) + len(limit) + len(now.spouts) + len(state) + len(errors)
     own = _own_tables(now, width, None if height is None else height - above)
-    return Group(headline, _components(before, now, compact=width < WIDE), blank, _spouts(now), *state, *errors, *own, blank)
+    return Group(headline, _components(before, now, width), *limit, blank, _spouts(now), *state, *errors, *own, blank)
+
+
+def _limit(before: Snapshot | None, now: Snapshot, width: int) -> "list[Text]":
+    """Return the lines that say what limits the run."""
+    from rich.text import Text
+
+    found = find_bottleneck(before, now)
+    style = "bold yellow" if found.kind in _LIMITS else "dim"
+    lines = textwrap.wrap(name_text(found.text), max(width, FIRST_COLUMN_WIDTH))
+    return [Text(line, style=style, no_wrap=True, overflow="ellipsis") for line in lines]
 
 
 def _own_tables(now: Snapshot, width: int, lines: int | None) -> "list[Text | Table]":
@@ -76,18 +95,27 @@ def _own_tables(now: Snapshot, width: int, lines: int | None) -> "list[Text | Ta
     return [line for table in titled for line in (Text(""), *table)]
 
 
-def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Table":
+def _components(before: Snapshot | None, now: Snapshot, width: int) -> "Table":
+    """Return the table of the components, with the columns that fit."""
     from rich.text import Text
 
-    headers = tuple(_NARROW_HEADERS.get(column, column) if compact else column for column in snapshot_text.COMPONENT_COLUMNS)
-    table = empty_table(headers, text_columns=(0,), gap=0 if compact else 1)
+    compact, gap = width < WIDE, 0 if width < WIDE else 1
+    names = snapshot_text.COMPONENT_COLUMNS
+    headers = tuple(_NARROW_HEADERS.get(name, name) if compact else name for name in names)
     rows = snapshot_text.component_rows(before, now, compact=compact)
+    shown = list(range(len(names)))
+    for name in _LEAST_NEEDED:
+        if _fitting([[row[column] for column in shown] for row in (headers, *rows)], width, least=1, gap=gap) == len(shown):
+            break
+        shown.remove(names.index(name))
+    table = empty_table(tuple(headers[column] for column in shown), text_columns=(0,), gap=gap)
     for row, (component_id, component) in zip(rows, now.components.items(), strict=True):
-        cells = [Text(cell) for cell in row]
-        cells[5].stylize("red" if component.failed else "")
-        cells[8].stylize(_load_style(row[8]))
-        cells[9].stylize("yellow" if component.queue_fill >= _HALF_FULL else "")
-        table.add_row(*cells, style="dim" if is_reserved(component_id) else None)
+        cells = {name: Text(cell) for name, cell in zip(names, row, strict=True)}
+        cells["failed"].stylize("red" if component.failed else "")
+        for share in ("loop", "capacity"):
+            cells[share].stylize(_load_style(cells[share].plain))
+        cells["queue"].stylize("yellow" if component.queue_fill >= _HALF_FULL else "")
+        table.add_row(*(cells[names[column]] for column in shown), style="dim" if is_reserved(component_id) else None)
     return table
 
 

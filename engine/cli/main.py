@@ -2,17 +2,19 @@
 
 import importlib
 import sys
-from pathlib import Path
 from typing import Final
 
 import click
 
 from engine.cli.console import commands
+from engine.cli.console.output import print_to_stderr
+from engine.installation import checkout, hidden_version
 from engine.version import __version__
 
-_CHECKOUT = Path(__file__).resolve().parents[2]
 _COMMANDS: Final = {
     "run": "engine.cli.run_command:command",
+    "top": "engine.cli.top_command:command",
+    "ctl": "engine.cli.ctl_command:command",
     "check": "engine.cli.topology_commands:check_command",
     "graph": "engine.cli.topology_commands:graph_command",
     "state": "engine.cli.state_command:command",
@@ -27,6 +29,8 @@ A stream engine with Storm's guarantees: it tracks every tuple until it is proce
 
 \b
   run    run a topology until it is complete, or until Ctrl-C drains it
+  top    show the live table of a run elsewhere
+  ctl    steer a run elsewhere: drain, stop, log level, restart a task
   check  validate a topology file without running it
   graph  draw a topology
   state  inspect, export and delete stored state
@@ -41,6 +45,8 @@ A stream engine with Storm's guarantees: it tracks every tuple until it is proce
 Try:
   {name} run topology.py
   {name} run topology.py --for 30s -c max_spout_pending=1000
+  {name} run topology.py --http 8080
+  {name} top 8080
   {name} state list sqlite:///counts.db
   {name} COMMAND --help
 
@@ -65,19 +71,21 @@ def stormcell() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench_command(arguments: tuple[str, ...]) -> int:
     """Run the benchmarks with these arguments. The benchmarks are part of a checkout, not of the installed package."""
-    if not (_CHECKOUT / "bench" / "cli.py").is_file():
-        raise click.UsageError(
-            f"the installed package has no benchmarks: there is no folder bench beside {_CHECKOUT / 'engine'}. "
-            "Run this command in a checkout of the project."
-        )
-    if str(_CHECKOUT) not in sys.path:
-        sys.path.insert(0, str(_CHECKOUT))
+    folder = checkout()
+    if folder is None or not (folder / "bench" / "cli.py").is_file():
+        raise click.UsageError("the installed package has no benchmarks. Run this command in a checkout of the project.")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     status: int = importlib.import_module("bench.cli").main(list(arguments))
     return status
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process with its exit status (RUN-4)."""
+    other = hidden_version(__version__)
+    if other is not None:
+        text = f"Note: Python runs the checkout {checkout()}, version {__version__}. The installed package has version {other}."
+        print_to_stderr(f"{text} Run it by `stormcell`, or in another folder. If it is an editable install of this checkout: make build.")
     commands.run_and_exit(stormcell, arguments)
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,7 @@ from engine.cli.console.output import standard_error
 from engine.cli.console.session import ViewName
 from engine.cli.run_session import run_in_terminal
 from engine.cli.topology_file import LoadedTopology, load_topology
+from engine.cli.watched_run import HttpOptions
 from engine.errors import EngineError
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -30,6 +31,7 @@ file can import the modules beside it.
   run topology.py --config prod.toml   [engine] in prod.toml holds settings
   run topology.py --json | jq .event   JSON lines for programs
   run topology.py --show-config        each setting and its source
+  run topology.py --http 8080          the page of the run at http://127.0.0.1:8080
 
 On a terminal, a live table shows the metrics. Other outputs get a line every few seconds (stats_interval_secs). Metrics,
 logs and errors go to standard error, so standard output belongs to the topology. --json writes to standard output.
@@ -37,6 +39,9 @@ logs and errors go to standard error, so standard output belongs to the topology
 \b
 Settings (later sources override earlier ones):
   defaults, `config` in FILE, --config, ENGINE_<NAME> in the environment, -c
+
+--http serves a page that shows the run and steers it. It prints the URL, with the token that each change needs.
+ENGINE_HTTP_TOKEN sets the token. Other machines can read it only if ADDRESS says so: --http 0.0.0.0:8080.
 
 The first Ctrl-C (or SIGTERM) drains: the spouts stop, and open trees have drain_timeout_secs to finish. The second
 one stops at once.
@@ -62,11 +67,19 @@ Exit status:
 )
 @click.option("--full-traceback", is_flag=True, help="Show all frames of tracebacks, including those of libraries and the engine.")
 @click.option("--log-json", is_flag=True, help="Write the log as JSON lines.")
-def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, for_secs: float | None, **switches: bool | str) -> int:
+@click.option(
+    "--http", "http", metavar="ADDRESS", help="Serve the page of the run: 8080, 127.0.0.1:8080, 0.0.0.0:8080. Port 0 is a free port."
+)
+@click.option("--http-host", "http_hosts", metavar="NAME", multiple=True, help="Name by which browsers reach the page. May be repeated.")
+@click.option(
+    "--http-call", "http_calls", metavar="INLET", multiple=True, help="Inlet that POST /api/call/INLET may call. May be repeated."
+)
+def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, for_secs: float | None, **switches: Any) -> int:
     """Show the settings, or load and run the topology."""
     as_json = bool(switches["as_json"])
     if as_json and switches["plain"]:
         raise click.UsageError("--json and --plain exclude each other. Choose one.")
+    http = _http_options(switches["http"], switches["http_hosts"], switches["http_calls"])
     log.configure(str(switches["log_level"]), json_lines=bool(switches["log_json"]), stream=standard_error)
     try:
         loaded = _load(spec, needed=not switches["show_config"])
@@ -85,7 +98,15 @@ def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, 
         return 0
     assert loaded is not None
     view: ViewName = "json" if as_json else "plain" if switches["plain"] else "auto"
-    return run_in_terminal(loaded.topology, chosen.config, view=view, for_secs=for_secs).exit_status
+    return run_in_terminal(loaded.topology, chosen.config, view=view, for_secs=for_secs, http=http).exit_status
+
+
+def _http_options(address: str | None, hosts: tuple[str, ...], inlets: tuple[str, ...]) -> HttpOptions | None:
+    if address is not None:
+        return HttpOptions(address, hosts, inlets)
+    if hosts or inlets:
+        raise click.UsageError(f"{'--http-host' if hosts else '--http-call'} needs --http. Write --http 8080.")
+    return None
 
 
 def _load(spec: str | None, *, needed: bool) -> LoadedTopology | None:

@@ -12,8 +12,10 @@ from engine.cli.console.live_display import is_terminal
 from engine.cli.console.output import print_to_stderr, show_error
 from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
+from engine.cli.watched_run import HttpOptions, watched
 from engine.config import Config
 from engine.errors import ComponentError, ConfigError
+from engine.installation import install_command
 from engine.runtime.error_report import LOGGER, ErrorReport
 from engine.runtime.snapshot import Snapshot
 from engine.topology import Topology
@@ -23,13 +25,18 @@ MOST_KEPT_REPORTS: Final = 20
 
 
 def run_in_terminal(
-    topology: Topology, config: Config | None = None, *, view: ViewName | View = "auto", for_secs: float | None = None
+    topology: Topology,
+    config: Config | None = None,
+    *,
+    view: ViewName | View = "auto",
+    for_secs: float | None = None,
+    http: str | HttpOptions | None = None,
 ) -> Outcome:
     """Run a topology until it is complete, failed or interrupted, and return its outcome.
 
     Call it in the `main()` of a program, and end the program with `sys.exit(outcome.exit_status)`. The default config is that of the
-    topology. After `for_secs` the run drains. Errors are printed, not raised. Handles SIGINT and SIGTERM meanwhile
-    (RUN-3). Raises UsageError inside an event loop.
+    topology. After `for_secs` the run drains. `http` is the address of the run's page, such as "127.0.0.1:8080" (extra `web`). Errors are
+    printed, not raised. Handles SIGINT and SIGTERM meanwhile (RUN-3). Raises UsageError inside an event loop.
     """
     refuse_running_loop("run_in_terminal", "async with engine.run(topology) as run")
     settings = config or topology.config or Config()
@@ -37,7 +44,9 @@ def run_in_terminal(
     grace_text = f"open trees have {duration_text(settings.drain_timeout_secs)} to finish"
     session = TerminalSession[Snapshot](topology.name, shown, grace_text=grace_text, for_secs=for_secs)
     reports: deque[ErrorReport] = deque(maxlen=MOST_KEPT_REPORTS)
-    result = session.run_until_end(_started(topology, settings, shown, session, reports), lambda: _new_loop(settings))
+    options = HttpOptions(http) if isinstance(http, str) else http
+    started = _started(topology, settings, shown, session, reports, options)
+    result = session.run_until_end(started, lambda: _new_loop(settings))
     outcome = Outcome(result.exit_status, result.snapshot, result.error)
     session.call_view(shown.end, outcome)
     if outcome.error is not None:
@@ -68,7 +77,7 @@ def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
         import uvloop
     except ImportError:
         if config.event_loop == "uvloop":
-            fault = "event_loop is 'uvloop', which is not installed. Install stormcell[uvloop], or set event_loop to auto."
+            fault = f"event_loop is 'uvloop', which is not installed. Run {install_command('uvloop')}, or set event_loop to auto."
             raise ConfigError([fault]) from None
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
@@ -76,14 +85,19 @@ def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
 
 @asynccontextmanager
 async def _started(
-    topology: Topology, config: Config, view: View, session: TerminalSession[Snapshot], reports: deque[ErrorReport]
+    topology: Topology,
+    config: Config,
+    view: View,
+    session: TerminalSession[Snapshot],
+    reports: deque[ErrorReport],
+    http: HttpOptions | None,
 ) -> AsyncIterator[ShownRun[Snapshot]]:
     """Start the run and pass its error reports to the view. `reports` also keeps the error reports of the start."""
     from engine.runtime.run import run
 
     begun = run(topology, config)
     begun.on_report.append(reports.append)
-    async with begun as running:
+    async with watched(begun, http), begun as running:  # the port is open before anything starts (WEB-4)
         running.on_report.append(lambda report: session.call_view(view.report, report))
         yield running
 

@@ -15,7 +15,9 @@ from engine.cli.console.formatting import aligned, amount_text, count_text, dura
 from engine.cli.console.output import write_json_event
 from engine.cli.console.session import Display
 from engine.cli.console.views import JsonView, PlainView
+from engine.cli.label_tables import label_tables
 from engine.errors import EngineError
+from engine.runtime.bottleneck import find_bottleneck, loop_busy
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.snapshot import Snapshot, capacity, error_dict, rate
 
@@ -31,12 +33,12 @@ class Outcome:
     error: EngineError | None = None
 
     def summary(self) -> str:
-        """Return one line: the final state, the duration and the counts."""
+        """Return one line: the final state, the duration and the counts. A transactional run counts batches instead of trees."""
         if self.snapshot is None:
             return "the run did not start"
         now = self.snapshot
         state = {130: "stopped at once", 1: "failed"}.get(self.exit_status, now.state)
-        counts = [
+        counts = _batch_counts(now) or [
             f"{snapshot_text.emitted_by_spouts(now):,} emitted",
             f"{snapshot_text.acked_trees(now):,} acked",
             f"{snapshot_text.failed_trees(now):,} failed",
@@ -44,6 +46,17 @@ class Outcome:
         if errors := snapshot_text.error_count(now):
             counts.append(plural(errors, "error"))
         return f"{now.topology_name}: {state} after {duration_text(now.uptime_secs)}: {', '.join(counts)}"
+
+
+def _batch_counts(now: Snapshot) -> list[str]:
+    """Return the counts of a transactional run. Empty for any other run."""
+    if snapshot_text.transactions_text(None, now) is None:
+        return []
+    committed = snapshot_text.committed_batches(now)
+    failed = sum(
+        int(metric.value) for metric in now.user_metrics if metric.name == "transactions_failed" and isinstance(metric.value, int | float)
+    )
+    return [f"{committed:,} {'batch' if committed == 1 else 'batches'} committed", f"{failed:,} failed"]
 
 
 class View(Display[Snapshot], Protocol):
@@ -85,7 +98,8 @@ class PlainLines(PlainView):
         failures = snapshot_text.failures_text(now)
         if failures is not None:
             self.note(failures)
-        for table in (*snapshot_text.flow_tables(now), *snapshot_text.label_tables(now)):
+        self.note(find_bottleneck(None, now).text)
+        for table in (*snapshot_text.flow_tables(now), *label_tables(now)):
             self.note(f"{table.title}\n{aligned([table.headers, *table.rows], text_columns=table.text_columns)}")
         self.note(outcome.summary())
 
@@ -98,6 +112,7 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
         f"acked {_count_and_rate(snapshot_text.acked_trees, before, now)}",
         f"failed {count_text(snapshot_text.failed_trees(now))}",
         f"pending {count_text(snapshot_text.pending_trees(now))}",
+        f"loop {percent_text(loop_busy(before, now))}",
     ]
     parts += [
         f"{spout.component_id} p50 {ms_text(spout.complete_p50_ms)} ms p99 {ms_text(spout.complete_p99_ms)} ms"
@@ -107,6 +122,7 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
     busiest = max(((capacity(before, now, component_id) or 0.0, component_id) for component_id in now.components), default=None)
     fullest = max(((component.queue_fill, component_id) for component_id, component in now.components.items()), default=None)
     parts += [f"{word} {found[1]} {percent_text(found[0])}" for word, found in (("busiest", busiest), ("fullest", fullest)) if found]
+    parts.append(snapshot_text.limit_words(find_bottleneck(before, now)))
     parts += _lags(now)
     parts += snapshot_text.flow_summaries(now)
     parts += snapshot_text.state_texts(before, now)

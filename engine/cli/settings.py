@@ -31,6 +31,8 @@ DEFAULT_ORIGIN: Final = "default"
 _TABLE: Final = "engine"
 _STORM_TABLE: Final = "topology"
 _VARIABLE_PREFIX: Final = "ENGINE_"
+_OTHER_VARIABLES: Final = frozenset({"ENGINE_HTTP_TOKEN"})
+"""Variables with the prefix that are no settings, because `--show-config` must not print them."""
 _F = TypeVar("_F")
 
 
@@ -196,7 +198,7 @@ def _flattened(table: dict[str, object]) -> Iterator[tuple[str, object]]:
 
 def _from_environment(collected: _Collected, environ: Mapping[str, str]) -> None:
     for variable, text in sorted(environ.items()):
-        if not variable.startswith(_VARIABLE_PREFIX):
+        if not variable.startswith(_VARIABLE_PREFIX) or variable in _OTHER_VARIABLES:
             continue
         key = variable.removeprefix(_VARIABLE_PREFIX).lower()
         if key in SETTINGS and variable.isupper():

@@ -1,13 +1,12 @@
 """Formats a snapshot of a run as table rows, single lines, and sums over the components.
 
-The live table and the plain lines use this module. Tables show components, spouts, flow control (FC-7), and labelled user metrics.
+The live table and the plain lines use this module. Tables show components, spouts and flow control (FC-7).
 """
 
 import math
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, cast, get_args
+from typing import Final, NamedTuple, TypeAlias, cast, get_args
 
 from engine.checkpoint import CheckpointEntry
 from engine.cli.console.formatting import (
@@ -24,7 +23,7 @@ from engine.cli.console.formatting import (
 )
 from engine.flow import FlowEntry
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
-from engine.metrics import Distribution, UserMetric
+from engine.runtime.bottleneck import Bottleneck, loop_busy, loop_share
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, capacity, rate, weighted_mean
 
 COORDINATOR: Final = "/coordinator"
@@ -33,12 +32,13 @@ COMPONENT_COLUMNS: Final = (
     "component",
     "tasks",
     "emitted",
-    "transferred",
     "acked",
     "failed",
     "execute ms",
     "process ms",
+    "loop",
     "capacity",
+    "waiting",
     "queue",
 )
 SPOUT_COLUMNS: Final = ("spout", "complete p50 ms", "p99 ms", "pending", "status")
@@ -68,23 +68,25 @@ class TextTable(NamedTuple):
 
 
 def component_rows(before: Snapshot | None, now: Snapshot, *, compact: bool = False) -> list[tuple[str, ...]]:
-    """Return one row of `COMPONENT_COLUMNS` for each component. The capacity is measured since `before`.
+    """Return one row of `COMPONENT_COLUMNS` for each component. Its shares of time are measured since `before`.
 
     compact: write large counts short.
     """
     write_count = compact_text if compact else count_text
-    return [_component_row(component, capacity(before, now, component.component_id), write_count) for component in now.components.values()]
+    shares = {each: (loop_share(before, now, each), capacity(before, now, each)) for each in now.components}
+    return [_component_row(component, shares[component_id], write_count) for component_id, component in now.components.items()]
 
 
-def _component_row(component: ComponentSnapshot, busy: float | None, write_count: Callable[[int], str]) -> tuple[str, ...]:
+def _component_row(component: ComponentSnapshot, shares: Iterable[float | None], write_count: Callable[[int], str]) -> tuple[str, ...]:
     is_spout = component.kind == "spout"
     return (
         component.component_id,
         str(len(component.tasks)),
-        *map(write_count, (component.emitted, component.transferred, component.acked, component.failed)),
+        *map(write_count, (component.emitted, component.acked, component.failed)),
         NONE if is_spout else ms_text(component.execute_ms),
         NONE if is_spout else ms_text(component.process_ms),
-        percent_text(busy),
+        *map(percent_text, shares),
+        NONE if is_spout else write_count(component.waiting),
         NONE if is_spout else percent_text(component.queue_fill),
     )
 
@@ -137,10 +139,16 @@ def committed_batches(snapshot: Snapshot) -> int:
 
 
 def headline(before: Snapshot | None, now: Snapshot) -> str:
-    """Return topology, state, uptime, and the rates of emitted and acked trees since `before`."""
+    """Return topology, state and uptime. Then the busy share of the loop and the rates of trees since `before`."""
     emitted, acked = rate(before, now, emitted_by_spouts), rate(before, now, acked_trees)
-    rates = f"{rate_text(emitted)} emitted · {rate_text(acked)} acked"
+    rates = f"loop {percent_text(loop_busy(before, now))} · {rate_text(emitted)} emitted · {rate_text(acked)} acked"
     return f"{now.topology_name} · {now.state} · {duration_text(now.uptime_secs)} · {rates}"
+
+
+def limit_words(found: Bottleneck) -> str:
+    """Return a bottleneck in a few words: `limit loop sign 87%`."""
+    parts = ["limit", found.kind, *([name_text(found.component_id)] if found.component_id is not None else [])]
+    return " ".join([*parts, percent_text(found.share)] if found.share is not None else parts)
 
 
 def state_texts(before: Snapshot | None, now: Snapshot) -> list[str]:
@@ -190,79 +198,7 @@ def failures_text(now: Snapshot) -> str | None:
     return "failures " + " · ".join(parts) if parts else None
 
 
-# User metrics with labels
-
-
-class _Column(NamedTuple):
-    header: str
-    metric_name: str
-    combine: Callable[[Sequence[Any]], float | None]
-    """Combines the values of several tasks to one number."""
-
-
-_Values: TypeAlias = Mapping[str, Sequence[Any]]
-"""Values of the tasks under the same labels, by metric name."""
-
-
-def label_tables(now: Snapshot, *, compact: bool = False, lines: int | None = None) -> list[TextTable]:
-    """Return a table for each component and each set of label names. Values of several tasks under the same labels are summed up.
-
-    lines: space for all tables together, None for unlimited space.
-    """
-    groups: defaultdict[tuple[str, frozenset[str]], list[UserMetric]] = defaultdict(list)
-    for metric in now.user_metrics:
-        if metric.own_labels:
-            groups[metric.labels.component_id, frozenset(metric.own_labels)].append(metric)
-    fitting = MOST_ROWS if lines is None or not groups else lines // len(groups) - FRAME_LINES
-    most_rows = min(max(fitting, LEAST_ROWS), MOST_ROWS)
-    return [
-        _label_table(component_id, metrics, most_rows, compact=compact)
-        for shown in now.components
-        for (component_id, _), metrics in groups.items()
-        if component_id == shown
-    ]
-
-
-def _label_table(component_id: str, metrics: list[UserMetric], most_rows: int, *, compact: bool) -> TextTable:
-    label_names = tuple(metrics[0].own_labels)
-    columns = _columns({metric.name: metric for metric in metrics}.values())
-    by_labels: defaultdict[tuple[str, ...], defaultdict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    for metric in metrics:
-        by_labels[tuple(metric.own_labels[name] for name in label_names)][metric.name].append(metric.value)
-    found = sorted(by_labels.items(), key=lambda row: [_sort_key(label) for label in row[0]])
-    shown = found if len(found) <= most_rows else found[: most_rows - 1]
-    rows = [(*map(_label_text, labels), *_cells(columns, values, compact=compact)) for labels, values in shown]
-    rest = [values for _, values in found[len(shown) :]]
-    if rest:
-        together = {column.metric_name: [value for values in rest for value in values.get(column.metric_name, ())] for column in columns}
-        blank = [""] * (len(label_names) - 1)
-        rows.append((f"and {count_text(len(rest))} more", *blank, *_cells(columns, together, compact=compact)))
-    return TextTable(component_id, (*label_names, *(column.header for column in columns)), len(label_names), rows)
-
-
-def _columns(metrics: Iterable[UserMetric]) -> list[_Column]:
-    """Return one column for each counter and gauge, and two columns (mean, maximum) for each histogram."""
-    found = list(metrics)
-    columns = []
-    for metric, header in zip(found, _short_headers([metric.name for metric in found]), strict=True):
-        if metric.kind == "histogram":
-            columns += [_Column(f"{header} mean", metric.name, _mean), _Column(f"{header} max", metric.name, _maximum)]
-        else:
-            columns.append(_Column(header, metric.name, known_sum))
-    return columns
-
-
-def _short_headers(names: Sequence[str]) -> list[str]:
-    """Return the names as words, without their common prefix: `lag`, `dead letters`."""
-    words = [name.split("_") for name in names]
-    shared = 0
-    while len(words) > 1 and all(len(each) > shared + 1 and each[shared] == words[0][shared] for each in words):
-        shared += 1
-    return [" ".join(each[shared:]).strip() or name for each, name in zip(words, names, strict=True)]
-
-
-def _cells(columns: Sequence[_Column], values: _Values, *, compact: bool) -> list[str]:
-    return [amount_text(column.combine(values.get(column.metric_name, ())), compact=compact) for column in columns]
+# Values and labels
 
 
 def known_sum(values: Iterable[float]) -> float | None:
@@ -278,21 +214,8 @@ def _float(number: float) -> float:
         return math.inf
 
 
-def _mean(distributions: Sequence[Distribution]) -> float | None:
-    count = sum(each.count for each in distributions)
-    return sum(each.total for each in distributions) / count if count else None
-
-
-def _maximum(distributions: Sequence[Distribution]) -> float | None:
-    return max((each.maximum for each in distributions if each.maximum is not None), default=None)
-
-
-def _sort_key(label: str) -> list[str | int]:
-    """Return a key that sorts 2 before 10. Texts and numbers alternate, so that any two keys can be compared."""
-    return [int(part) if number % 2 else part for number, part in enumerate(re.split("([0-9]{1,18})", label))]
-
-
-def _label_text(label: str) -> str:
+def label_text(label: str) -> str:
+    """Return a label of a metric or a position, escaped and shortened."""
     return clipped(name_text(label), MOST_LABEL_CHARACTERS)
 
 
@@ -328,7 +251,7 @@ def flow_headline(flow: FlowSnapshot, *, alone: bool = True) -> str:
     """
     name = name_text(flow.component_id) if alone else f"{name_text(flow.component_id)} (task {flow.task_id})"
     parts = [
-        f"{name}: {'no position yet' if flow.position is None else f'position {_label_text(flow.position)}'}",
+        f"{name}: {'no position yet' if flow.position is None else f'position {label_text(flow.position)}'}",
         f"{count_text(flow.records_since_checkpoint)} records since the checkpoint",
         f"{count_text(flow.buffered_records)} buffered",
     ]

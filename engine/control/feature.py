@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from engine.clock import Clock
 from engine.config import Config
@@ -49,9 +49,22 @@ class SnapshotEntry(ABC):
     def to_json(self) -> Any:
         """Return the value for `json.dumps`."""
 
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Return the entry of a result of `to_json`. `top` shows the entry of a run elsewhere, so features of users may leave it out."""
+        raise NotImplementedError(f"{cls.__name__} cannot be read from JSON")
+
     def families(self, topology_name: str) -> Iterable[Family]:
         """Return the metric families of the value."""
         return ()
+
+    def holds_run(self) -> str | None:
+        """Return a sentence about the reason why the spouts must wait now. None if the feature does not hold them."""
+        return None
+
+    def delays_acks(self) -> str | None:
+        """Return a sentence about the reason why open trees wait for this feature, with advice. None if they do not."""
+        return None
 
 
 def json_number(value: Any) -> Any:

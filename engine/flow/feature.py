@@ -99,6 +99,18 @@ class FlowEntry(SnapshotEntry):
         """Return a list with the fields of each spout task."""
         return [_flow_dict(flow) for flow in self.value]
 
+    def holds_run(self) -> str | None:
+        """Return a sentence if a spout sends nothing. Tasks that are all BUSY are no reason, because their component is the limit."""
+        for flow in self.value:
+            if flow.holds is not None and not all(task.state == "BUSY" for task in flow.tasks):
+                return f"{flow.component_id!r} sends nothing: {flow.holds}."
+        return None
+
+    @classmethod
+    def from_json(cls, value: Any) -> "FlowEntry":
+        """Return the entry of a result of `to_json`."""
+        return cls(tuple(FlowSnapshot(**{**flow, "tasks": tuple(FlowTaskSnapshot(**task) for task in flow["tasks"])}) for flow in value))
+
     def families(self, topology_name: str) -> Iterator[Family]:
         """Yield the families of `stormcell_flow_…`. The label `bolt_task` is the task that the window belongs to."""
         spouts = [({"topology": topology_name, "component": flow.component_id, "task": str(flow.task_id)}, flow) for flow in self.value]

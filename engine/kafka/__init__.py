@@ -1,4 +1,4 @@
-"""Connects topologies to Kafka with a spout, which tracks each record to its end, and a sink. Needs `pip install 'stormcell[kafka]'`.
+"""Connects topologies to Kafka with a spout, which tracks each record to its end, and a sink. Needs the extra `kafka`.
 
 Begin with `source/spout` and `sink/sink`. docs/JOURNEY_KAFKA.md follows a record through both, and docs/ARCHITECTURE.md describes the
 packages.
@@ -6,8 +6,13 @@ packages.
 
 try:
     import aiokafka as _aiokafka
-except ImportError as error:
-    raise ImportError("engine.kafka needs aiokafka, which is not installed. Install it: pip install 'stormcell[kafka]'") from error
+except ModuleNotFoundError as error:
+    if error.name != "aiokafka":
+        raise
+    from engine.installation import install_command
+
+    text = f"engine.kafka needs aiokafka, which is not installed. Install it: {install_command('kafka')}"
+    raise ModuleNotFoundError(text, name="aiokafka") from None
 
 from engine.kafka.client.connection import KafkaSecurity
 from engine.kafka.sink.sink import KafkaSink

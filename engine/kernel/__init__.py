@@ -3,6 +3,8 @@
 Other packages may use only the names in `__all__`. The stubs (`.pyi`) in `_native` have the types and docstrings of these names.
 """
 
+from engine.installation import build_hint
+
 try:
     from _native.acker import LIFETIME, AckerCore, AckLedger
     from _native.batch import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch, reply
@@ -20,7 +22,7 @@ try:
     from _native.timing import LatencyHistogram, StepTimer
     from _native.tuples import Source, Tuple, make_tuple
 except ImportError as error:  # a missing build must not look like a missing package
-    raise ImportError(f"the compiled part of the engine does not load ({error}). Build it: pip install -e . (or: make build)") from error
+    raise ImportError(f"the compiled part of the engine does not load ({error}). {build_hint()}") from error
 
 from engine.kernel.codes import BoltOutcome, Choice, Signal, SpoutOutcome
 

@@ -1,8 +1,9 @@
 """Creates all executors of a run and connects them. Starts nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeAlias
 
 from engine.kernel import SignalRing
 from engine.names import ACKER_COMPONENT, is_reserved
@@ -15,6 +16,9 @@ from engine.runtime.spout_window import SpoutWindow
 from engine.runtime.tree_timeouts import TimeoutExplainer, TreeTrace
 from engine.runtime.wiring import wire_task
 from engine.topology import ComponentSpec
+
+TraceEvents: TypeAlias = Callable[[str, Sequence[int], int], object]
+"""Gets an event of a tracked tuple, its roots, and the task. The cores call it while a trace is on."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,7 @@ class Assembly:
     plan: Plan
     user_spouts: tuple[SpoutExecutor, ...] = field(init=False)
     """All spouts except the engine's own."""
+    _root_recorder: TraceEvents | None = None
 
     def __post_init__(self) -> None:
         self.user_spouts = tuple(spout for spout in self.spouts if not is_reserved(spout.info.component_id))
@@ -39,10 +44,29 @@ class Assembly:
         return (*self.spouts, *self.bolts)
 
     def set_trace(self, trace: TreeTrace | None) -> None:
-        """Start or stop the recording of the paths of trees."""
+        """Start or stop the recording of the paths of sampled trees."""
         self.explainer.trace = trace
+        self._trace_cores()
+
+    def record_roots(self, recorder: TraceEvents | None) -> None:
+        """Start or stop the recording of the trees that an operator follows, beside the sampled trees."""
+        if recorder != self._root_recorder:
+            self._root_recorder = recorder
+            self._trace_cores()
+
+    def _trace_cores(self) -> None:
+        recorders = [each for each in (self.explainer.trace, self._root_recorder) if each is not None]
+        trace = recorders[0] if len(recorders) == 1 else _call_all(recorders) if recorders else None
         for task in self.tasks:
             task.core.set_trace(trace)
+
+
+def _call_all(recorders: Sequence[TraceEvents]) -> TraceEvents:
+    def record(event: str, roots: Sequence[int], task: int) -> None:
+        for recorder in recorders:
+            recorder(event, roots, task)
+
+    return record
 
 
 def assemble(plan: Plan, run_context: RunContext) -> Assembly:

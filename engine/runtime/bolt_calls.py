@@ -25,6 +25,11 @@ from engine.waiters import Waiters
 YIELD_AFTER_SECS: Final = 0.001
 
 
+def slots_of(spec: ComponentSpec) -> int:
+    """Return the number of calls that one task may run at once."""
+    return max(spec.settings.concurrency, spec.settings.threads, 1)
+
+
 class BoltCalls:
     """The running calls of one bolt task.
 
@@ -51,10 +56,11 @@ class BoltCalls:
         """Emits values that execute returns. None for a Bolt, because it returns no values."""
         self._max_calls = 1
         self._pool: futures.ThreadPoolExecutor | None = None
-        self._concurrent: dict[asyncio.Task[None], Tuple] = {}
+        self._concurrent: dict[asyncio.Task[None], Call] = {}
         self._failures: deque[tuple[BaseException, Tuple]] = deque()
         self._awaited = 0
         """Calls that the executor itself awaits: 0 or 1."""
+        self._awaited_since = 0.0
         self._timed = StepTimer(run_context.clock.now, core.slow_call_secs, on_slow_step)
         self._holders = 0
         """Coroutines in `wait_until_returned`. No call begins while there is one."""
@@ -70,7 +76,7 @@ class BoltCalls:
         settings = self._spec.settings
         self._bolt = bolt
         self._emit = self._core.emit if isinstance(bolt, BasicBolt) else None
-        self._max_calls = max(settings.concurrency, settings.threads, 1)
+        self._max_calls = slots_of(self._spec)
         threads_of_its_own = getattr(bolt, "execute_in_threads", None) if settings.threads > 0 else None
         if threads_of_its_own is not None:
             bolt.execute = threads_of_its_own
@@ -85,6 +91,18 @@ class BoltCalls:
         return len(self._concurrent) + len(self._failures) + self._awaited
 
     @property
+    def running_secs(self) -> float:
+        """Time since the begin of each running call, summed up. The core counts this time when the call ends."""
+        now = self._run_context.clock.now()
+        awaited = now - self._awaited_since if self._awaited else 0.0
+        return awaited + sum(now - call.began for call in self._concurrent.values() if call.began is not None)
+
+    @property
+    def step_secs(self) -> float:
+        """Time that the steps of async calls held the loop, since the task began."""
+        return self._timed.total_secs
+
+    @property
     def has_no_room(self) -> bool:
         """True while no further call may begin."""
         return len(self._concurrent) >= self._max_calls or self._holders > 0
@@ -97,8 +115,9 @@ class BoltCalls:
         """Begin the call for `tup`. If only one call may run at once, await it and return its error."""
         if self._max_calls == 1 and self._pool is None:
             return await self.await_call(tup)
-        aio_task = self._run_context.loop.create_task(self._without_exit(tup))
-        self._concurrent[aio_task] = tup
+        call = Call(tup, [] if self._pool is not None else None)
+        aio_task = self._run_context.loop.create_task(self._without_exit(call))
+        self._concurrent[aio_task] = call
         aio_task.add_done_callback(self._note_end)
         return None
 
@@ -115,8 +134,8 @@ class BoltCalls:
 
     async def await_call(self, tup: Tuple, *returned: object) -> BaseException | None:
         """Make a call and await it. If a burst has made the call, only await its result. Return the error that it raised."""
-        core = self._core
-        started = self._run_context.clock.now()
+        core, now = self._core, self._run_context.clock.now
+        self._awaited_since = now()
         raised: BaseException | None = None
         self._awaited += 1
         call = Call(tup)
@@ -125,8 +144,9 @@ class BoltCalls:
         try:
             result = emit_result(returned[0] if returned else self._bolt.execute(tup), self._emit, (tup, DEFAULT_STREAM), self.wrong_result)
             await self._timed(result)
-            core.end_call(started, tup)
+            core.end_call(now() - self._awaited_since, tup)
         except (Exception, asyncio.CancelledError) as error:
+            core.add_awaited_secs(now() - self._awaited_since)
             if was_cancelled(error):
                 raise
             raised = error
@@ -139,27 +159,36 @@ class BoltCalls:
         finally:
             del raised  # else its traceback would keep this frame and its tuple alive (ACK-15)
 
-    async def _without_exit(self, tup: Tuple) -> None:
-        await without_exits(self._run_concurrent(tup))
+    async def _without_exit(self, call: Call) -> None:
+        await without_exits(self._run_concurrent(call))
 
-    async def _run_concurrent(self, tup: Tuple) -> None:
+    async def _run_concurrent(self, call: Call) -> None:
         """Make one of several calls that run at once."""
-        core = self._core
-        started = self._run_context.clock.now()
-        call = Call(tup, [] if self._pool is not None else None)
+        core, tup, now = self._core, call.tup, self._run_context.clock.now
         CURRENT_CALL.set(call)
-        if self._pool is None:
-            await self._timed(emit_result(self._bolt.execute(tup), self._emit, (tup, DEFAULT_STREAM), self.wrong_result))
-        else:
-            run = contextvars.copy_context().run
-            await self._run_context.loop.run_in_executor(self._pool, run, functools.partial(self._run_in_thread, call))
-            recorded, call.recorded = call.recorded or [], None
-            for values, stream, task in recorded:
-                if task is None:
-                    core.emit(values, tup, stream)
-                else:
-                    core.emit_direct(task, values, tup, stream)
-        core.end_call(started, tup)
+        call.began = now()
+        try:
+            if self._pool is None:
+                await self._timed(emit_result(self._bolt.execute(tup), self._emit, (tup, DEFAULT_STREAM), self.wrong_result))
+            else:
+                run = contextvars.copy_context().run
+                await self._run_context.loop.run_in_executor(self._pool, run, functools.partial(self._run_in_thread, call))
+                recorded, call.recorded = call.recorded or [], None
+                for values, stream, task in recorded:
+                    if task is None:
+                        core.emit(values, tup, stream)
+                    else:
+                        core.emit_direct(task, values, tup, stream)
+            core.end_call(call.end(now()), tup)
+        except BaseException:
+            self._count_failed(call)
+            raise
+
+    def _count_failed(self, *calls: Call) -> None:
+        """Count the time of calls that have raised, or whose instance is dead."""
+        now = self._run_context.clock.now()
+        for call in calls:
+            self._core.add_awaited_secs(call.end(now))
 
     def _run_in_thread(self, call: Call) -> None:
         """Run execute on a thread, and record the values that it emits."""
@@ -174,13 +203,13 @@ class BoltCalls:
         )
 
     def _note_end(self, aio_task: asyncio.Task[None]) -> None:
-        tup = self._concurrent.pop(aio_task, None)
-        if tup is None:  # its instance died in the same turn, and `cancel_all` has handled it
+        call = self._concurrent.pop(aio_task, None)
+        if call is None:  # its instance died in the same turn, and `cancel_all` has handled it
             return
         own = "the call cancelled the asyncio task that runs it"  # `cancel_all` has not cancelled this call, so the call cancelled itself
         error = asyncio.CancelledError(own) if aio_task.cancelled() else aio_task.exception()
         if error is not None:
-            self._failures.append((error, tup))
+            self._failures.append((error, call.tup))
         self._return_waiters.wake_all()
         self._wake()
 
@@ -206,6 +235,7 @@ class BoltCalls:
     async def cancel_all(self) -> tuple[list[BaseException], int]:
         """Cancel all calls, and return the result of `cancel_and_wait`. A call in a thread runs on, and its emits are dropped."""
         running = list(self._concurrent)
+        self._count_failed(*self._concurrent.values())
         for aio_task in running:
             aio_task.remove_done_callback(self._note_end)
         self._concurrent.clear()

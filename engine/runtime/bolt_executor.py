@@ -210,9 +210,7 @@ class BoltExecutor(Executor):
         self._open_controls = [each for each in self._open_controls if not each.is_settled]
         self._open_controls.append(tup)
         try:
-            handled = handle(tup)
-            if handled is not None:
-                await handled
+            await self._other_steps(_call_handler(handle, tup))
         except (Exception, asyncio.CancelledError) as error:
             if was_cancelled(error):
                 raise
@@ -332,6 +330,11 @@ class BoltExecutor(Executor):
             )
 
     @property
+    def loop_secs(self) -> float:
+        """Time that the component held the loop, without its lifecycle methods."""
+        return super().loop_secs + self.calls.step_secs
+
+    @property
     def failures(self) -> dict[str, int]:
         """Number of failed inputs by reason."""
         core = self.core
@@ -343,6 +346,12 @@ class BoltExecutor(Executor):
     def is_empty(self) -> bool:
         """True while no tuple is in the mailbox, held back, or in a call."""
         return self.is_idle and not len(self.core.mailbox) and not len(self.core.held_tuples) and self.calls.in_flight == 0
+
+
+async def _call_handler(handle: Callable[[Tuple], Any], tup: Tuple) -> None:
+    handled = handle(tup)
+    if handled is not None:
+        await handled
 
 
 class Ticker:

@@ -45,10 +45,18 @@ class ExecutorBoltCollector(BoltEmitter):
 
 @dataclass(slots=True)
 class Call:
-    """One call of a BasicBolt's execute. `recorded` holds the emits of a call in a thread."""
+    """One call of a bolt's execute that takes time."""
 
     tup: Tuple
     recorded: list[Emission] | None = field(default=None)
+    """Emits of a call in a thread."""
+    began: float | None = None
+    """Time of the begin, while the call runs."""
+
+    def end(self, now: float) -> float:
+        """Return the seconds since the begin. 0 if the call has ended already."""
+        began, self.began = self.began, None
+        return 0.0 if began is None else now - began
 
 
 CURRENT_CALL: ContextVar[Call | None] = ContextVar("current_call", default=None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
@@ -18,7 +19,7 @@ from engine.cancellation import (
 )
 from engine.clock import Clock
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
-from engine.kernel import TaskCore, Tuple
+from engine.kernel import StepTimer, TaskCore, Tuple
 from engine.raised import PROGRAMS_END_HINT, raised_text, without_exits
 from engine.runtime.actor import Actor
 from engine.runtime.error_report import ErrorReporter, error_text
@@ -47,6 +48,10 @@ class RetirableCollector(Protocol):
 
 class TaskKilled(Exception):
     """An instance was killed from outside, by a test or by background work that raised."""
+
+
+class RestartRequested(Exception):
+    """An operator asked for a fresh instance. The old one has not died, so nothing counts as a death (SV-9)."""
 
 
 class TooManyFailures(Exception):
@@ -113,7 +118,11 @@ class Executor(Actor):
         self._replace_for: BaseException | None = None
         """Error of background work. When the running calls have returned, the instance is replaced because of this error."""
         self._is_open = self._is_retiring = False
+        self._skips_pause = False
+        """True if an operator asked for a restart while the instance was being replaced."""
         self._background: BackgroundTasks | None = None
+        self._other_steps = StepTimer(run_context.clock.now, math.inf, lambda secs: None)
+        """Times the steps of background tasks, and the handlers of control tuples."""
         self._collector: RetirableCollector | None = None
         self._progress_at_death = 0
         self._ready_waiters = Waiters()
@@ -136,6 +145,11 @@ class Executor(Actor):
             if error is None:
                 return
             await self._retire_instance(call_close=True)
+            if isinstance(error, RestartRequested):
+                self._skips_pause = False
+                self.policy.note_restart()
+                await asyncio.sleep(0)
+                continue
             pause_secs = self._decide_after_death(error, counts=True)
             await self._wait_to_restart(pause_secs, self._death_failure(error))
 
@@ -165,6 +179,19 @@ class Executor(Actor):
         if self._aio_task is not None and self._has_begun:
             # An asyncio task that is cancelled before its first step ends without running `_main`. `_main` itself checks for kills.
             self._aio_task.cancel()
+
+    def restart(self) -> None:
+        """Replace the instance by a fresh one, for an operator (SV-9). Has no effect on a task that is closing."""
+        # A callback of the loop never runs inside the coroutine of the task. A component may restart its own task.
+        self.run_context.loop.call_soon(self._restart_soon)
+
+    def _restart_soon(self) -> None:
+        if self.core.closing:
+            return
+        self._skips_pause = True
+        if not self._is_retiring:  # else the instance is being replaced already
+            # A second request cancels again, because a call may swallow the first cancellation.
+            self.kill(self._killed_by or RestartRequested("restarted by request"))
 
     async def _main(self) -> None:
         """Serve, and replace the instance when it dies. Any error that is left ends the run."""
@@ -265,6 +292,9 @@ class Executor(Actor):
 
     async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
         """Report the death of the instance, fail its open inputs, and begin another one (ACK-12, ACK-15)."""
+        if isinstance(error, RestartRequested):
+            await self._replace_by_request(error)
+            return
         self._take_kill()
         self._replace_for = None
         progress = self._progress_count() - self._progress_at_death - (1 if tup is not None and not tup.is_tick else 0)
@@ -282,11 +312,23 @@ class Executor(Actor):
         """Replace an instance after many failed calls in a row (SV-1). This does not count as a death."""
         reason = TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
         self.reporter.report(reason, next_step="the task gets a fresh instance, which may repair a broken connection")
+        await self._renew(self._death_failure(reason))
+
+    async def _replace_by_request(self, request: RestartRequested) -> None:
+        """Replace an instance because an operator asked for it (SV-9). This does not count as a death."""
+        self.reporter.warn(f"{self.spec.kind} {self.info.component_id!r} (task {self.info.task_id}) is {request}")
+        if self._replace_for is not None:
+            self.reporter.report(self._replace_for, next_step="the task is replaced by a fresh instance")
+        self.streak.length = 0
+        await self._renew(Failure(TASK_DIED, self.info.component_id, self.info.task_id, str(request)))
+
+    async def _renew(self, failure: Failure) -> None:
         self.policy.note_restart()
         self._replace_for = None
-        await self._end_instance(self._death_failure(reason), call_close=True)
-        self.streak.note_renewal(self.run_context.clock.now())
-        await self._begin_next(0.0, self._death_failure(reason))
+        await self._end_instance(failure, call_close=True)
+        if self.streak.length:
+            self.streak.note_renewal(self.run_context.clock.now())
+        await self._begin_next(0.0, failure)
 
     async def _end_instance(self, failure: Failure, *, call_close: bool) -> None:
         """Fail the open inputs of the instance, and close it."""
@@ -302,7 +344,8 @@ class Executor(Actor):
         if self.core.closing:
             return
         await asyncio.sleep(0)  # instances that die at once must not starve other tasks
-        await self._wait_to_restart(pause_secs, failure)
+        skips_pause, self._skips_pause = self._skips_pause, False
+        await self._wait_to_restart(0.0 if skips_pause else pause_secs, failure)
         await self.begin()
 
     async def _retire_instance(self, *, call_close: bool) -> None:
@@ -409,7 +452,7 @@ class Executor(Actor):
 
     def _new_background(self) -> BackgroundTasks:
         name = f"{self.run_context.topology.name}/{self.info.component_id}[{self.info.task_id}] background"
-        return BackgroundTasks(self.run_context.loop, name, self._note_background_error)
+        return BackgroundTasks(self.run_context.loop, name, self._other_steps, self._note_background_error)
 
     def _note_background_error(self, error: BaseException) -> None:
         """Replace the instance, because it is not complete without its background work (ACK-12).
@@ -443,6 +486,11 @@ class Executor(Actor):
         """Wait until the task may emit."""
         while self.core.backpressure.stopped_by:
             await self._ready_waiters.wait()
+
+    @property
+    def loop_secs(self) -> float:
+        """Time that the component held the loop, without its lifecycle methods."""
+        return self.core.plain_secs + self._other_steps.total_secs
 
     def report_from_component(self, error: BaseException) -> None:
         """Report an error for `collector.report_error`."""

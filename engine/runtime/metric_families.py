@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeAlias
 
 from engine.metrics import Distribution, Family, Sample, UserMetric
 from engine.metrics.openmetrics import Measure, secs_of_ms, stateset
+from engine.runtime.latency_snapshot import LATENCY_EDGES_SECS, LatencySnapshot
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 
+_EDGES: Final = (*map(repr, LATENCY_EDGES_SECS), "+Inf")
 RUN_STATES: Final = ("waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed")
 
 
@@ -27,8 +29,9 @@ _PER_TASK: Final[tuple[Measure[TaskSnapshot], ...]] = (
     Measure("pending_trees", "gauge", "trees", "Open trees of a spout task, or in the ledger of an acker.", lambda task: task.pending),
     Measure("max_pending_trees", "gauge", "trees", "Current limit of open trees of a spout task.", lambda task: task.max_pending),
     Measure("busy_seconds", "counter", "seconds", "Time spent in the component's code.", lambda task: task.busy_secs),
+    Measure("loop_seconds", "counter", "seconds", "Time that the component's code held the event loop.", lambda task: task.loop_secs),
+    Measure("task_slots", "gauge", "slots", "Calls of the task that may run at once.", lambda task: task.slots),
     Measure("execute_seconds", "gauge", "seconds", "Mean time of execute.", lambda task: secs_of_ms(task.execute_ms)),
-    Measure("process_seconds", "gauge", "seconds", "Mean time from execute to ack or fail.", lambda task: secs_of_ms(task.process_ms)),
     Measure("task_restarts", "counter", "restarts", "Instances that were replaced.", lambda task: task.restarts),
     Measure("task_errors", "counter", "errors", "Exceptions of the component.", lambda task: task.errors),
 )
@@ -37,15 +40,28 @@ _PER_TASK: Final[tuple[Measure[TaskSnapshot], ...]] = (
 def families(snapshot: Snapshot) -> tuple[Family, ...]:
     """Return the engine's families, which begin with `stormcell_`, then those of the user."""
     tasks = [(_labels(snapshot, component.component_id, task.task_id), task) for component, task in _tasks(snapshot.components.values())]
-    of_tasks = (*(measure.family("stormcell_", tasks) for measure in _PER_TASK), _failures(snapshot), _complete(snapshot))
+    of_tasks = (*(measure.family("stormcell_", tasks) for measure in _PER_TASK), _failures(snapshot), *_latencies(tasks))
     of_features = (family for entry in snapshot.entries for family in entry.families(snapshot.topology_name))
-    return (*_of_run(snapshot), *of_tasks, *of_features, *_of_users(snapshot))
+    return (*_of_run(snapshot), _edges(snapshot), *of_tasks, *of_features, *_of_users(snapshot))
 
 
 def _of_run(snapshot: Snapshot) -> Iterator[Family]:
     labels = {"topology": snapshot.topology_name}
     yield stateset("stormcell_run_state", "State of the run.", [(labels, snapshot.state)], RUN_STATES)
     yield Family("stormcell_uptime_seconds", "gauge", "Time since the run began.", (Sample(labels, snapshot.uptime_secs),), "seconds")
+    if snapshot.loop_cpu_secs is not None:
+        cpu = Sample(labels, snapshot.loop_cpu_secs, "_total")
+        yield Family("stormcell_loop_cpu_seconds", "counter", "CPU time of the event loop's thread.", (cpu,), "seconds")
+
+
+def _edges(snapshot: Snapshot) -> Family:
+    samples = tuple(
+        Sample(
+            {"topology": snapshot.topology_name, "source": edge.source, "target": edge.target, "stream": edge.stream}, edge.tuples, "_total"
+        )
+        for edge in snapshot.edges
+    )
+    return Family("stormcell_edge_tuples", "counter", "Tuples that one component sent to another one.", samples, "tuples")
 
 
 def _failures(snapshot: Snapshot) -> Family:
@@ -57,15 +73,28 @@ def _failures(snapshot: Snapshot) -> Family:
     return Family("stormcell_failures", "counter", "Inputs failed, by the reason; for a spout, trees.", samples)
 
 
-def _complete(snapshot: Snapshot) -> Family:
-    """Return the latency from emit to ack as a summary. The summary has only quantiles, because a snapshot has no sum."""
-    samples = tuple(
-        Sample({**_labels(snapshot, component.component_id, task.task_id), "quantile": quantile}, secs)
-        for component, task in _tasks(snapshot.spouts)
-        for quantile, secs in (("0.5", secs_of_ms(task.complete_p50_ms)), ("0.99", secs_of_ms(task.complete_p99_ms)))
-        if secs is not None
-    )
-    return Family("stormcell_complete_seconds", "summary", "Time from the emit of a tree to its ack.", samples, "seconds")
+_LABELLED: TypeAlias = tuple[dict[str, str], TaskSnapshot]
+"""A task with its labels."""
+
+
+def _latencies(tasks: list[_LABELLED]) -> Iterator[Family]:
+    """Yield the latency histograms. All tasks have the same edges, so that the histograms of several tasks and instances add up."""
+    complete = "Time from the emit of a tree to its ack."
+    process = "Time from execute to the ack or fail of the same input, of the first input in each burst."
+    yield _latency("complete", complete, [(labels, task.complete_latency) for labels, task in tasks])
+    yield _latency("process", process, [(labels, task.process_latency) for labels, task in tasks])
+
+
+def _latency(word: str, help: str, found: list[tuple[dict[str, str], LatencySnapshot | None]]) -> Family:
+    samples = tuple(sample for labels, latency in found if latency is not None for sample in _latency_samples(labels, latency))
+    return Family(f"stormcell_{word}_latency_seconds", "histogram", help, samples, "seconds")
+
+
+def _latency_samples(labels: dict[str, str], latency: LatencySnapshot) -> Iterator[Sample]:
+    for edge, number in zip(_EDGES, (*latency.below, latency.count), strict=True):
+        yield Sample({**labels, "le": edge}, number, "_bucket")
+    yield Sample(labels, latency.count, "_count")
+    yield Sample(labels, latency.total_secs, "_sum")
 
 
 def _of_users(snapshot: Snapshot) -> Iterator[Family]:

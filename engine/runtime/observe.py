@@ -1,14 +1,17 @@
 """Reads the counters of a run's actors into snapshots."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Final
 
 from engine.kernel import LatencyHistogram
-from engine.names import ACKER_COMPONENT
+from engine.names import ACKER_COMPONENT, is_reserved
 from engine.runtime.acker_executor import AckerExecutor
 from engine.runtime.assembly import Assembly
+from engine.runtime.bolt_calls import slots_of
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.snapshot import ComponentSnapshot, TaskSnapshot
+from engine.runtime.latency_snapshot import LatencySnapshot
+from engine.runtime.snapshot import ComponentSnapshot, EdgeSnapshot, TaskSnapshot
 from engine.runtime.spout_executor import SpoutExecutor
 
 CLOSED: Final = "closed"
@@ -18,9 +21,13 @@ def observe(assembly: Assembly) -> dict[str, ComponentSnapshot]:
     """Return the snapshot of every component: user components in the order of declaration, then the ackers."""
     found: dict[str, ComponentSnapshot] = {}
     closed = all(task.core.closing for task in assembly.tasks)
+    spouts_of, bolts_of = defaultdict[str, list[SpoutExecutor]](list), defaultdict[str, list[BoltExecutor]](list)
+    for spout in assembly.spouts:
+        spouts_of[spout.info.component_id].append(spout)
+    for bolt in assembly.bolts:
+        bolts_of[bolt.info.component_id].append(bolt)
     for component_id in assembly.plan.tasks:
-        spouts = [spout for spout in assembly.spouts if spout.info.component_id == component_id]
-        bolts = [bolt for bolt in assembly.bolts if bolt.info.component_id == component_id]
+        spouts, bolts = spouts_of[component_id], bolts_of[component_id]
         if spouts:
             latency = _merged(spout.core.complete_latency for spout in spouts)
             p50, p99 = _ms(latency.percentile(50)), _ms(latency.percentile(99))
@@ -34,6 +41,20 @@ def observe(assembly: Assembly) -> dict[str, ComponentSnapshot]:
     return found
 
 
+def observe_edges(assembly: Assembly) -> tuple[EdgeSnapshot, ...]:
+    """Return the tuples of each edge, in the order of the emitting components and their streams.
+
+    Leaves out reserved streams, which carry control tuples. Two subscriptions of one component to the same stream are one edge.
+    """
+    component_of = assembly.plan.component_of
+    tuples = Counter[tuple[str, str, str]]()
+    for task in assembly.tasks:
+        for stream, target_ids, sent in task.core.sent_by_outlet():
+            if not is_reserved(stream):
+                tuples[task.info.component_id, component_of[target_ids[0]], stream] += sent
+    return tuple(EdgeSnapshot(*edge, sent) for edge, sent in tuples.items())
+
+
 def _spout(spout: SpoutExecutor) -> TaskSnapshot:
     core = spout.core
     return TaskSnapshot(
@@ -44,13 +65,15 @@ def _spout(spout: SpoutExecutor) -> TaskSnapshot:
         acked=core.acked,
         failed=core.failed,
         failures=dict(spout.failures),
-        busy_secs=core.busy_secs,
+        busy_secs=core.busy_secs + spout.running_secs,
+        loop_secs=spout.loop_secs,
         restarts=spout.policy.restarts,
         errors=spout.reporter.errors,
         pending=core.pending,
         max_pending=core.max_pending or None,
         complete_p50_ms=_ms(core.complete_latency.percentile(50)),
         complete_p99_ms=_ms(core.complete_latency.percentile(99)),
+        complete_latency=_latency(core.complete_latency),
         status=CLOSED if core.closing and not spout.exhausted else spout.status,
     )
 
@@ -70,7 +93,10 @@ def _bolt(bolt: BoltExecutor) -> TaskSnapshot:
         mailbox_capacity=core.mailbox.capacity,
         execute_ms=core.busy_secs * 1000 / core.executed if core.executed else None,
         process_ms=_ms(core.process_latency.mean()),
-        busy_secs=core.busy_secs,
+        process_latency=_latency(core.process_latency),
+        busy_secs=core.busy_secs + bolt.calls.running_secs,
+        loop_secs=bolt.loop_secs,
+        slots=slots_of(bolt.spec),
         restarts=bolt.policy.restarts,
         errors=bolt.reporter.errors,
         forgotten=core.forgotten_tuples,
@@ -96,6 +122,7 @@ def _acker(acker: AckerExecutor, *, closed: bool) -> TaskSnapshot:
         failed=core.failed,
         waiting=len(acker.inbox),
         busy_secs=core.busy_secs,
+        loop_secs=core.busy_secs,
         restarts=acker.restarts,
         pending=len(core.ledger),
         status=CLOSED if closed else "waiting" if acker.is_idle else "running",
@@ -107,6 +134,10 @@ def _merged(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
     for histogram in histograms:
         merged.merge(histogram)
     return merged
+
+
+def _latency(histogram: LatencyHistogram) -> LatencySnapshot:
+    return LatencySnapshot(histogram.count, histogram.total, histogram.doublings())
 
 
 def _ms(secs: float | None) -> float | None:

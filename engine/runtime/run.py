@@ -16,18 +16,22 @@ from engine.control import RunHandle
 from engine.errors import ComponentError, UsageError
 from engine.kernel import BoltBacklog, Tuple
 from engine.metrics import UserMetrics
-from engine.names import did_you_mean
+from engine.names import ACKER_COMPONENT, did_you_mean
 from engine.randomness import RunRandom
 from engine.runtime.assembly import Assembly, assemble
 from engine.runtime.error_report import ErrorReport
+from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.memory_warning import warn_of_memory
-from engine.runtime.observe import observe
+from engine.runtime.message_traces import MessageTrace, MessageTraces
+from engine.runtime.observe import observe, observe_edges
+from engine.runtime.opening import Opening
+from engine.runtime.owed_acks import OwedAck, oldest_owed_acks
 from engine.runtime.plan import plan_tasks
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_features import RunFeatures
 from engine.runtime.run_port import LiveRunPort
 from engine.runtime.snapshot import Snapshot
-from engine.runtime.supervisor import RunState, Supervisor
+from engine.runtime.supervisor import RunState, Supervisor, call_end_callback
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.topology import Topology, config_of_run, validate_run
 
@@ -58,12 +62,16 @@ class Run:
         self._metrics = UserMetrics()
         self._is_entered = False
         self._assembly: Assembly | None = None
+        self._run_context: RunContext | None = None
         self._supervisor: Supervisor | None = None
         self._features = RunFeatures(topology, self.config)
+        self._opening = Opening(self._features)
+        self._traces: MessageTraces | None = None
         self.may_forget = False
         """True in tests: the start of the run does not warn that state in memory:// is lost with the process."""
         self._clock = Clock()
         self._began = 0.0
+        self._loop_cpu_secs: Callable[[], float | None] = lambda: None
         self.seed: int | None = None
         """The seed of this run: from the config, or a random one."""
 
@@ -73,17 +81,29 @@ class Run:
         self._is_entered = True
         loop = asyncio.get_running_loop()
         self._clock = Clock.of(loop)
-        self._began = self._clock.now()
+        self._began, self._loop_cpu_secs = self._clock.now(), self._clock.measure_cpu()
         random = RunRandom(self.config.seed)
         self.seed = random.seed
         if not self.may_forget:
             warn_of_memory(self.topology, self.config)
         try:
-            await self._begin(await self._features.open(self._clock), random, loop)
-        except BaseException:
+            running = await self._opening.open(self._clock)
+            if running is not None:
+                await self._begin(running, random, loop)
+        except BaseException as error:
             await self._features.close(clean=False)
+            if isinstance(error, asyncio.CancelledError):
+                self._tell_stopped_early()
             raise
+        self._tell_stopped_early()
         return self
+
+    def _tell_stopped_early(self) -> None:
+        """Call the callbacks of `on_end` if the run was stopped before its supervisor existed, which calls them otherwise."""
+        if self._supervisor is None:
+            callbacks, self._on_end = self._on_end, []
+            for callback in callbacks:
+                call_end_callback(callback, None)
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
@@ -100,16 +120,21 @@ class Run:
             port=port,
             calls=Calls(port.request_commit, has_ackers=self.config.acker_executors > 0),
             publish=self._publish,
+            failures=LatestFailures(self._clock),
             end_run=self._end_run,
             note_idle=self._note_idle,
             is_abandoned=lambda: self._supervisor is not None and self._supervisor.is_abandoned,
         )
         self._assembly = assemble(plan, run_context)
+        self._run_context = run_context
         port.spouts = self._assembly.user_spouts
+        self._traces = MessageTraces(self._assembly, run_context)
         self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._features)
         self._features.join(RunHandle(port, plan.component_of, self._end_run, self.snapshot))
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)
+        traces = self._traces
+        self._supervisor.on_end(lambda _: traces.close())
         for callback in self._on_end:
             self._supervisor.on_end(callback)
         await self._supervisor.start()
@@ -140,7 +165,8 @@ class Run:
 
     async def completed(self) -> None:
         """Wait until the run is complete, drained or stopped. Raises the ComponentError of a failed run before it is closed (SV-4)."""
-        await self._supervised.completed()
+        if self._supervisor is not None or self._opening.ended is None:
+            await self._supervised.completed()
 
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
         """Call `callback` once when the run ends, on the loop's thread. Call it at once if the run has ended.
@@ -152,10 +178,12 @@ class Run:
         if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
             hint = "Write def ended(error): ... It may start a coroutine by asyncio.create_task()."
             raise UsageError(f"on_end() takes a plain function of one argument, not {callback!r}", hint=hint)
-        if self._supervisor is None:
-            self._on_end.append(callback)
-        else:
+        if self._supervisor is not None:
             self._supervisor.on_end(callback)
+        elif self._opening.ended in ("stopped", "drained"):
+            call_end_callback(callback, None)
+        else:
+            self._on_end.append(callback)
 
     async def activate(self) -> None:
         """Start the polls of deactivated spouts. Raises UsageError unless the run is running."""
@@ -166,27 +194,37 @@ class Run:
         await self._switch(active=False)
 
     async def _switch(self, *, active: bool) -> None:
+        self._check_running()
+        await asyncio.gather(*(spout.switch_activity(active=active) for spout in self._assembled.spouts))
+
+    def _check_running(self) -> None:
         if self.state != "running":
             raise UsageError(f"the run is {self.state}, not running", hint="Call it while run.state is running.")
-        await asyncio.gather(*(spout.switch_activity(active=active) for spout in self._assembled.spouts))
 
     async def drain(self, timeout_secs: float | None = None) -> None:
         """Stop the spouts, wait at most `timeout_secs` for open trees, then close every component in order.
 
-        timeout_secs: default `drain_timeout_secs`. Raises the ComponentError that ended the run.
+        timeout_secs: default `drain_timeout_secs`. Raises the ComponentError that ended the run. Ends a run that is waiting or starting at
+        once: `async with` is entered, and the state is drained.
         """
         if timeout_secs is not None and not (is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
             hint = "Write drain(10), or drain() for drain_timeout_secs."
             raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
-        await self._supervised.drain(timeout_secs)
+        await self._opening.end("drained")
+        if self._supervisor is not None or self._opening.ended is None:
+            await self._supervised.drain(timeout_secs)
 
     async def stop(self) -> None:
-        """Close every component now, even if the caller is cancelled. Raises the ComponentError that ended the run."""
+        """Close every component now, even if the caller is cancelled. Raises the ComponentError that ended the run.
+
+        Ends a run that is waiting or starting at once: `async with` is entered, and the state is stopped.
+        """
         await self._close()
         if self._supervisor is not None:
             self._supervisor.raise_error()
 
     async def _close(self) -> None:
+        await self._opening.end("stopped")
         if self._supervisor is not None:
             await self._supervisor.close("stopped")
 
@@ -208,6 +246,21 @@ class Run:
         assembly = self._assembled
         assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, rate) if rate else None)
 
+    def trace_message(self, component_id: str, message_id: str) -> MessageTrace:
+        """Follow one message id of a spout to its verdict. `message_id` is the text that `str` returns for the message id.
+
+        If the tree of the message id is open, the path begins now. Else the trace waits at most 60 s until the spout emits it. Ten traces
+        are kept, and a newer one ends the oldest one. Raises UsageError for a component that is not a spout.
+        """
+        if self._traces is None:
+            raise self._not_begun()
+        return self._traces.follow(component_id, message_id)
+
+    @property
+    def message_traces(self) -> tuple[MessageTrace, ...]:
+        """The latest 10 traces of `trace_message`, the newest last."""
+        return () if self._traces is None else self._traces.read()
+
     def kill_task(self, task_id: int) -> None:
         """Make the instance of a task die as if it had raised, or an acker lose its trees. For tests of recovery."""
         assembly = self._assembled
@@ -215,7 +268,27 @@ class Run:
             if executor.info.task_id == task_id:
                 executor.kill()
                 return
-        raise UsageError(f"the run has no task {task_id}", hint=f"Its tasks are 1 to {len(assembly.plan.component_of)}.")
+        raise self._unknown_task(task_id)
+
+    def restart_task(self, task_id: int) -> None:
+        """Replace the instance of a spout or bolt task by a fresh one, also while a call hangs (SV-9).
+
+        The old instance is closed. The inputs that it has taken fail with the reason task_died. The trees of a spout's instance are
+        dropped, and its source replays them (ACK-13). A restart never counts as a death. Returns at once. `restarts` of the snapshot
+        grows by 1. Raises UsageError for an unknown task, for an acker, and unless the run is running.
+        """
+        self._check_running()
+        assembly = self._assembled
+        for executor in assembly.tasks:
+            if executor.info.task_id == task_id:
+                executor.restart()
+                return
+        if task_id in assembly.plan.task_ids[ACKER_COMPONENT]:
+            raise UsageError(f"task {task_id} is an acker, which cannot be restarted", hint="Restart a task of a spout or bolt.")
+        raise self._unknown_task(task_id)
+
+    def _unknown_task(self, task_id: object) -> UsageError:
+        return UsageError(f"the run has no task {task_id!r}", hint=f"Its tasks are 1 to {len(self._assembled.plan.component_of)}.")
 
     def lose_tuple(self, task_id: int, tup: Tuple) -> None:
         """Make a bolt task drop an input without ack or fail, so that its trees time out. For tests of recovery."""
@@ -236,6 +309,8 @@ class Run:
     def state(self) -> RunState:
         """State of the run: waiting (on standby), starting, running, draining, then complete, drained, stopped or failed."""
         if self._supervisor is None:
+            if self._opening.ended is not None:
+                return self._opening.ended
             return "waiting" if self.config.standby else "starting"
         return self._supervisor.state
 
@@ -251,10 +326,17 @@ class Run:
             state=self.state,
             uptime_secs=self._clock.now() - self._began if self._assembly is not None else 0.0,
             components=observe(self._assembly) if self._assembly is not None else {},
+            edges=observe_edges(self._assembly) if self._assembly is not None else (),
+            loop_cpu_secs=self._loop_cpu_secs(),
             errors=tuple(self._errors),
+            failures=() if self._run_context is None else self._run_context.failures.read(),
             user_metrics=self._metrics.read(),
             entries=self._features.snapshot_entries(),
         )
+
+    def owed_acks(self, most: int = 10) -> tuple[OwedAck, ...]:
+        """Return the inputs that tasks have taken and neither acked nor failed, oldest first, at most `most`."""
+        return oldest_owed_acks(self._assembled.bolts, most)
 
     def metrics_text(self) -> str:
         """Return the snapshot as OpenMetrics text."""
@@ -266,11 +348,16 @@ class Run:
     @property
     def _supervised(self) -> Supervisor:
         if self._supervisor is None:
-            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+            raise self._not_begun()
         return self._supervisor
 
     @property
     def _assembled(self) -> Assembly:
         if self._assembly is None:
-            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+            raise self._not_begun()
         return self._assembly
+
+    def _not_begun(self) -> UsageError:
+        if self._opening.ended is not None:
+            return UsageError(f"the run ended before its tasks began ({self._opening.ended})", hint="Call engine.run(topology) again.")
+        return UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")

@@ -13,6 +13,7 @@ from engine.metrics import UserMetrics
 from engine.names import is_reserved
 from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport, ErrorReporter
+from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.plan import TaskInfo
 from engine.topology import ComponentSpec, Topology
 from engine.topology.task_port import RunPort
@@ -40,6 +41,8 @@ class RunContext:
     """Ends the run with this error, because a component cannot continue."""
     note_idle: Callable[[], None]
     """Makes the run check whether it is complete. Every executor calls it before it waits for work."""
+    failures: LatestFailures
+    """The latest failed trees, for snapshots."""
     is_abandoned: Callable[[], bool] = lambda: False
     """Returns True if the event loop ends and cancels all its asyncio tasks, although the run was not closed."""
     inlets: dict[str, InletHandle] = field(default_factory=dict)

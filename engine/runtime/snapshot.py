@@ -6,20 +6,22 @@ measurement. Counts begin with the run, and continue through restarts of the ins
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from engine.control import SnapshotEntry, json_number
 from engine.errors import UsageError
 from engine.metrics import Distribution, UserMetric
 from engine.names import is_reserved
-
-if TYPE_CHECKING:
-    from engine.runtime.error_report import ErrorReport
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.failure_snapshot import FailureSnapshot, failure_dict
+from engine.runtime.latency_snapshot import LatencySnapshot, latency_sum
 
 ComponentKind: TypeAlias = Literal["spout", "bolt", "acker"]
-_Entry = TypeVar("_Entry", bound=SnapshotEntry)
+END_STATES: Final = frozenset({"complete", "drained", "stopped", "failed"})
+"""Last states of a run."""
+Entry = TypeVar("Entry", bound=SnapshotEntry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,14 @@ class TaskSnapshot:
     process_ms: float | None = None
     """Mean time from `execute` to the ack or fail of the same input."""
     busy_secs: float = 0.0
-    """Time spent in the component's code."""
+    """Time spent in the component's code. Calls that run at once count each. Includes the calls that still run."""
+    loop_secs: float = 0.0
+    """Time that the component's code held the loop.
+
+    Counts plain calls with their emits. Also counts each step of async calls, background tasks, and handlers of control tuples.
+    A call in a thread counts nothing, nor do the emits of its result. Lifecycle methods are not counted."""
+    slots: int = 1
+    """Calls that may run at once: `concurrency` or `threads` of the component, else 1."""
     restarts: int = 0
     errors: int = 0
     forgotten: int = 0
@@ -62,6 +71,10 @@ class TaskSnapshot:
     complete_p50_ms: float | None = None
     """Median time from the emit of a tree to its ack."""
     complete_p99_ms: float | None = None
+    complete_latency: LatencySnapshot | None = None
+    """Time from the emit of each tree to its ack. None for a bolt."""
+    process_latency: LatencySnapshot | None = None
+    """Time from `execute` to the ack or fail of the same input. Measures the first input of each burst. None for a spout."""
     status: str = ""
     """Status of the task. `closed` once its run closes, except for an exhausted spout."""
 
@@ -145,6 +158,26 @@ class ComponentSnapshot:
         return sum(task.busy_secs for task in self.tasks)
 
     @property
+    def loop_secs(self) -> float:
+        """Time that the component's code held the loop."""
+        return sum(task.loop_secs for task in self.tasks)
+
+    @property
+    def slots(self) -> int:
+        """Calls of all tasks that may run at once."""
+        return sum(task.slots for task in self.tasks)
+
+    @property
+    def complete_latency(self) -> LatencySnapshot | None:
+        """Latencies of the trees of all tasks. None for a bolt."""
+        return latency_sum(task.complete_latency for task in self.tasks)
+
+    @property
+    def process_latency(self) -> LatencySnapshot | None:
+        """Measured latencies of the inputs of all tasks. None for a spout."""
+        return latency_sum(task.process_latency for task in self.tasks)
+
+    @property
     def restarts(self) -> int:
         """Instances that were replaced."""
         return sum(task.restarts for task in self.tasks)
@@ -188,6 +221,16 @@ class ComponentSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeSnapshot:
+    """Tuples that all tasks of one component have sent to all tasks of another one, on one stream."""
+
+    source: str
+    target: str
+    stream: str
+    tuples: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One run at one moment. `components` has the user's components in the order of declaration, then the engine's own."""
 
@@ -195,9 +238,14 @@ class Snapshot:
     state: str
     uptime_secs: float
     components: Mapping[str, ComponentSnapshot]
-    errors: "tuple[ErrorReport, ...]" = ()
+    errors: tuple[ErrorReport, ...] = ()
     """The latest error reports, the newest last."""
     user_metrics: tuple[UserMetric, ...] = field(default=())
+    edges: tuple[EdgeSnapshot, ...] = ()
+    failures: tuple[FailureSnapshot, ...] = ()
+    """The latest failed trees, the newest last."""
+    loop_cpu_secs: float | None = None
+    """CPU time of the loop's thread since the run began. None if the snapshot is taken on another thread."""
     entries: tuple[SnapshotEntry, ...] = ()
     """Entries of the features. The value of each entry is an attribute.
 
@@ -214,7 +262,7 @@ class Snapshot:
         names = ", ".join(entry.name for entry in self.entries) or "none"
         raise AttributeError(f"a snapshot has no attribute {name!r}; its entries are: {names}")
 
-    def entry(self, kind: type[_Entry]) -> _Entry:
+    def entry(self, kind: type[Entry]) -> Entry:
         """Return the entry of a feature by its class. `snapshot.entry(FlowEntry).value` is `snapshot.flow` with a type.
 
         Raises UsageError if the topology does not have the feature.
@@ -238,24 +286,34 @@ class Snapshot:
             "uptime_secs": round(self.uptime_secs, 6),
             "components": {component_id: _component_dict(component) for component_id, component in self.components.items()},
             "errors": [error_dict(report) for report in self.errors],
-            "user_metrics": [_metric_dict(metric) for metric in self.user_metrics],
+            "failures": [failure_dict(failure) for failure in self.failures],
+            "user_metrics": [metric_dict(metric) for metric in self.user_metrics],
+            "edges": [asdict(edge) for edge in self.edges],
+            "loop_cpu_secs": json_number(self.loop_cpu_secs),
             **{entry.name: entry.to_json() for entry in self.entries},
         }
 
 
 def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> float | None:
-    """Return the share of the time between two snapshots that the busiest task of a component spent in its code.
+    """Return the share of time in which the busiest task of a component had all its slots taken.
 
-    0 means idle and 1 means always busy. Several threads may exceed 1. Without `before` the interval starts with the run. None if no time
-    has passed. Like Storm's capacity. Differs: uses the measured busy time, not the mean latency times the count.
+    Measures the time between two snapshots. Without `before` the time begins with the run. At 0 the component is idle. At 1 no further
+    call may run, so inputs have to wait. None if no time has passed. Like Storm's capacity. Differs: uses the measured busy time, not the
+    mean latency times the count.
     """
+    return max(task_capacities(before, after, component_id), default=None)
+
+
+def task_capacities(before: Snapshot | None, after: Snapshot, component_id: str) -> list[float]:
+    """Return the capacity of each task of a component. Empty if no time has passed."""
     start = None if before is None else before.components.get(component_id)
     elapsed = after.uptime_secs - (0.0 if start is None or before is None else before.uptime_secs)
     if elapsed <= 0:
-        return None
+        return []
     earlier = {} if start is None else {task.task_id: task.busy_secs for task in start.tasks}
-    spent = (task.busy_secs - earlier.get(task.task_id, 0.0) for task in after.components[component_id].tasks)
-    return max((max(secs, 0.0) for secs in spent), default=0.0) / elapsed
+    return [
+        max(task.busy_secs - earlier.get(task.task_id, 0.0), 0.0) / elapsed / task.slots for task in after.components[component_id].tasks
+    ]
 
 
 def rate(before: Snapshot | None, after: Snapshot, count: Callable[[Snapshot], int]) -> float | None:
@@ -275,18 +333,22 @@ def weighted_mean(values: Iterable[tuple[float | None, int]]) -> float | None:
 _SHOWN_OF_COMPONENTS = (
     *("emitted", "transferred", "executed", "acked", "failed", "failures", "pending", "max_pending"),
     *("waiting", "mailbox_capacity", "queue_fill"),
-    *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "restarts", "errors"),
-    *("forgotten", "settled_twice", "status"),
+    *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "loop_secs", "slots"),
+    *("restarts", "errors", "forgotten", "settled_twice", "status"),
 )
 
 
 def _component_dict(component: ComponentSnapshot) -> dict[str, Any]:
     shown = {name: json_number(getattr(component, name)) for name in _SHOWN_OF_COMPONENTS}
-    tasks = [{column.name: json_number(getattr(task, column.name)) for column in fields(task)} for task in component.tasks]
+    tasks = [{column.name: _json_value(getattr(task, column.name)) for column in fields(task)} for task in component.tasks]
     return {"kind": component.kind, **shown, "tasks": tasks}
 
 
-def error_dict(report: "ErrorReport") -> dict[str, Any]:
+def _json_value(value: Any) -> Any:
+    return asdict(value) if isinstance(value, LatencySnapshot) else json_number(value)
+
+
+def error_dict(report: ErrorReport) -> dict[str, Any]:
     """Return an error as a dict for `json.dumps`; `time` is ISO 8601 in UTC."""
     return {
         "time": datetime.fromtimestamp(report.wall, UTC).isoformat(timespec="milliseconds"),
@@ -299,7 +361,8 @@ def error_dict(report: "ErrorReport") -> dict[str, Any]:
     }
 
 
-def _metric_dict(metric: UserMetric) -> dict[str, Any]:
+def metric_dict(metric: UserMetric) -> dict[str, Any]:
+    """Return a user metric as a dict for `json.dumps`."""
     place = {"component": metric.labels.component_id, "task": metric.labels.task_id, "labels": dict(metric.own_labels)}
     shown: dict[str, Any] = {"name": metric.name, "kind": metric.kind, **place}
     if not isinstance(metric.value, Distribution):

@@ -26,6 +26,12 @@ BACKOFF: Final = Backoff(0.001, 0.064)
 """Pauses after polls that emitted nothing, and after calls that raised."""
 
 
+class TreeWatch(Protocol):
+    """Follows single trees of a spout task. The core calls its other methods."""
+
+    def note_failed(self, task: int, message_id: object, failure: Failure) -> None: ...
+
+
 class PendingWindow(Protocol):
     """Limit of open trees that adapts after each burst, for `max_spout_pending="auto"` (FC-8). All tasks of a spout share one window."""
 
@@ -73,6 +79,8 @@ class SpoutExecutor(Executor):
         self.active = False
         self.waits_for_wake = False
         """True if the spout asked for no further polls until the next wake."""
+        self.watch: TreeWatch | None = None
+        """The traces of message ids, while one of them needs this task."""
         self.generator_error: ComponentError | None = None
         """Error of a generator that raised. The run drains, then ends with this error (ACK-13)."""
         self._progress: int | None = None
@@ -83,6 +91,7 @@ class SpoutExecutor(Executor):
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
+        self._call_began = 0.0
         self._timed = StepTimer(run_context.clock.now, self.core.slow_call_secs, self.slow_calls.warn_of_step)
         self._rows = PendingRows(self, run_context.loop, run_context.clock.now)
 
@@ -112,6 +121,11 @@ class SpoutExecutor(Executor):
             await self.call_hook(spout.activate)
         self._set_polling()
 
+    def set_watch(self, watch: TreeWatch | None) -> None:
+        """Let `watch` follow trees of this task. None ends it."""
+        self.watch = watch
+        self.core.set_watch(watch)
+
     async def _stop_calls(self) -> None:
         self._rows.discard()
         self.core.polling = False
@@ -136,6 +150,8 @@ class SpoutExecutor(Executor):
         """Drop the trees of a dead instance, because its source replays them (ACK-13)."""
         self._rows.discard()
         self.core.drop_instance()
+        if isinstance(self.component, Inlet):
+            self.component.fail_in_flight(failure)
         self.exhausted = False  # the next instance reads its source again, so the run is not complete
 
     def _fail_message(self, message_id: object, failure: Failure) -> Awaitable[None] | None:
@@ -144,6 +160,9 @@ class SpoutExecutor(Executor):
         assert context is not None
         self.poll_again()
         self.failures[failure.reason] += 1
+        self.run_context.failures.note(self.info, message_id, failure)
+        if self.watch is not None:
+            self.watch.note_failed(self.info.task_id, message_id, failure)
         context.failure = failure
         result: Awaitable[None] | None = None
         try:
@@ -183,7 +202,7 @@ class SpoutExecutor(Executor):
                 self._note_background_error(error)
 
     def note_row_time(self, secs: float) -> None:
-        self.core.end_await(secs)
+        self.core.add_plain_secs(secs)
 
     def note_resumed(self) -> None:
         """Wake the coroutine and the waiters of `ready`, and emit pending rows."""
@@ -284,7 +303,7 @@ class SpoutExecutor(Executor):
                 f"spout {self.info.component_id!r}: a method returned {returned!r} ({type(returned).__name__})",
                 hint="next_tuple, ack and fail return None; tuples are emitted by self.collector.emit(...).",
             )
-        started = now()
+        started = self._call_began = now()
         timer = self.run_context.loop.call_later(self.run_context.config.slow_call_warn_ms / 1000, self._warn_of_wait)
         self._in_call = True
         try:
@@ -293,7 +312,7 @@ class SpoutExecutor(Executor):
         finally:
             self._in_call = False
             timer.cancel()
-            core.end_await(now() - started)
+            core.add_awaited_secs(now() - started)
             if self._context is not None:
                 self._context.failure = None
         if core.polled_in_vain():
@@ -367,6 +386,16 @@ class SpoutExecutor(Executor):
                 if not done.done():
                     done.set_result(None)
             await self.wakeup.wait(left)
+
+    @property
+    def running_secs(self) -> float:
+        """Time since the begin of the async method that runs. The core counts this time when the method ends."""
+        return self.run_context.clock.now() - self._call_began if self._in_call else 0.0
+
+    @property
+    def loop_secs(self) -> float:
+        """Time that the component held the loop, without its lifecycle methods."""
+        return super().loop_secs + self._timed.total_secs
 
     @property
     def is_in_call(self) -> bool:

@@ -207,7 +207,7 @@ class Supervisor:
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
         """Call `callback` when the run ends, at once if it has ended."""
         if self._result_known.done():
-            self._run_callback(callback)
+            call_end_callback(callback, self.error)
         else:
             self._on_end.append(callback)
 
@@ -218,18 +218,7 @@ class Supervisor:
         self._result_known.set_result(None)
         callbacks, self._on_end = self._on_end, []
         for callback in callbacks:
-            self._run_callback(callback)
-
-    def _run_callback(self, callback: Callable[[ComponentError | None], None]) -> None:
-        try:
-            returned: object = callback(self.error)  # type: ignore[func-returns-value]
-        except Exception as error:
-            _drop_context(error, self.error)
-            LOGGER.error("a callback of on_end raised", exc_info=error)
-        else:
-            if inspect.iscoroutine(returned):
-                returned.close()
-                LOGGER.error("a callback of on_end returned a coroutine, which nobody awaits. Start it by asyncio.create_task()")
+            call_end_callback(callback, self.error)
 
     @property
     def is_abandoned(self) -> bool:
@@ -358,6 +347,19 @@ class Supervisor:
             failure = Failure(TASK_DIED, self.error.component_id, self.error.task_id)
             return failure.because(self.error.message.removeprefix(f"{self.error.place}: "))  # a Failure names component and task by itself
         return Failure(TASK_DIED, None, None, f"the run ended ({state})")
+
+
+def call_end_callback(callback: Callable[[ComponentError | None], None], run_error: ComponentError | None) -> None:
+    """Call a callback of `on_end` with the error of the run. Logs an exception of the callback."""
+    try:
+        returned: object = callback(run_error)  # type: ignore[func-returns-value]
+    except Exception as error:
+        _drop_context(error, run_error)
+        LOGGER.error("a callback of on_end raised", exc_info=error)
+    else:
+        if inspect.iscoroutine(returned):
+            returned.close()
+            LOGGER.error("a callback of on_end returned a coroutine, which nobody awaits. Start it by asyncio.create_task()")
 
 
 def _drop_context(error: BaseException, context: BaseException | None) -> None:

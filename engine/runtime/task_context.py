@@ -9,6 +9,7 @@ from engine.cancellation import aio_task_error, cancel_and_wait
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
+from engine.kernel import StepTimer
 from engine.metrics import TaskLabels
 from engine.names import DEFAULT_STREAM, did_you_mean
 from engine.raised import without_exits
@@ -18,18 +19,19 @@ from engine.topology import ComponentSpec
 
 
 class BackgroundTasks:
-    """Background tasks of one instance, which end with the instance. `on_error` decides about their errors."""
+    """Background tasks of one instance, which end with the instance. `on_error` decides about their errors. `timed` times their steps."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, timed: StepTimer, on_error: Callable[[BaseException], None]) -> None:
         self._loop = loop
         self._name = name
+        self._timed = timed
         self._on_error = on_error
         self._tasks: set[asyncio.Task[Any]] = set()
         self.has_ended = False
 
     def create(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Start a background task."""
-        aio_task = self._loop.create_task(without_exits(coroutine), name=self._name)
+        aio_task = self._loop.create_task(without_exits(self._timed(coroutine)), name=self._name)
         aio_task.add_done_callback(lambda _: coroutine.close())  # a task that is cancelled before its first step does not close it
         self._tasks.add(aio_task)
         aio_task.add_done_callback(self._note_end)

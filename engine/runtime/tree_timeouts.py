@@ -70,6 +70,11 @@ class TreeClock:
             core.refresh_held()
 
 
+def event_text(event: str, task: int, component_of: Mapping[int, str]) -> str:
+    """Return the text of an event that a core traces: `sent to split[2]`."""
+    return f"{_EVENT_TEXTS[event]} {component_of.get(task, '?')}[{task}]"
+
+
 class TreeTrace:
     """Paths of sampled trees while tracing is on. A path has the tasks that the tree visited. Keeps the latest 10,000 trees."""
 
@@ -99,8 +104,7 @@ class TreeTrace:
         if not events:
             return None
         start = events[0][0]
-        visits = ((at - start, _EVENT_TEXTS[event], f"{self._component_of.get(task, '?')}[{task}]") for at, event, task in events)
-        return ", ".join(f"{text} {task} +{secs:.3f} s" for secs, text, task in visits)
+        return ", ".join(f"{event_text(event, task, self._component_of)} +{at - start:.3f} s" for at, event, task in events)
 
 
 class TimeoutExplainer:

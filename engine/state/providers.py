@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from engine.errors import EngineError, StateError, StateProviderError
+from engine.installation import install_command
 from engine.names import did_you_mean
 from engine.raised import headline, raised_text, user_places
 from engine.state.api import StateProvider
@@ -24,7 +25,7 @@ def client_import(package: str, needs: str, *, extra: str | None = None) -> Iter
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise StateError(f"{needs}, which is not installed", hint=f"pip install 'stormcell[{extra or package}]'") from error
+        raise StateError(f"{needs}, which is not installed", hint=install_command(extra or package)) from error
 
 
 def _memory(url: str) -> StateProvider:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, Unpack, cast
 
 from engine.api.arguments import is_count
 from engine.api.bolt import BoltFactory
@@ -17,7 +17,7 @@ from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import Factory, FactoryFault, read_attribute
 from engine.topology.features import known_features, marks_of
 from engine.topology.overrides import override_faults
-from engine.topology.settings import collect_settings
+from engine.topology.settings import BoltSettings, SpoutSettings, collect_settings
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
 from engine.topology.validate import graph_faults, id_faults, run_faults
 
@@ -74,7 +74,7 @@ class TopologyBuilder:
         self.config = config
         self._declarations: list[Declaration] = []
 
-    def set_spout(self, component_id: str, factory: SpoutFactory, parallelism: int = 1, **settings: Any) -> SpoutDeclarer:
+    def set_spout(self, component_id: str, factory: SpoutFactory, parallelism: int = 1, **settings: Unpack[SpoutSettings]) -> SpoutDeclarer:
         """Declare a spout with `parallelism` tasks.
 
         `component_id` is a non-empty string that does not begin with `__` or `$`. `factory` is a class, a callable without arguments, or
@@ -83,7 +83,7 @@ class TopologyBuilder:
         """
         return SpoutDeclarer(component_id, self._declare("spout", component_id, factory, parallelism, settings).subscriptions)
 
-    def set_bolt(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
+    def set_bolt(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Unpack[BoltSettings]) -> BoltDeclarer:
         """Declare a bolt with `parallelism` tasks. Subscribe it to streams with the grouping methods of the result.
 
         Ids and factories are as in `set_spout`. The settings `concurrency`, `threads`, `on_error` and `tick_tuple_freq_secs`

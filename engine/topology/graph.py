@@ -169,7 +169,7 @@ def _lay_out(topology: Topology, labels: Mapping[Edge, tuple[str, ...]]) -> _Lay
     layers = topology.layers()
     closing = topology.closing_edges()
     forward = [edge for edge in labels if edge not in closing]
-    columns = _columns(layers, forward)
+    columns = ordered_columns(layers, forward)
     widths = [max((_box_width(topology, slot) for slot in column if isinstance(slot, str)), default=0.0) for column in columns]
     lefts, right = [], float(MARGIN)
     for number, width in enumerate(widths):
@@ -188,7 +188,7 @@ def _lay_out(topology: Topology, labels: Mapping[Edge, tuple[str, ...]]) -> _Lay
     return _Layout(boxes, edges, max(width, MARGIN * 2 + len(topology.name) * 10.0), HEADLINE + MARGIN + most * ROW_HEIGHT)
 
 
-def _columns(layers: Mapping[str, int], forward: Iterable[Edge]) -> list[list[Slot]]:
+def ordered_columns(layers: Mapping[str, int], forward: Iterable[Edge]) -> list[list[Slot]]:
     """Return the slots of each layer, top to bottom, ordered to cross few edges (barycentres, as in Sugiyama's method)."""
     columns: list[list[Slot]] = [[] for _ in range(max(layers.values(), default=-1) + 1)]
     for component_id, layer in layers.items():

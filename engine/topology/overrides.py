@@ -7,11 +7,13 @@ from types import FunctionType
 from engine.api.arguments import takes
 
 _ENGINES = ("engine.", "spark_bridge.")
+_USERS = "engine.user_files."
+"""Prefix of the modules of topology files, which are user code."""
 
 
 def override_faults(where: str, component: type[object]) -> Iterator[str]:
     """Yield a fault for each method of a component whose parameters differ from those of the overridden method."""
-    own = [base for base in component.__mro__ if not base.__module__.startswith(_ENGINES)]
+    own = [base for base in component.__mro__ if not _is_engines(base)]
     seen: set[str] = set()
     for name, method in ((name, value) for base in own for name, value in vars(base).items()):
         if name in seen or name.startswith("_"):
@@ -29,6 +31,10 @@ def override_faults(where: str, component: type[object]) -> Iterator[str]:
             yield f"{where}: {component.__name__}.{name} is None, and {called}"
 
 
+def _is_engines(base: type[object]) -> bool:
+    return base.__module__.startswith(_ENGINES) and not base.__module__.startswith(_USERS)
+
+
 def _function_of(method: object) -> tuple[FunctionType | None, int]:
     """Return the function of a method, or None, and the number of arguments that Python binds (`self`)."""
     bound = 0 if isinstance(method, staticmethod) else 1
@@ -40,7 +46,7 @@ def _overridden(component: type[object], name: str) -> list[str] | None:
     """Return the required parameters of the engine's method, without self. None if there are no fixed parameters."""
     for base in component.__mro__:
         method = vars(base).get(name)
-        if base.__module__.startswith(_ENGINES) and isinstance(method, FunctionType):
+        if _is_engines(base) and isinstance(method, FunctionType):
             parameters = list(inspect.signature(method).parameters.values())[1:]
             fixed = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
             return [parameter.name for parameter in parameters if parameter.default is parameter.empty] if fixed else None

@@ -3,13 +3,36 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from engine.api.arguments import CallKind, call_kind, is_count, is_number
 from engine.api.bolt import BasicBolt, BoltBase
+from engine.api.spout import MaxSpoutPending, OnError
 from engine.names import did_you_mean
 from engine.topology.factory import FactoryFault, read_attribute
 from engine.topology.spec import ComponentSettings, Kind
+
+
+class SpoutSettings(TypedDict, total=False):
+    """Settings of `set_spout`, for type checkers. None keeps the value of the class attribute."""
+
+    max_spout_pending: MaxSpoutPending
+    """Limit of open trees per task: a number of at least 1, or "auto"."""
+    on_error: OnError | None
+    """Reaction to an exception of the spout."""
+
+
+class BoltSettings(TypedDict, total=False):
+    """Settings of `set_bolt`, for type checkers. None keeps the value of the class attribute."""
+
+    concurrency: int | None
+    """Number of inputs that an `async def execute` processes at the same time."""
+    threads: int | None
+    """Size of the thread pool that runs a blocking `def execute` of a BasicBolt."""
+    on_error: OnError | None
+    """Reaction to an exception of the bolt."""
+    tick_tuple_freq_secs: float | None
+    """Seconds between ticks, at least 0.001."""
 
 
 @dataclass(frozen=True, slots=True)

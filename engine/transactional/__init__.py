@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SpoutEmitter,
         TransactionalSpout,
     )
+    from engine.transactional.status import TransactionsEntry, TransactionsSnapshot
 else:  # the first `build()` of each program loads the feature, and only the feature
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -44,6 +45,7 @@ else:  # the first `build()` of each program loads the feature, and only the fea
             "engine.transactional.memory_spout": "MemoryOpaqueSpout MemoryTransactionalSpout",
             "engine.transactional.spouts": "OpaqueEmitter OpaquePartitionedTransactionalSpout Partition PartitionedCoordinator "
             "PartitionedEmitter PartitionedTransactionalSpout Positions SpoutCoordinator SpoutEmitter TransactionalSpout",
+            "engine.transactional.status": "TransactionsEntry TransactionsSnapshot",
         },
     )
 
@@ -75,6 +77,8 @@ __all__ = [
     "TransactionAttempt",
     "TransactionalSpout",
     "TransactionalTopologyBuilder",
+    "TransactionsEntry",
+    "TransactionsSnapshot",
     "as_json",
     "as_text",
     "committed_files",

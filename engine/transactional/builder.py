@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Unpack
 
 from engine.api import BasicBolt, BoltFactory, Fields, FieldsGrouping
 from engine.api.fields import Streams
@@ -13,6 +13,7 @@ from engine.names import is_reserved
 from engine.topology import BoltDeclarer, ComponentSpec, Topology, TopologyBuilder
 from engine.topology.builder import Declaration, Judged
 from engine.topology.factory import FactoryFault
+from engine.topology.settings import BoltSettings, SpoutSettings
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
 from engine.transactional.batch_runner import ATTEMPT_FIELD
@@ -32,7 +33,13 @@ class TransactionalTopologyBuilder(TopologyBuilder):
     """
 
     def __init__(
-        self, id: str, spout_id: str, spout: AnySpout, parallelism: int = 1, config: Config | None = None, **settings: Any
+        self,
+        id: str,
+        spout_id: str,
+        spout: AnySpout,
+        parallelism: int = 1,
+        config: Config | None = None,
+        **settings: Unpack[SpoutSettings],
     ) -> None:
         super().__init__(id, config)
         self._spout = spout
@@ -44,14 +51,16 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         declaration = self._declare("spout", spout_id, spout, parallelism, settings)
         declaration.factory = _SpoutFactory(spout)
 
-    def set_spout(self, component_id: str, factory: object, parallelism: int = 1, **settings: Any) -> NoReturn:
+    def set_spout(self, component_id: str, factory: object, parallelism: int = 1, **settings: Unpack[SpoutSettings]) -> NoReturn:
         """Raise UsageError, because the constructor has declared the only spout."""
         raise UsageError(
             f"topology {self.name!r} has its spout already: the one that TransactionalTopologyBuilder was given",
             hint="A transactional topology has one spout. Give it several partitions.",
         )
 
-    def set_committer(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
+    def set_committer(
+        self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Unpack[BoltSettings]
+    ) -> BoltDeclarer:
         """Declare a batch bolt with its `finish_batch` in the commit phase, even if its class is not a Committer (TX-2)."""
         declaration = self._declare("bolt", component_id, factory, parallelism, settings)
         self._committers.add(id(declaration))

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, assert_never
+from typing import Final, Literal, NamedTuple, assert_never, cast
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.backoff import Backoff
 from engine.errors import TIMEOUT, Failure, FatalError
 from engine.maybe_await import discard_awaitables
+from engine.metrics.user_metrics import Counter
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.topology.task_port import SpoutPortUser
 from engine.transactional.admission import Admission, AdmissionGate
@@ -21,6 +22,7 @@ from engine.transactional.machine import Event, Instruction, Machine, Phase, Tra
 from engine.transactional.open_batches import BatchOutput, EmitRequest, OpenBatches
 from engine.transactional.spout_adapters import Answer, NoBatch, coordinator_adapter, has_partitions, replays_differ
 from engine.transactional.spouts import AnySpout
+from engine.transactional.status import ENTRY, TransactionsSnapshot
 from engine.transactional.transactional_state import TransactionalState
 
 BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
@@ -35,6 +37,9 @@ class TreeId(NamedTuple):
 
     attempt: TransactionAttempt
     tree: Literal["processing", "commit"]
+
+    def __repr__(self) -> str:
+        return f"batch {self.attempt}, {self.tree}"
 
 
 class Coordinator(Spout, SpoutPortUser):
@@ -81,18 +86,28 @@ class Coordinator(Spout, SpoutPortUser):
         self._open_metrics()
         self._admission_gate = AdmissionGate(self._admissions, self.context)
         self.port.on_reply(self._take_reply)
+        self.port.run.show_in_snapshot(ENTRY, self.context.task_id, self._snapshot)
         await self._admission_gate.open()
         opened = self._adapter.wrapped.open()
         if opened is not None:
             await opened
 
     def _open_metrics(self) -> None:
-        self._committed_counter = self.context.counter("transactions_committed")
-        self._failed_counter = self.context.counter("transactions_failed")
+        self._committed_counter = cast(Counter, self.context.counter("transactions_committed"))
+        self._failed_counter = cast(Counter, self.context.counter("transactions_failed"))
         self._open_gauge = self.context.gauge("transactions_open")
         self._txid_gauge = self.context.gauge("transaction_committed_txid")
         self._txid_gauge.set(self._saved_txid)
         self._secs_histogram = self.context.histogram("transaction_secs")
+
+    def _snapshot(self) -> TransactionsSnapshot:
+        """Return the state of the transactions, also after the coordinator is closed."""
+        open_txids: dict[str, tuple[int, ...]] = {}
+        for txid, transaction in self._live_machine.open_transactions.items():
+            phase = transaction.phase.value
+            open_txids[phase] = (*open_txids.get(phase, ()), txid)
+        committed, failed = int(self._committed_counter.read()), int(self._failed_counter.read())
+        return TransactionsSnapshot(self.context.component_id, self._live_machine.committed, committed, failed, open_txids)
 
     @property
     def is_busy(self) -> bool:

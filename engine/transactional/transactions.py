@@ -1,7 +1,7 @@
 """Checks a transactional topology, and makes the topology that runs in its place (docs/decisions/0004)."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -9,12 +9,13 @@ from typing import Any, Final
 from engine.api import All, Bolt, Spout
 from engine.cancellation import CLOSE_TIMEOUT_SECS, cancel_and_wait
 from engine.config import Config
-from engine.control import FeatureRun, RunStart
+from engine.control import FeatureRun, RunHandle, RunStart, SnapshotEntry
 from engine.errors import FatalError, TopologyError, with_hint
 from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
 from engine.raised import raised_text
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.overrides import override_faults
+from engine.topology.task_port import RunPort
 from engine.transactional.admission import Admission
 from engine.transactional.basic_bolt_runner import BasicBoltRunner
 from engine.transactional.batch_bolt_runner import BatchBoltRunner
@@ -24,6 +25,7 @@ from engine.transactional.emitter_runner import EmitterRunner
 from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature, coordinator_id
 from engine.transactional.spout_adapters import coordinator_adapter, has_partitions, new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout
+from engine.transactional.status import ENTRY, TransactionsEntry
 from engine.transactional.transactional_state import TransactionalState
 
 
@@ -95,6 +97,7 @@ class TransactionalRun(FeatureRun):
         self._spout = spout
         self._admissions = admissions
         self._wirings: list[BoltWiring] = []
+        self._port: RunPort | None = None
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Return the topology that runs."""
@@ -102,6 +105,15 @@ class TransactionalRun(FeatureRun):
         config, partitioned = self._config, has_partitions(self._spout)
         self._state = TransactionalState(topology.name, start.provider, partitioned=partitioned, timeout_secs=config.state_timeout_secs)
         return self.running()
+
+    def join(self, handle: RunHandle) -> None:
+        """Store the port that reads the coordinator."""
+        self._port = handle.port
+
+    def snapshot_entries(self) -> Iterable[SnapshotEntry]:
+        """Return the entry `transactions`."""
+        shown = () if self._port is None else self._port.shown(ENTRY)
+        return (TransactionsEntry(next(iter(shown), None)),)
 
     async def close(self, *, clean: bool) -> None:
         """Wait a limited time for the cleanups of instances whose task was killed and has no new runner. Then cancel the rest."""

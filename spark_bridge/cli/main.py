@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from engine.cli.console import commands
+from engine.cli.console.user_file import INSTALL_IT
 from engine.version import __version__
 from spark_bridge.process.errors import SparkMissing
 
@@ -49,7 +50,7 @@ class Program(commands.Program):
         except ModuleNotFoundError as error:
             if error.name not in _NEEDED:
                 raise
-            text, _, fix = str(error).partition(". Install it: ")
+            text, _, fix = str(error).partition(INSTALL_IT)
             raise SparkMissing(text, hint=fix) from error
 
 

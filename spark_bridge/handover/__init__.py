@@ -3,7 +3,9 @@
 try:
     import pyarrow  # noqa: F401 - imported first, so that its absence gets a clear error
 except ModuleNotFoundError as error:
-    fix = "pip install 'stormcell[arrow]', or with Spark 'stormcell[spark]'"
+    from spark_bridge.installation import install_command
+
+    fix = f"{install_command('arrow')}, or with Spark: {install_command('spark')}"
     raise ModuleNotFoundError(f"spark_bridge needs pyarrow, which is not installed. Install it: {fix}", name=error.name) from None
 
 from spark_bridge.handover.consumers import Consumer, Position

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 _MODULE_NAME: Final = "spark_bridge.process.cloudpickle_of_pyspark"
 """Name of the loaded module in both processes. Pickled functions refer to it, so it must be the same in both."""
+_USER_FILES: Final = "engine.user_files."
+"""Prefix of the modules of topology files. Spark's process may have another `sys.path`, so it may not find the file."""
 _LOADING: Final = threading.Lock()
 
 
@@ -57,9 +59,9 @@ def _load() -> ModuleType:
 def _needs_value_pickling(module: ModuleType | None) -> bool:
     """Tell whether an import by name cannot find the file of a module. An example is a topology file."""
     spec = getattr(module, "__spec__", None)
-    if spec is None or not spec.has_location or "." in spec.name or sys.modules.get(spec.name) is not module:
+    if spec is None or not spec.has_location or sys.modules.get(spec.name) is not module:
         return False
-    return not _is_importable(spec.name)
+    return spec.name.startswith(_USER_FILES) or ("." not in spec.name and not _is_importable(spec.name))
 
 
 @functools.lru_cache(maxsize=4096)

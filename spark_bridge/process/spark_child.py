@@ -17,6 +17,7 @@ from engine.clock import Clock
 from engine.errors import EngineError, FatalError, UsageError
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
+from spark_bridge.installation import install_command
 from spark_bridge.process import launch, messages, pickling
 from spark_bridge.process.config import SparkConfig
 from spark_bridge.process.errors import SparkDied, SparkError, SparkMissing
@@ -243,7 +244,8 @@ class SparkHold:
 
 def pyspark_missing_error() -> SparkMissing:
     """Return the error of an environment without pyspark."""
-    return SparkMissing("pyspark is not installed", hint="pip install 'stormcell[spark]' (for sc:// servers: 'stormcell[spark-connect]').")
+    hint = f"{install_command('spark')} (for sc:// servers: {install_command('spark-connect')})"
+    return SparkMissing("pyspark is not installed", hint=hint)
 
 
 def _function_text(function: object) -> str:

@@ -8,8 +8,10 @@ identify a micro-batch, because a query with state has micro-batches without new
 try:
     import pyspark  # noqa: F401 - here, because its absence is reported with the package to install
 except ModuleNotFoundError as error:
-    fix = "pip install 'stormcell[spark]'"
-    raise ModuleNotFoundError(f"spark_bridge.sinks needs pyspark, which is not installed. Install it: {fix}", name=error.name) from None
+    from spark_bridge.installation import install_command
+
+    text = f"spark_bridge.sinks needs pyspark, which is not installed. Install it: {install_command('spark')}"
+    raise ModuleNotFoundError(text, name=error.name) from None
 
 from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError, SinkUnavailable
 from spark_bridge.sinks.delta import Delta

@@ -8,8 +8,10 @@ executors).
 try:
     import pyspark  # noqa: F401 - here, to say what to install
 except ModuleNotFoundError as error:
-    fix = "pip install 'stormcell[spark]'"
-    raise ModuleNotFoundError(f"spark_bridge.source needs pyspark, which is not installed. Install it: {fix}", name=error.name) from None
+    from spark_bridge.installation import install_command
+
+    text = f"spark_bridge.source needs pyspark, which is not installed. Install it: {install_command('spark')}"
+    raise ModuleNotFoundError(text, name=error.name) from None
 
 from spark_bridge.source.data_source import StormcellDataSource, register
 from spark_bridge.source.package import package_zip

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Final
 
 PACKAGE: Final = "spark_bridge"
-SHIPPED: Final = ("__init__.py", "process_identity.py", "handover", "source", "sinks", "pipeline/__init__.py", "pipeline/offsets.py")
+SHIPPED: Final = (
+    "__init__.py",
+    "installation.py",
+    "process_identity.py",
+    "handover",
+    "source",
+    "sinks",
+    "pipeline/__init__.py",
+    "pipeline/offsets.py",
+)
 """Files that need no engine. A Connect server calls per-batch functions through `pipeline.offsets`."""
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 """Time of each entry, so that the same package always gives the same zip."""

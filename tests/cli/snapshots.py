@@ -6,7 +6,7 @@ from engine.control import SnapshotEntry
 from engine.flow.feature import FlowEntry
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 from engine.runtime.error_report import ErrorReport
-from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
+from engine.runtime.snapshot import ComponentSnapshot, EdgeSnapshot, Snapshot, TaskSnapshot
 
 REPORT = ErrorReport(
     component_id="count",
@@ -26,6 +26,7 @@ def snapshot(uptime_secs: float = 10.0, *, times: int = 1, state: str = "running
         task_index=0,
         emitted=1_200_000 * times,
         transferred=1_200_000 * times,
+        loop_secs=2.0 * times,
         acked=1_100_000 * times,
         failed=2 * times,
         pending=99_998,
@@ -45,6 +46,7 @@ def snapshot(uptime_secs: float = 10.0, *, times: int = 1, state: str = "running
             execute_ms=(0.001, 0.003)[index],
             process_ms=0.5,
             busy_secs=(1.0, 9.6)[index] * times,
+            loop_secs=(0.5, 0.4)[index] * times,
             errors=index * times,
             status=("waiting", "running")[index],
         )
@@ -53,9 +55,12 @@ def snapshot(uptime_secs: float = 10.0, *, times: int = 1, state: str = "running
     components = {
         "lines": ComponentSnapshot("lines", "spout", (spout,), 1.25, 38.12),
         "count": ComponentSnapshot("count", "bolt", counts),
-        "__acker": ComponentSnapshot("__acker", "acker", (TaskSnapshot(4, 0, acked=1_100_000 * times, busy_secs=0.5 * times),)),
+        "__acker": ComponentSnapshot(
+            "__acker", "acker", (TaskSnapshot(4, 0, acked=1_100_000 * times, busy_secs=0.5 * times, loop_secs=0.5 * times),)
+        ),
     }
-    return Snapshot("words", state, uptime_secs, components, (REPORT,), entries=entries())
+    edges = (EdgeSnapshot("lines", "count", "default", 1_200_000 * times),)
+    return Snapshot("words", state, uptime_secs, components, (REPORT,), edges=edges, loop_cpu_secs=3.5 * times, entries=entries())
 
 
 def entries(*flows: FlowSnapshot, checkpoint: CheckpointSnapshot | None = None) -> tuple[SnapshotEntry, ...]:

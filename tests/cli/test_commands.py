@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine import installation
 from engine.cli.main import run_command_line
 from engine.version import __version__
 from tests.cli.topology_files import Write
@@ -49,7 +49,7 @@ def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -
     [
         (["rnu"], "'rnu' is not a command. Did you mean 'run'?"),
         (["flow.py"], "'flow.py' is not a command. Did you mean"),
-        (["launch"], "The commands are run, check, graph, state, transactions, flow-report, kafka, bench."),
+        (["launch"], "The commands are run, top, ctl, check, graph, state, transactions, flow-report, kafka, bench."),
         (["run"], "FILE is missing."),
         (["check"], "Missing argument 'FILE[:NAME]'"),
         (["run", "flow.py", "--for", "30"], "'30' is a number without a unit. Write 30s"),
@@ -153,7 +153,7 @@ def test_bench_passes_its_arguments_on(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_bench_needs_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(main, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(installation, "_ROOT", tmp_path)
     assert run_command_line(["bench", "micro"]) == 2
     assert "Run this command in a checkout" in capsys.readouterr().err
 

@@ -60,8 +60,8 @@ def test_unknown_values_are_left_out_of_a_sum() -> None:
 
 def test_rows_show_counts_and_the_capacity_since_the_last_snapshot() -> None:
     lines, count, acker = component_rows(snapshot(10.0), snapshot(20.0, times=2))
-    assert lines == ("lines", "1", "2,400,000", "2,400,000", "2,200,000", "4", "–", "–", "20%", "–")
-    assert count == ("count", "2", "0", "0", "2,000,000", "0", "0.0020", "0.500", "96%", "60%")
+    assert lines == ("lines", "1", "2,400,000", "2,200,000", "4", "–", "–", "20%", "20%", "–", "–")
+    assert count == ("count", "2", "0", "2,000,000", "0", "0.0020", "0.500", "9%", "96%", "70", "60%")
     assert acker[0] == "__acker"
     assert spout_rows(snapshot()) == [("lines", "1.25", "38.1", "99,998", "full")]
 
@@ -76,7 +76,9 @@ def test_open_trees_are_shown_with_their_bound() -> None:
 
 
 def test_the_headline_has_rates_since_the_last_snapshot() -> None:
-    assert headline(snapshot(10.0), snapshot(12.0, times=3)) == "words · running · 12 s · 1,200,000/s emitted · 1,100,000/s acked"
+    found = headline(snapshot(10.0), snapshot(12.0, times=3))
+    assert found == "words · running · 12 s · loop 100% · 1,200,000/s emitted · 1,100,000/s acked"
+    assert headline(None, snapshot()).startswith("words · running · 10 s · loop 35% · ")
 
 
 def test_figures_are_aligned_right() -> None:

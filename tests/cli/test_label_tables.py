@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.snapshot_text import TextTable, label_tables
+from engine.cli.label_tables import label_tables
+from engine.cli.snapshot_text import TextTable
 from engine.metrics import TaskLabels, UserMetrics
 from engine.runtime.snapshot import Snapshot
 from tests.cli.snapshots import snapshot

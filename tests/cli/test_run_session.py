@@ -14,6 +14,7 @@ from engine.cli import Outcome, run_in_terminal
 from engine.cli.run_views import SilentView
 from engine.config import Config
 from engine.errors import ComponentError, ConfigError, TopologyError, UsageError
+from engine.installation import install_command
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.snapshot import Snapshot
 from engine.topology import Topology, TopologyBuilder
@@ -126,7 +127,7 @@ def test_a_loop_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch
     outcome = run_in_terminal(topology(lambda: Numbers(1)), Config(event_loop="uvloop"), view="silent")
     assert isinstance(outcome.error, ConfigError)
     assert outcome.exit_status == 2
-    assert "Install stormcell[uvloop]" in capsys.readouterr().err
+    assert f"Run {install_command('uvloop')}, or set" in capsys.readouterr().err
     assert run_in_terminal(topology(lambda: Numbers(1)), Config(event_loop="auto"), view="silent").exit_status == 0
 
 

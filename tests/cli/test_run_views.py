@@ -37,7 +37,7 @@ def kafka_metrics() -> UserMetrics:
 def test_a_plain_line_has_all_figures() -> None:
     assert plain_line(snapshot(10.0), snapshot(12.0, times=2)) == (
         "words running 12.0 s | emitted 2,400,000 (600,000/s) | acked 2,200,000 (550,000/s) | failed 4 | pending 99,998 | "
-        "lines p50 1.25 ms p99 38.1 ms | busiest count 480% | fullest count 60% | errors 2"
+        "loop 100% | lines p50 1.25 ms p99 38.1 ms | busiest count 480% | fullest count 60% | limit loop lines 100% | errors 2"
     )
 
 
@@ -46,7 +46,7 @@ def test_a_plain_line_shows_the_total_lag_of_a_component() -> None:
     metrics.gauge("lag", TaskLabels("count", 2), {}).set(7)
     metrics.counter("stalls_lag", TaskLabels("count", 2), {})  # a counter, which only grows
     line = plain_line(None, replace(snapshot(), user_metrics=metrics.read()))
-    assert line.endswith(" | fullest count 60% | lines kafka lag 190,000,000 | count lag 7 | errors 1")
+    assert line.endswith(" | fullest count 60% | limit component count 96% | lines kafka lag 190,000,000 | count lag 7 | errors 1")
 
 
 def transactions(committed: int, uptime_secs: float) -> Snapshot:
@@ -70,6 +70,12 @@ def test_the_views_show_the_progress_of_transactions() -> None:
     assert "transactions" not in plain_line(None, snapshot())
 
 
+@pytest.mark.parametrize(("committed", "counts"), [(1, "1 batch committed"), (1500, "1,500 batches committed")])
+def test_the_summary_of_a_transactional_run_counts_batches(committed: int, counts: str) -> None:
+    """The trees of the coordinator are those of phases, which say nothing to a user."""
+    assert Outcome(0, transactions(committed, 10.0)).summary() == f"words: running after 10 s: {counts}, 2 failed, 1 error"
+
+
 def test_plain_lines_end_with_the_tables_of_the_users_metrics(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = UserMetrics()
     metrics.gauge("lag", TaskLabels("lines", 1), {"topic": "words", "partition": "3"}).set(1234)
@@ -87,7 +93,7 @@ async def test_plain_lines_go_to_standard_error(capsys: pytest.CaptureFixture[st
     out, err = capsys.readouterr()
     assert out == ""
     assert [line.split()[0] for line in err.splitlines()] == [
-        *("words:", "words", "draining", "component", "lines", "count", "__acker", "spout", "lines", "words:")
+        *("words:", "words", "draining", "component", "lines", "count", "__acker", "spout", "lines", "The", "words:")
     ]
     assert err.splitlines()[-1] == "words: drained after 10 s: 1,200,000 emitted, 1,100,000 acked, 2 failed, 1 error"
 
@@ -126,7 +132,24 @@ def test_the_live_table_fits_the_terminal(width: int) -> None:
     assert max(map(len, lines)) <= width
     (row,) = [line.split() for line in lines if line.startswith("count")]
     assert row[0] == "count"
-    assert row[-2:] == ["96%", "60%"]
+    assert row[-4:] == ["9%", "96%", "70", "60%"]
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(76, 0), (74, 1), (60, 3), (40, 6)])
+def test_a_narrow_terminal_shows_the_columns_that_fit(width: int, left_out: int) -> None:
+    lines = drawn(width, before=True).splitlines()
+    (row,) = [line.split() for line in lines if line.startswith("count")]
+    assert len(row) == 12 - left_out  # `2.00 M` is two words
+    assert "96%" in row
+    assert "…" not in "".join(row)
+
+
+def test_the_live_table_says_what_limits_the_run() -> None:
+    lines = drawn(80, before=True).splitlines()
+    acker = next(number for number, line in enumerate(lines) if line.startswith("__acker"))
+    assert " ".join(line.strip() for line in lines[acker + 1 : acker + 3]) == (
+        "One task of 'count' is busy 96% of the time, the mean of its 2 tasks is 53%. Spread its inputs more evenly."
+    )
 
 
 def test_the_live_table_shows_full_counts_if_there_is_room() -> None:
@@ -159,7 +182,7 @@ def test_the_live_table_fits_a_low_terminal() -> None:
     console.print(render(None, replace(snapshot(), user_metrics=kafka_metrics().read()), 80, 26))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert len(lines) == 26
-    assert lines[-2].startswith("and 14 more")
+    assert lines[-2].startswith("and 16 more")
 
 
 def test_output_of_user_code_is_printed_above_the_table() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from engine.metrics import TaskLabels, UserMetrics
-from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, rate, weighted_mean
+from engine.runtime.latency_snapshot import LatencySnapshot
+from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, rate, task_capacities, weighted_mean
 from tests.cli.snapshots import entries, flow, snapshot
 
 
@@ -32,6 +33,14 @@ def test_capacity_is_the_busy_share_of_the_busiest_task_between_snapshots() -> N
     assert capacity(before, before, "count") is None
 
 
+def test_capacity_is_a_share_of_the_calls_that_may_run_at_once() -> None:
+    tasks = (TaskSnapshot(1, 0, busy_secs=30.0, slots=8), TaskSnapshot(2, 1, busy_secs=60.0, slots=8))
+    now = Snapshot("calls", "running", 10.0, {"calls": ComponentSnapshot("calls", "bolt", tasks)})
+    assert capacity(None, now, "calls") == pytest.approx(0.75)
+    assert task_capacities(None, now, "calls") == pytest.approx([0.375, 0.75])
+    assert now.components["calls"].slots == 16
+
+
 def test_rates_are_per_second_between_snapshots() -> None:
     before, after = snapshot(10.0), snapshot(12.0, times=3)
     assert rate(before, after, lambda now: now.components["lines"].emitted) == 1_200_000
@@ -50,6 +59,8 @@ def test_a_snapshot_is_json_whatever_its_numbers() -> None:
     assert found["components"]["count"]["executed"] == 1_200_000
     assert found["components"]["count"]["tasks"][1]["waiting"] == 60
     assert found["components"]["lines"]["complete_p99_ms"] == 38.12
+    assert (found["components"]["count"]["loop_secs"], found["components"]["count"]["slots"]) == (0.9, 2)
+    assert found["components"]["lines"]["tasks"][0]["complete_latency"] is None
     assert found["errors"][0]["time"] == "2023-11-14T22:13:20.500+00:00"
     assert found["errors"][0]["next_step"].startswith("the task is replaced")
     assert [metric.get("value", metric.get("p50")) for metric in found["user_metrics"]] == ["inf", 3.0]
@@ -57,6 +68,25 @@ def test_a_snapshot_is_json_whatever_its_numbers() -> None:
         ("count", 2, {}),
         ("count", 2, {"of": "word"}),
     ]
+
+
+def test_edges_latencies_and_the_time_of_the_loop_are_json_too() -> None:
+    latency = LatencySnapshot(2, 0.5, (0,) * 27 + (2,))
+    lines = ComponentSnapshot("lines", "spout", (TaskSnapshot(1, 0, complete_latency=latency),))
+    found = json.loads(json.dumps(replace(snapshot(), components={"lines": lines}).to_dict(), allow_nan=False))
+    assert found["edges"] == [{"source": "lines", "target": "count", "stream": "default", "tuples": 1_200_000}]
+    assert found["loop_cpu_secs"] == 3.5
+    assert found["components"]["lines"]["tasks"][0]["complete_latency"] == {"count": 2, "total_secs": 0.5, "below": [0] * 27 + [2]}
+
+
+def test_the_latencies_of_a_component_are_those_of_its_tasks_together() -> None:
+    first, second = LatencySnapshot(1, 0.1, (0,) * 20 + (1,) * 8), LatencySnapshot(2, 0.5, (2,) * 28)
+    tasks = (TaskSnapshot(1, 0, complete_latency=first), TaskSnapshot(2, 1, complete_latency=second), TaskSnapshot(3, 2))
+    both = ComponentSnapshot("lines", "spout", tasks).complete_latency
+    assert both == LatencySnapshot(3, 0.6, (2,) * 20 + (3,) * 8)
+    assert both.since(first) == LatencySnapshot(2, 0.5, (2,) * 28)
+    assert (both.mean_secs, LatencySnapshot().mean_secs) == (pytest.approx(0.2), None)
+    assert ComponentSnapshot("lines", "spout", tasks).process_latency is None
 
 
 @pytest.mark.guarantee("FC-7")

@@ -69,12 +69,12 @@ def test_a_relative_path_works(write: Write, tmp_path: Path, monkeypatch: pytest
 def test_a_failed_import_leaves_nothing_behind(write: Write) -> None:
     spec = write("import flow_sibling\nraise ValueError('bad')")
     write("", "flow_sibling.py", head="")
-    folders, modules = list(sys.path), {name for name in sys.modules if name.startswith("_topology_")}
+    folders, modules = list(sys.path), {name for name in sys.modules if name.startswith("engine.user_files.")}
 
     load_error(spec)
 
     assert sys.path == folders
-    assert {name for name in sys.modules if name.startswith("_topology_")} == modules
+    assert {name for name in sys.modules if name.startswith("engine.user_files.")} == modules
 
 
 # Settings in the file

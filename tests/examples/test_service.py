@@ -109,3 +109,16 @@ async def test_metrics_are_served_as_openmetrics(service: ModuleType) -> None:
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert 'stormcell_acked_tuples_total{topology="orders",component="book"' in answer.text
     assert answer.text.endswith("# EOF\n")
+
+
+@pytest.mark.guarantee("WEB-1")
+async def test_the_page_of_the_run_is_mounted(service: ModuleType) -> None:
+    async with served(service, Config()) as client:
+        assert (await client.get("/engine/")).status_code == 200
+        await order(client, "tea")
+        assert (await client.get("/engine/api/snapshot")).json()["components"]["book"]["executed"] == 1
+        refused = await client.post("/engine/api/drain", headers={"authorization": "Bearer x"})
+        assert (refused.status_code, refused.json()["error"]) == (403, "this server allows no changes")
+        assert (await client.get("/engine/nothing")).status_code == 404
+        async with client.stream("GET", "/engine/api/events") as events:
+            assert (await anext(events.aiter_lines())) == "event: history"

@@ -195,7 +195,7 @@ def test_aiokafka_is_missing() -> None:
     command = [sys.executable, "-c", script, "kafka", "lag", "--brokers", "127.0.0.1:9092", "--group", "words"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: the kafka commands need aiokafka, which is not installed\nFix: Run: pip install 'stormcell[kafka]'\n"
+    assert done.stderr == "Error: the kafka commands need aiokafka, which is not installed\nFix: Run: pip install '.[kafka]'\n"
 
 
 @pytest.mark.parametrize("name", ["lag", "offsets", "reset", "dead-letters", "replay"])

@@ -6,6 +6,7 @@ from typing import Final, Literal
 import pytest
 
 from engine.errors import ComponentError
+from engine.installation import install_command
 from tests.kafka.play import all_of, settings
 from tests.kafka.sink_play import fed, sink_config, write
 from tests.kafka.transactional.committer_task import committer_config, committing, seen
@@ -48,7 +49,7 @@ async def test_a_sink_names_the_missing_library_of_its_codec(kafka: str, codec: 
     monkeypatch.setattr("aiokafka.codec.cramjam", None)
     with pytest.raises(ComponentError, match=f"Compression library for {codec} not found") as raised:
         await write(sink_config(kafka, "any", compression=codec), fed(["a"]))
-    assert "pip install 'stormcell[kafka]', or only cramjam" in str(raised.value)
+    assert f"{install_command('kafka')}, or only cramjam" in str(raised.value)
 
 
 def test_the_extra_installs_the_codecs() -> None:

@@ -344,3 +344,10 @@ def test_done_entries_hold_no_record() -> None:
     ack(entries, 1)
     assert [entry.record is None for entry in entries.values()] == [False, True, False]
     assert (repr(entries[1]), entries[1].manager) == ("<Entry at offset 1>", manager)
+
+
+def test_an_entry_is_shown_as_its_place() -> None:
+    manager = window(0, 1)
+    entries = emit(manager)
+    entries[0].record.topic, entries[0].record.partition = "orders", 3
+    assert repr(entries[0]) == str(entries[0]) == "orders[3]@0"

@@ -9,8 +9,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from engine.checkpoint import CheckpointSnapshot
 from engine.metrics import Family, Sample, TaskLabels, UserMetrics, render
 from engine.metrics.openmetrics import number_text
+from engine.runtime.latency_snapshot import LatencySnapshot
 from engine.runtime.metric_families import families
-from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
+from engine.runtime.snapshot import ComponentSnapshot, EdgeSnapshot, Snapshot, TaskSnapshot
 from tests.cli.snapshots import entries, flow
 
 
@@ -24,15 +25,20 @@ def parsed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 def snapshot(metrics: UserMetrics | None = None) -> Snapshot:
     spout = TaskSnapshot(
-        1, 0, emitted=10, transferred=20, acked=9, failed=1, pending=3, max_pending=8, complete_p50_ms=1.5, complete_p99_ms=20, busy_secs=2
+        1, 0, emitted=10, transferred=20, acked=9, failed=1, pending=3, max_pending=8, busy_secs=2, loop_secs=1.5,
+        complete_latency=LatencySnapshot(3, 0.25, (0,) * 10 + (1,) * 8 + (3,) * 10),
+    )  # fmt: skip
+    bolt = TaskSnapshot(
+        2, 0, executed=20, acked=20, waiting=5, mailbox_capacity=100, execute_ms=0.5, restarts=1, slots=4, process_latency=LatencySnapshot()
     )
-    bolt = TaskSnapshot(2, 0, executed=20, acked=20, waiting=5, mailbox_capacity=100, execute_ms=0.5, process_ms=0.75, restarts=1)
     components = {
-        "lines": ComponentSnapshot("lines", "spout", (spout,), 1.5, 20),
+        "lines": ComponentSnapshot("lines", "spout", (spout,)),
         "count": ComponentSnapshot("count", "bolt", (bolt,)),
         "__acker": ComponentSnapshot("__acker", "acker", (TaskSnapshot(3, 0),)),
     }
-    return Snapshot("words", "running", 4.0, components, user_metrics=metrics.read() if metrics else ())
+    edges = (EdgeSnapshot("lines", "count", "default", 20),)
+    read = metrics.read() if metrics else ()
+    return Snapshot("words", "running", 4.0, components, user_metrics=read, edges=edges, loop_cpu_secs=1.75)
 
 
 def test_labels_and_help_are_escaped() -> None:
@@ -65,13 +71,37 @@ def test_a_snapshot_is_readable_text() -> None:
     assert found["stormcell_pending_trees", lines] == 3
     assert found["stormcell_max_pending_trees", lines] == 8
     assert found["stormcell_busy_seconds_total", lines] == 2
-    assert found["stormcell_complete_seconds", (*lines, ("quantile", "0.99"))] == 0.02
+    assert found["stormcell_loop_seconds_total", lines] == 1.5
+    assert found["stormcell_task_slots", count] == 4
+    run = ("topology", "words")
+    assert found["stormcell_edge_tuples_total", (run, ("source", "lines"), ("target", "count"), ("stream", "default"))] == 20
+    assert found["stormcell_loop_cpu_seconds_total", (run,)] == 1.75
     assert found["stormcell_execute_seconds", count] == 0.0005
     assert found["stormcell_task_restarts_total", count] == 1
     assert ("stormcell_pending_trees", count) not in found
     assert ("stormcell_max_pending_trees", count) not in found
     assert found["stormcell_run_state", (("topology", "words"), ("stormcell_run_state", "running"))] == 1
     assert found["stormcell_uptime_seconds", (("topology", "words"),)] == 4
+
+
+def test_without_the_cpu_time_of_the_loop_its_metric_is_left_out() -> None:
+    found = parsed(render(families(replace(snapshot(), loop_cpu_secs=None))))
+    assert not [name for name, _ in found if "loop_cpu" in name]
+
+
+def test_latencies_are_histograms_with_the_same_edges_for_each_task() -> None:
+    found = parsed(render(families(snapshot())))
+    lines = (("topology", "words"), ("component", "lines"), ("task", "1"))
+    count = (("topology", "words"), ("component", "count"), ("task", "2"))
+    complete = {dict(labels)["le"]: value for (name, labels), value in found.items() if name == "stormcell_complete_latency_seconds_bucket"}
+    assert [float(edge) for edge in complete] == pytest.approx([*(2**doubling * 1e-6 for doubling in range(28)), math.inf])
+    assert list(complete.values()) == [*[0] * 10, *[1] * 8, *[3] * 11]
+    assert (found["stormcell_complete_latency_seconds_count", lines], found["stormcell_complete_latency_seconds_sum", lines]) == (3, 0.25)
+    process = [dict(labels)["le"] for name, labels in found if name == "stormcell_process_latency_seconds_bucket"]
+    assert process == list(complete), "before its first input, a task has all buckets too, so that a rate sees the first increase"
+    assert found["stormcell_process_latency_seconds_count", count] == 0
+    assert ("stormcell_process_latency_seconds_count", lines) not in found
+    assert ("stormcell_complete_latency_seconds_count", count) not in found
 
 
 def test_the_text_has_checkpoint_metrics_of_a_run_with_state() -> None:
@@ -139,7 +169,8 @@ def test_histograms_of_several_tasks_have_the_same_buckets() -> None:
     }
     assert buckets["2"] == [("0.25", 0), ("0.5", 1), ("2.0", 1), ("4.0", 3), ("64.0", 3), ("128.0", 3), ("+Inf", 3)]
     assert buckets["4"] == [("0.25", 0), ("0.5", 0), ("2.0", 0), ("4.0", 0), ("64.0", 0), ("128.0", 1), ("+Inf", 1)]
-    assert {name: value for (name, labels), value in found.items() if ("task", "2") in labels and name.endswith(("_count", "_sum"))} == {
+    sums = ("line_bytes_count", "line_bytes_sum")
+    assert {name: value for (name, labels), value in found.items() if ("task", "2") in labels and name in sums} == {
         "line_bytes_count": 3,
         "line_bytes_sum": 6.3,
     }

@@ -63,6 +63,12 @@ def test_merged_histograms_equal_the_histogram_of_all_values(first: list[float],
     assert merged.total == pytest.approx(both.total)
 
 
+@given(values=st.lists(SECONDS, max_size=60))
+def test_doublings_count_the_values_below_each_power_of_two_microseconds(values: list[float]) -> None:
+    found = histogram_of(values).doublings()
+    assert found == tuple(sum(int(value * 1e6) < 2**doubling for value in values) for doubling in range(28))
+
+
 def test_an_empty_histogram_has_no_percentiles_and_a_cleared_one_is_empty() -> None:
     histogram = LatencyHistogram()
     assert (histogram.percentile(50), histogram.mean(), histogram.counts(), histogram.count) == (None, None, [], 0)

@@ -119,8 +119,8 @@ def test_an_awaitable_of_a_method_is_returned_and_no_other_method_is_called_mean
     assert (spout.core.returned, calls) == ("awaitable", ["next_tuple"] * 2)
     assert not spout.core.polled_in_vain()
     spout.core.forget_returned()
-    spout.core.end_await(0.5)
-    assert spout.core.busy_secs >= 0.5
+    spout.core.add_awaited_secs(0.5)
+    assert spout.core.busy_secs == spout.core.plain_secs + 0.5
     bolt.ack(take_next(bolt))
     bolt.fail(take_next(bolt))
     stage.settle()

@@ -82,6 +82,7 @@ def test_each_long_step_is_recorded() -> None:
         time = Time()
         assert await time.timer(slow(time)) == "result"
         assert time.noted == pytest.approx([0.6, 0.7, 0.8])
+        assert time.timer.total_secs == pytest.approx(2.5)
 
     asyncio.run(main())
 
@@ -97,7 +98,7 @@ def test_the_time_of_waits_is_not_counted() -> None:
         await asyncio.sleep(0)
         time.at += 100
         await task
-        assert time.noted == []
+        assert (time.noted, time.timer.total_secs) == ([], 0)
 
     asyncio.run(main())
 

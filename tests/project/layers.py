@@ -3,6 +3,7 @@
 # Each unit may import the units of the layers above it in this list, and itself; never another one of its own layer.
 # A unit is a module, or a package with all that is in it; `engine` is the root module alone.
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("engine.installation", "engine.user_files", "spark_bridge.installation"),
     (
         "_native",
         "engine.backoff",
@@ -34,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine.checkpoint", "engine.transactional", "engine.flow"),
     ("engine.kafka", "engine.features"),
     ("engine", "engine.testing"),
+    ("engine.web",),
     ("engine.cli", "engine.__main__", "spark_bridge.writer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process"),
     ("spark_bridge.transform", "spark_bridge.pipeline"),
     ("spark_bridge.cli",),
@@ -57,6 +59,8 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "aiokafka": ("engine.kafka",),
     "msgpack": ("engine.state",),
     "redis": ("engine.state.redis",),
+    "starlette": ("engine.web",),
+    "uvicorn": ("engine.web",),
     "asyncpg": ("engine.state.postgres",),
     "kazoo": ("engine.state.zookeeper",),
     "pyarrow": ("spark_bridge",),
@@ -66,7 +70,13 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
 }
 
 # These run where there is no engine: on drivers and executors of a cluster.
-WITHOUT_ENGINE = ("spark_bridge.handover", "spark_bridge.process_identity", "spark_bridge.source", "spark_bridge.sinks")
+WITHOUT_ENGINE = (
+    "spark_bridge.installation",
+    "spark_bridge.handover",
+    "spark_bridge.process_identity",
+    "spark_bridge.source",
+    "spark_bridge.sinks",
+)
 
 # Only these may import `_native`.
 KERNEL = "engine.kernel"
@@ -76,6 +86,7 @@ DECIDING = (
     "engine.backoff",
     "engine.topology.validate",
     "engine.runtime.plan",
+    "engine.runtime.bottleneck",
     "engine.runtime.restart_policy",
     "engine.checkpoint.machine",
     "engine.checkpoint.alignment",
@@ -83,6 +94,10 @@ DECIDING = (
     "engine.transactional.open_batches",
     "engine.transactional.values.fence",
     "engine.flow.controller",
+    "engine.web.access",
+    "engine.web.sample",
+    "engine.web.sample_metrics",
+    "engine.web.topology_layout",
     "engine.runtime.spout_window",
     "engine.kafka.source.acked_set",
     "engine.kafka.source.offset_manager",

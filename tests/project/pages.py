@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)(```+|~~~+)\s*(.*)$")
+FILE = re.compile(r"# ([\w-]+\.(?:py|toml|txt))\n")
+"""First line of a block that is a file, with its name."""
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CODE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi")
 
@@ -67,6 +69,11 @@ def read(page: Path) -> tuple[list[tuple[int, str]], list[Block]]:
         else:
             prose.append((number, line))
     return prose, blocks
+
+
+def is_file(block: Block) -> bool:
+    """Tell whether a block is a file, by its first line."""
+    return FILE.match(block.text) is not None
 
 
 def links(page: Path) -> list[Link]:

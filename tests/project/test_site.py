@@ -19,6 +19,7 @@ PACKAGES = (
     "engine.testing",
     "engine.transactional",
     "engine.transactional.values",
+    "engine.web",
     "spark_bridge",
 )
 ELSEWHERE = {"__version__"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tests.project.pages import Block
 
-OURS = re.compile(r"\$ (?:python -m (?:engine|spark_bridge)|stormcell)\b")
+OURS = re.compile(r"\$ (?:python (?:-m (?:engine|spark_bridge)|\w+\.py)|stormcell)(?!\S)")
 MASKS = (
     (re.compile(r"\b\d+(?:\.\d+)? (?:s|ms)\b"), "# s"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "#:#:#"),

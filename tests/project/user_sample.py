@@ -23,13 +23,17 @@ from engine import (
     Spout,
     SpoutExhausted,
     TopologyBuilder,
+    TransactionalTopologyBuilder,
     Tuple,
     TupleFailed,
     bolt,
     spout,
+    stateful_bolt,
 )
+from engine.transactional import MemoryTransactionalSpout
 
 SENTENCES = ("the quick brown fox", "jumps over the lazy dog", "the end")
+SOURCE = MemoryTransactionalSpout([(line,) for line in SENTENCES], "line", take=1)
 
 
 class Lines(Spout):
@@ -130,6 +134,22 @@ def build() -> TopologyBuilder:
     builder.set_bolt("count", Count, parallelism=4).fields_grouping("upper", "word")
     builder.set_bolt("show", show).global_grouping("count")
     return builder
+
+
+def misspelt(batches: TransactionalTopologyBuilder) -> None:
+    """Never called. A type checker must report each of these settings: mypy reports an ignore that nothing needs."""
+    builder = TopologyBuilder("misspelt")
+    builder.set_spout("lines", few_lines, max_spout_pendign=100)  # type: ignore[call-arg]
+    builder.set_spout("lines", few_lines, concurrency=2)  # type: ignore[call-arg]
+    builder.set_bolt("split", split, paralelism=2)  # type: ignore[call-arg]
+    builder.set_bolt("upper", Upper, concurrency="4")  # type: ignore[arg-type]
+    builder.set_bolt("upper", Upper, on_error="retry")  # type: ignore[arg-type]
+    batches.set_bolt("split", split, thread=2)  # type: ignore[call-arg]
+    batches.set_committer("count", Count, on_eror="stop")  # type: ignore[call-arg]
+    TransactionalTopologyBuilder("misspelt", "lines", SOURCE, max_pending=8)  # type: ignore[call-arg]
+    bolt("word", concurency=4)  # type: ignore[call-arg]
+    spout("line", retries=3)  # type: ignore[call-arg]
+    stateful_bolt("word", on_error="retry")  # type: ignore[arg-type]
 
 
 sample = build().build()

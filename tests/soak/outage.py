@@ -1,7 +1,7 @@
 """An outage under load: `python -m tests.soak.outage [SECS] [DOWN_SECS]`.
 
 A web service on a real HTTP server embeds a run. An async bolt calls a downstream service over HTTP (concurrency=100), and a stateful bolt
-on SQLite counts. The downstream service answers 500 for a while. Each request gets its own result or failure, and the run lives.
+on SQLite counts. The downstream service answers 500 for a while. Each request gets its own result or failure (SV-6), and the run lives.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import engine
-from engine import BasicBolt, Config, Fields, Inlet, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, TupleFailed
+from engine import BasicBolt, Config, Fields, Inlet, Reply, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, TupleFailed
 
-CLIENTS = 40
+CLIENTS = 100
 CUSTOMERS = 7
 
 
@@ -38,14 +38,30 @@ class Outage:
     """Orders that it answered with 200."""
     answers: dict[int, tuple[int, str]] = field(default_factory=dict)
     """Status and text that the client of each order got."""
+    mixed: list[str] = field(default_factory=list)
+    """Answers that belong to another order, or that give a count twice."""
     counted: Counter[int] = field(default_factory=Counter)
-    """Orders in the state, by customer."""
+    """Highest count that an answer had, by customer."""
+    _counts: Counter[tuple[int, int]] = field(default_factory=Counter)
     state: str = ""
     renewals: int = 0
 
+    def note_answer(self, number: int, answer: httpx.Response) -> None:
+        """Note an answer. An answer of 200 has the number of its own order, and a count that no other answer has."""
+        self.answers[number] = (answer.status_code, answer.text)
+        if answer.status_code != 200:
+            return
+        result = answer.json()
+        if result["number"] != number:
+            self.mixed.append(f"order {number} got the result of order {result['number']}")
+        self._counts[number % CUSTOMERS, result["count"]] += 1
+        if self._counts[number % CUSTOMERS, result["count"]] > 1:
+            self.mixed.append(f"two orders of customer {number % CUSTOMERS} got the count {result['count']}")
+        self.counted[number % CUSTOMERS] = max(self.counted[number % CUSTOMERS], result["count"])
+
     def faults(self) -> list[str]:
-        """Return violations of the promises SV-1 to SV-5."""
-        found = [f"the run is {self.state} after the load"] * (self.state != "running")
+        """Return violations of the promises SV-1 to SV-6."""
+        found = [f"the run is {self.state} after the load"] * (self.state != "running") + self.mixed
         for number, (status, text) in self.answers.items():
             if number in self.charged and status != 200:
                 found.append(f"order {number} was charged, and its client got {status} {text}")
@@ -93,30 +109,30 @@ class Charge(BasicBolt):
 class Count(StatefulBasicBolt):
     """Counts the orders of each customer."""
 
-    def __init__(self, outage: Outage) -> None:
-        self.outage = outage
+    output_fields = Fields("number", "count")
 
-    def execute(self, tup: Tuple) -> None:
+    def execute(self, tup: Tuple) -> tuple[int, int]:  # type: ignore[override]
         count = self.state.get(tup["customer"], 0) + 1
         self.state.put(tup["customer"], count)
-        self.outage.counted[tup["customer"]] = count
+        return tup["number"], count
 
 
-def topology(outage: Outage, url: str) -> Topology:
+def topology(url: str) -> Topology:
     builder = TopologyBuilder("outage")
     builder.set_spout("orders", lambda: Inlet("number"))
     builder.set_bolt("charge", lambda: Charge(url)).shuffle_grouping("orders")
-    builder.set_bolt("count", lambda: Count(outage)).fields_grouping("charge", "customer")
+    builder.set_bolt("count", Count, parallelism=2).fields_grouping("charge", "customer")
+    builder.set_bolt("reply", Reply).shuffle_grouping("count")
     return builder.build()
 
 
 def service(run: engine.Run) -> Starlette:
     async def order(request: Request) -> Response:
         try:
-            await run.inlet("orders").send((int(request.path_params["number"]),))
+            [row] = await run.inlet("orders").call((int(request.path_params["number"]),))
         except TupleFailed as failed:
             return JSONResponse({"error": failed.failure.describe()}, 502)
-        return JSONResponse({})
+        return JSONResponse({"number": row["number"], "count": row["count"]})
 
     return Starlette(routes=[Route("/orders/{number}", order, methods=["POST"])])
 
@@ -140,7 +156,7 @@ async def play(secs: float, down_secs: float, folder: Path) -> Outage:
     """Put load on the service for `secs`, with the outage in the middle."""
     outage = Outage()
     config = Config(state_provider=f"sqlite:///{folder}/outage.db", state_checkpoint_interval_ms=100, message_timeout_secs=30)
-    async with served(downstream(outage)) as url, engine.run(topology(outage, url), config) as run, served(service(run)) as front:
+    async with served(downstream(outage)) as url, engine.run(topology(url), config) as run, served(service(run)) as front:
         await _load(outage, front, secs, down_secs)
         outage.state = run.state
         outage.renewals = run.snapshot().components["charge"].restarts
@@ -159,7 +175,7 @@ async def _load(outage: Outage, front: str, secs: float, down_secs: float) -> No
         async with httpx.AsyncClient(timeout=60, verify=False) as session:
             while loop.time() < until:
                 answer = await session.post(f"{front}/orders/{number}")
-                outage.answers[number] = (answer.status_code, answer.text)
+                outage.note_answer(number, answer)
                 number += CLIENTS
 
     await asyncio.gather(*(client(first) for first in range(CLIENTS)))

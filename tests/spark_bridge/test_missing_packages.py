@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.project.sources import ROOT
 from tests.spark_bridge.pipeline.folders import Folder
 
-ARROW = "pip install 'stormcell[arrow]'"
-SPARK = "pip install 'stormcell[spark]'"
+ARROW = f"pip install '{ROOT}[arrow]'"
+SPARK = f"pip install '{ROOT}[spark]'"
 
 
 def said_without(packages: str, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -7,6 +7,7 @@ import pytest
 
 from engine.cli.main import run_command_line
 from engine.errors import StateProviderError
+from engine.installation import install_command
 from engine.state import provider_of
 from engine.state.memory import MemoryProvider
 from engine.state.sqlite.provider import SqliteProvider
@@ -88,7 +89,7 @@ def test_the_error_names_a_client_that_is_not_installed(scheme: str, client: str
     monkeypatch.setitem(sys.modules, client, None)
     with pytest.raises(StateProviderError, match="which is not installed") as told:
         provider_of(f"{scheme}://host/x")
-    assert f"stormcell[{extra}]" in (told.value.hint or "")
+    assert told.value.hint == install_command(extra)
 
 
 TOPOLOGY = """

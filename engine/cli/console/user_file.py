@@ -4,7 +4,6 @@ A Python file is imported like a script, with its own folder on `sys.path`, but 
 fix. The caller chooses the class of these errors.
 """
 
-import hashlib
 import importlib.util
 import os
 import stat
@@ -17,7 +16,10 @@ from typing import Final
 
 from engine.errors import ConfigError, EngineError, TopologyError
 from engine.names import nearest
+from engine.user_files import unused_module_name
 
+INSTALL_IT: Final = ". Install it: "
+"""Separates the text of a ModuleNotFoundError of our own packages from the command that installs the missing package."""
 _SUFFIX: Final = ".py"
 _PREFIXES_OF_OTHER_CODE: Final = (
     "<string>",
@@ -89,6 +91,7 @@ class UserFile:
         text = "".join(trace.format()).rstrip()
         if isinstance(error, EngineError) and error.hint:  # show one fix only, that of the original error
             text, hint = text.removesuffix(f"\nFix: {error.hint}"), error.hint
+        text = text.removesuffix(f"{INSTALL_IT}{hint}")
         return self.error(f"{self.path} raised {type(error).__name__} {when}:\n{text}", hint=hint)
 
     def add_location(self, error: EngineError) -> None:
@@ -99,17 +102,9 @@ class UserFile:
             error.add_note(f"raised in {self.path}, line {lines[-1]}")
 
     def _new_module(self) -> ModuleType:
-        """Return an empty module. The name of the module is the same in every process, so that pickled objects of the file can be loaded.
-
-        Only a second import in the same process gets another name.
-        """
+        """Return an empty module. Its name leads child processes to the file, so that they can load pickled objects of the file."""
         resolved = self.path.resolve()
-        base = name = f"_{self.kind}_{self.path.stem}_{hashlib.blake2b(str(resolved).encode(), digest_size=4).hexdigest()}"
-        number = 1
-        while name in sys.modules:
-            number += 1
-            name = f"{base}_{number}"
-        spec = importlib.util.spec_from_file_location(name, resolved)
+        spec = importlib.util.spec_from_file_location(unused_module_name(self.kind, resolved), resolved)
         if spec is None:
             raise self.error(f"{self.path} cannot be imported", hint="Rename the file so that its name ends in .py.")
         return importlib.util.module_from_spec(spec)
@@ -121,9 +116,7 @@ class UserFile:
             self.add_location(error)
             raise
         except ModuleNotFoundError as error:
-            missing = (error.name or "the module").partition(".")[0]
-            hint = f"Install {missing!r} into this Python ({sys.executable}), or put {missing}.py beside the file."
-            raise self.user_code_error(error, "while it was imported", hint) from error
+            raise self.user_code_error(error, "while it was imported", _hint_of_missing(error)) from error
         except SystemExit as error:
             hint = "Put the script part of the file under `if __name__ == '__main__':`."
             raise self.user_code_error(error, "while it was imported", hint) from error
@@ -137,6 +130,13 @@ class UserFile:
         file = str(self.path.resolve())
         start = next((index for index, frame in enumerate(frames) if frame.filename == file), len(frames))
         return [frame for frame in frames[start:] if not frame.filename.startswith(_PREFIXES_OF_OTHER_CODE)]
+
+
+def _hint_of_missing(error: ModuleNotFoundError) -> str:
+    """Return the hint for a missing module. A package of the engine that needs an extra has the command in its text."""
+    _, _, command = str(error).partition(INSTALL_IT)
+    missing = (error.name or "the module").partition(".")[0]
+    return command or f"Install {missing!r} into this Python ({sys.executable}), or put {missing}.py beside the file."
 
 
 def _hint_of(error: BaseException) -> str:

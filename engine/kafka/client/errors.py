@@ -9,6 +9,7 @@ from aiokafka import errors
 
 from engine.backoff import Backoff
 from engine.errors import EngineError, FatalError
+from engine.installation import install_command
 from engine.kafka.client.partition import PartitionId
 
 Report: TypeAlias = Callable[[BaseException], None]
@@ -55,7 +56,7 @@ _SPOILT: Final = (
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
 """Text of aiokafka's assertion error while a broker starts and its metadata does not contain the broker itself yet."""
 
-CODECS_HINT: Final = "pip install 'stormcell[kafka]', or only cramjam for snappy, lz4 and zstd."
+CODECS_HINT: Final = f"{install_command('kafka')}, or only cramjam for snappy, lz4 and zstd."
 
 _HINTS: Final[dict[type[BaseException], str]] = {
     errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",

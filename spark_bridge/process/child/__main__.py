@@ -9,6 +9,7 @@ import threading
 import traceback
 from typing import Any, Final
 
+from spark_bridge.installation import install_command
 from spark_bridge.process.child.calls import Call, Session
 from spark_bridge.process.child.diagnosis import SessionRefused
 from spark_bridge.process.messages import MessageSocket, StartFailure
@@ -84,7 +85,7 @@ def open_session(settings: dict[str, Any], folder: str) -> Session:
     try:
         import pyspark  # noqa: F401 - here, because its absence is reported as an error of the start
     except ModuleNotFoundError as error:
-        raise SessionRefused(StartFailure(False, f"pyspark cannot be imported: {error}", "pip install 'stormcell[spark]'")) from error
+        raise SessionRefused(StartFailure(False, f"pyspark cannot be imported: {error}", install_command("spark"))) from error
     except Exception as error:  # pyspark is installed, but one of its modules does not load
         traceback.print_exc()
         hint = "See the traceback in the log. Look for a broken installation, or for a module of yours that hides another one."

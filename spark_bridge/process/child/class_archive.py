@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spark_bridge.installation import install_command
 from spark_bridge.process.child.diagnosis import java
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def spark_home() -> str:
     try:
         from pyspark.find_spark_home import _find_spark_home
     except ModuleNotFoundError:
-        fix = "pip install 'stormcell[spark]'"
-        raise ModuleNotFoundError(f"Spark needs pyspark, which is not installed. Install it: {fix}", name="pyspark") from None
+        text = f"Spark needs pyspark, which is not installed. Install it: {install_command('spark')}"
+        raise ModuleNotFoundError(text, name="pyspark") from None
     return str(_find_spark_home())  # type: ignore[no-untyped-call]
 
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from spark_bridge.installation import install_command
 from spark_bridge.process.child.diagnosis import SessionRefused, check_reachable
 from spark_bridge.process.messages import StartFailure
 
@@ -97,5 +98,5 @@ def _check_grpc() -> None:
     except ImportError as error:
         first = str(error).strip().splitlines()[0]
         raise SessionRefused(
-            StartFailure(False, f"a package for Spark Connect is missing: {first}", "pip install 'stormcell[spark-connect]'")
+            StartFailure(False, f"a package for Spark Connect is missing: {first}", install_command("spark-connect"))
         ) from error

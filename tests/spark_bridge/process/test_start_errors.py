@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import ConfigError, FatalError
+from engine.installation import install_command
 from spark_bridge.process import SparkChild, SparkConfig, SparkMissing, SparkUnavailable, pickling
 from spark_bridge.process.child.diagnosis import explain_start_error
 from spark_bridge.process.spark_process import SparkProcess
@@ -37,7 +38,7 @@ async def test_no_pyspark() -> None:
     error = await refusal(SparkConfig())
     assert isinstance(error, FatalError)
     assert "pyspark is not installed" in str(error)
-    assert "stormcell[spark]" in str(error)
+    assert install_command("spark") in str(error)
 
 
 async def test_a_user_module_that_hides_a_standard_module_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ async def test_connect_without_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(str(tmp_path))
     error = await refusal(SparkConfig(master="sc://127.0.0.1:1"))
     assert isinstance(error, SparkMissing)
-    assert "stormcell[spark-connect]" in str(error)
+    assert error.hint == install_command("spark-connect")
 
 
 @pytest.mark.deep

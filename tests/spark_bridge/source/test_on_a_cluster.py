@@ -63,7 +63,8 @@ def test_the_zip_is_the_same_each_time_and_has_no_engine(tmp_path: Path) -> None
     assert one.read_bytes() == other.read_bytes()
     with zipfile.ZipFile(one) as archive:
         names = archive.namelist()
-    assert {name.split("/")[1] for name in names} == {"__init__.py", "handover", "pipeline", "process_identity.py", "sinks", "source"}
+    expected = {"__init__.py", "handover", "installation.py", "pipeline", "process_identity.py", "sinks", "source"}
+    assert {name.split("/")[1] for name in names} == expected
 
 
 @pytest.mark.deep

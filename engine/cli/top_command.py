@@ -1,0 +1,98 @@
+"""`top` shows the live table of a run in another process."""
+
+import asyncio
+import threading
+from contextlib import closing
+from typing import Final
+
+import click
+
+from engine.cli.console.commands import Duration
+from engine.cli.console.session import ViewName
+from engine.cli.remote_run import MOST_WAIT_SECS, AskedSnapshot, RemoteError, RemoteRun, RunGone, remote_run
+from engine.cli.run_session import make_view
+from engine.cli.run_views import Outcome, PlainLines, View
+from engine.runtime.snapshot import END_STATES, Snapshot
+
+HELP: Final = """\
+Show the live table of a run in another process. The run was started with --http, or a service has mounted its page.
+
+\b
+  top 8080                              on this machine
+  top http://example.com:8000/engine/   mounted in a service
+  top 8080 --json | jq .event           JSON lines for programs
+
+Ctrl-C ends the table, and not the run.
+
+\b
+Exit status:
+  0  the run has ended, or Ctrl-C
+  1  no run answers, or the connection is lost
+  2  the command line is wrong
+"""
+
+
+class _RemoteLines(PlainLines):
+    """Plain lines of a run elsewhere."""
+
+    ctrl_c_text = "Ctrl-C ends these lines, and not the run."
+
+
+@click.command("top", short_help="Show the live table of a run elsewhere.", help=HELP)
+@click.argument("url")
+@click.option(
+    "--interval", "interval_secs", metavar="DURATION", type=Duration(), default="1s", help="Time between two updates. Default: 1s."
+)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON lines to standard output, for programs.")
+@click.option("--plain", is_flag=True, help="Write plain lines on a terminal too, instead of the live table.")
+def command(url: str, interval_secs: float, *, as_json: bool, plain: bool) -> int:
+    """Show the run until it ends."""
+    if as_json and plain:
+        raise click.UsageError("--json and --plain exclude each other. Choose one.")
+    name: ViewName = "json" if as_json else "plain" if plain else "auto"
+    view = make_view(name, interval_secs)
+    return watch(remote_run(url), _RemoteLines(interval_secs) if isinstance(view, PlainLines) else view, interval_secs)
+
+
+def watch(remote: RemoteRun, view: View, interval_secs: float) -> int:
+    """Show a run until it ends or the user interrupts, and return the exit status. Raise RemoteError if the run is gone."""
+    before, now = None, None
+    try:
+        now = remote.snapshot()
+        asyncio.run(view.begin(now.topology_name))
+        while now.state not in END_STATES:
+            with closing(remote.ask_snapshot(min(interval_secs, MOST_WAIT_SECS))) as asked:
+                view.show(before, now)
+                if interval_secs > MOST_WAIT_SECS:
+                    threading.Event().wait(interval_secs - MOST_WAIT_SECS)
+                before, now = now, _next_snapshot(remote, asked, view)
+        view.show(before, now)
+    except KeyboardInterrupt:
+        view.end(Outcome(0, now))
+        return 0
+    except RunGone as error:
+        if now is None:
+            raise
+        view.end(Outcome(1, now))
+        hint = "The process of the run has ended without a last answer. Its log may have the reason."
+        raise RunGone(f"the connection to {remote.url} is lost", hint=hint) from error
+    view.end(Outcome(0, now))
+    return 0
+
+
+def _next_snapshot(remote: RemoteRun, asked: AskedSnapshot, view: View) -> Snapshot:
+    """Return the snapshot that was asked for. Ask again if the run does not answer in time, because its loop may be blocked."""
+    try:
+        return asked.wait()
+    except RunGone:
+        raise
+    except RemoteError as error:
+        while error.status is None:
+            view.note(f"{error.message}. Trying again.")
+            try:
+                return remote.snapshot()
+            except RunGone:
+                raise
+            except RemoteError as again:
+                error = again
+        raise error from None

@@ -1,0 +1,125 @@
+"""Routes that read a run: the page, health, metrics, snapshots, the topology, and events."""
+
+import asyncio
+import math
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from engine.metrics import CONTENT_TYPE
+from engine.web.answers import WrongRequest, error_answer, json_answer
+from engine.web.event_stream import EventStream
+from engine.web.sample import newest_first
+from engine.web.sampler import TooManyReaders
+from engine.web.site import Site
+from engine.web.static_files import INDEX, STATIC_FILES, StaticFile
+from engine.web.topology_layout import describe_topology
+
+MOST_WAIT_SECS: Final = 10.0
+"""Longest wait of a request for a snapshot."""
+
+
+class Reading:
+    """The reading routes of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route("/", self.page),
+            Route("/static/{name}", self.static_file),
+            Route("/healthz", self.health),
+            Route("/readyz", self.readiness),
+            Route("/metrics", self.metrics),
+            Route("/api/snapshot", self.snapshot),
+            Route("/api/topology", self.topology),
+            Route("/api/traces", self.traces),
+            Route("/api/events", self.events),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """Answer with the page."""
+        self._site.sampler.start()  # so that the page finds a history of the time that it takes to load
+        return _file_answer(STATIC_FILES[INDEX])
+
+    async def static_file(self, request: Request) -> Response:
+        """Answer with a file of the page."""
+        file = STATIC_FILES.get(request.path_params["name"])
+        if file is None:
+            raise WrongRequest(404, "the page has no such file", "Open the page itself.")
+        return _file_answer(file)
+
+    async def health(self, request: Request) -> Response:
+        """Answer with 200 unless the run has failed."""
+        run = self._site.run
+        has_failed = run.state == "failed" or run.error is not None
+        if has_failed and run.error is not None:
+            return json_answer({"state": run.state, "error": run.error.message, "hint": run.error.hint}, 503)
+        return json_answer({"state": run.state}, 503 if has_failed else 200)
+
+    async def readiness(self, request: Request) -> Response:
+        """Answer with 200 while the run is running."""
+        state = self._site.run.state
+        if state == "running" and self._site.run.error is None:
+            return json_answer({"state": state})
+        return json_answer({"state": state, "error": f"the run is {state}, not running", "hint": "Wait until it runs."}, 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer with the OpenMetrics text."""
+        return Response(self._site.run.metrics_text(), headers={"content-type": CONTENT_TYPE})
+
+    async def snapshot(self, request: Request) -> Response:
+        """Answer with a snapshot. `?wait=SECS` waits first, at most until the end of the run."""
+        wait_secs = _wait_secs(request)
+        sampler = self._site.sampler
+        if wait_secs:
+            sampler.start()
+            try:
+                with sampler.reader():
+                    await _wait_for(sampler.has_ended, wait_secs)
+            except TooManyReaders as error:
+                return error_answer(503, error.message, error.hint, {"retry-after": "5"})
+        return json_answer(sampler.snapshot().to_dict())
+
+    async def topology(self, request: Request) -> Response:
+        """Answer with the components, their edges, and a layout."""
+        site = self._site
+        return json_answer(describe_topology(site.run.topology, site.run.snapshot(), site.inlets, can_steer=site.access.can_steer))
+
+    async def traces(self, request: Request) -> Response:
+        """Answer with the latest traced messages, the newest first."""
+        return json_answer({"traces": newest_first(self._site.run.message_traces)})
+
+    async def events(self, request: Request) -> ASGIApp:
+        """Answer with server-sent events: the history, a sample per second, and the end."""
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        return EventStream(self._site.sampler, self._site.drop_connection)
+
+
+def _file_answer(file: StaticFile) -> Response:
+    return Response(file.content, headers={"content-type": file.media_type})
+
+
+def _wait_secs(request: Request) -> float:
+    text = request.query_params.get("wait", "0")
+    try:
+        secs = float(text)
+    except ValueError:
+        secs = math.nan
+    if not 0 <= secs <= MOST_WAIT_SECS:
+        raise WrongRequest(400, "wait is not a number of seconds", f"Write ?wait=1, at most {MOST_WAIT_SECS:g}.")
+    return secs
+
+
+async def _wait_for(event: asyncio.Event, secs: float) -> None:
+    try:
+        async with asyncio.timeout(secs):
+            await event.wait()
+    except TimeoutError:
+        return

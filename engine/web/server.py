@@ -1,0 +1,195 @@
+"""Serves a run over HTTP on the run's own loop, and ends with it (WEB-4)."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Scope
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from engine.cancellation import cancel_and_wait
+from engine.runtime.run import Run
+from engine.web.access import Access
+from engine.web.address import Address, bind, parse_address
+from engine.web.application import make_application, make_site
+
+MOST_CONNECTIONS: Final = 256
+"""Connections at the same time. Further ones are closed at once, so that readers cannot use up the files of the process."""
+HEAD_SECS: Final = 15.0
+"""Time for a client to send the head of a request."""
+SHUTDOWN_SECS: Final = 0.8
+"""Time for readers to take the last answer."""
+_SILENT: Final = logging.Logger("uvicorn", logging.CRITICAL + 1)
+"""Logger for malformed requests, because any client could fill the log with them. It has no handlers and no parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server that runs."""
+
+    address: Address
+    """Host as it was given, and the port that is open."""
+
+    @property
+    def url(self) -> str:
+        """URL for a browser on this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.address.host, self.address.host)
+        return f"http://{Address(host, self.address.port)}/"
+
+
+@asynccontextmanager
+async def serve(
+    run: Run,
+    address: str,
+    *,
+    token: str | None = None,
+    allowed_hosts: Iterable[str] = (),
+    callable_inlets: Iterable[str] = (),
+    logger: str = "engine",
+) -> AsyncIterator[Serving]:
+    """Serve the page of a run and its HTTP interface inside an `async with`, also while the run waits on standby.
+
+    address: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`; `:8080` and `8080` are on 127.0.0.1. Port 0 is a free port.
+    The other parameters are those of `app`. Raises ConfigError if the address is wrong or its port cannot be opened. Leaving the block
+    sends the last sample to all readers, and takes at most about a second.
+
+    >>> import asyncio, engine
+    >>> from engine.web import serve
+    >>> builder = engine.TopologyBuilder("example")
+    >>> _ = builder.set_spout("in", lambda: engine.Inlet("name"))
+    >>> async def main():
+    ...     run = engine.run(builder.build())
+    ...     async with serve(run, "127.0.0.1:0") as serving, run:
+    ...         return serving.url.startswith("http://127.0.0.1:")
+    >>> asyncio.run(main())
+    True
+    """
+    wanted = parse_address(address)
+    listening = await bind(wanted)
+    try:
+        host, port = listening.getsockname()[:2]
+        access = Access(token=token, allowed_hosts=allowed_hosts, bound_hosts=(wanted.host, host))
+        site = make_site(run, access, callable_inlets, logger)
+        server = _Server(make_application(site))
+        site.drop_connection = server.drop_connection
+        await server.start(listening)
+    except BaseException:
+        listening.close()
+        raise
+    has_failed = False
+    try:
+        site.sampler.start()
+        yield Serving(Address(wanted.host, port))
+    except Exception:
+        has_failed = True
+        raise
+    finally:
+        try:
+            await site.sampler.end(has_failed=has_failed)
+        finally:
+            await server.close()
+
+
+class _Server:
+    """Accepts connections, and closes all of them within SHUTDOWN_SECS at the end. Uses uvicorn's protocol, and not its `Server`.
+
+    uvicorn's `Server` handles signals, which belong to the program (RUN-5), and waits for its readers.
+    """
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._state = ServerState()
+        self.all_gone = asyncio.Event()
+        self.is_closing = False
+        self._config = Config(
+            application, http="h11", ws="none", lifespan="off", log_config=None, access_log=True, proxy_headers=False, server_header=False
+        )
+        self._config.load()
+
+    async def start(self, listening: socket.socket) -> None:
+        """Begin to accept connections."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: _Connection(self._config, self._state, self), sock=listening)
+
+    def drop_connection(self, scope: Scope) -> None:
+        """Close the connection of a request at once, with all that is not sent yet."""
+        for connection in tuple(self._connections()):
+            if connection.client is not None and tuple(connection.client) == tuple(scope.get("client") or ()):
+                connection.transport.abort()
+
+    async def close(self) -> None:
+        """Close all connections: idle ones at once, and busy ones after their answer or after SHUTDOWN_SECS."""
+        self.is_closing = True
+        self._listener.close()
+        for connection in tuple(self._connections()):
+            connection.end()
+        try:
+            if self._state.connections:
+                self.all_gone.clear()
+                waiting = asyncio.ensure_future(self.all_gone.wait())
+                await asyncio.wait((waiting,), timeout=SHUTDOWN_SECS)
+                waiting.cancel()
+        finally:
+            for connection in tuple(self._connections()):
+                connection.transport.abort()
+            await cancel_and_wait(tuple(self._state.tasks))
+
+    def _connections(self) -> "Iterable[_Connection]":
+        return (each for each in self._state.connections if isinstance(each, _Connection))
+
+
+class _Connection(H11Protocol):
+    """One connection. A client that does not send a whole head in HEAD_SECS is disconnected, and so are too many clients."""
+
+    def __init__(self, config: Config, state: ServerState, owner: _Server) -> None:
+        super().__init__(config, state, {})
+        self.logger = _SILENT
+        self.access_log = False
+        self._owner = owner
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """True while no request is answered."""
+        cycle: Any = self.cycle  # uvicorn's type leaves out that there is none before the first request
+        return cycle is None or cycle.response_complete
+
+    def connection_made(self, transport: Any) -> None:
+        """Accept the connection, unless there are too many, or the server closes."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS or self._owner.is_closing:
+            transport.abort()
+        else:
+            self._head_timer = self.loop.call_later(HEAD_SECS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the data. Limit the time for the head of the next request."""
+        super().data_received(data)
+        if not self.is_idle:
+            self._stop_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_timer()
+        super().connection_lost(exc)
+        if not self.connections:
+            self._owner.all_gone.set()
+
+    def end(self) -> None:
+        """Close the connection now if it is idle, else after its answer."""
+        if self.is_idle:
+            self.transport.close()
+        else:
+            self.cycle.keep_alive = False
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

@@ -1,0 +1,167 @@
+"""kill -9 of a service under load, with an outage of its backend: `python -m tests.soak.killed_service [SECS] [DOWN_SECS] [KILLS]`.
+
+The service of [outage](outage.py) runs in a process of its own, with SQLite. It is killed at random moments and started again. Each request
+gets its own result or its own failure; for a request of a killed process, this is the broken connection. An answered order is never lost.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import uvicorn
+
+import engine
+from engine import Config
+from tests.soak.outage import CLIENTS, CUSTOMERS, Outage, downstream, served, service, topology
+
+START_SECS = 30.0
+
+
+async def serve(port: int, url: str, database: str) -> None:
+    """Serve orders until SIGTERM."""
+    config = Config(state_provider=f"sqlite:///{database}", message_timeout_secs=30)
+    async with engine.run(topology(url), config) as run:
+        await uvicorn.Server(uvicorn.Config(service(run), host="127.0.0.1", port=port, log_level="warning")).serve()
+        await run.drain()
+
+
+class KilledService:
+    """The process of the service. Each life uses the same port and the same database."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self._arguments = ("serve", str(self._port), url, str(folder / "killed.db"))
+        self._process: asyncio.subprocess.Process | None = None
+        self.front = f"http://127.0.0.1:{self._port}"
+
+    async def start(self) -> None:
+        """Start the process, and wait until it answers."""
+        self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.soak.killed_service", *self._arguments)
+        async with asyncio.timeout(START_SECS):
+            while True:
+                assert self._process.returncode is None, "the service ended by itself"
+                with contextlib.suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                    writer.close()
+                    return
+                await asyncio.sleep(0.02)
+
+    async def end(self, number: signal.Signals) -> int:
+        """Send a signal, and return the exit status."""
+        assert self._process is not None
+        assert self._process.returncode is None, "the service ended by itself"
+        self._process.send_signal(number)
+        return await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def running(url: str, folder: Path) -> AsyncIterator[KilledService]:
+    """Run the service, and drain it at the end."""
+    process = KilledService(url, folder)
+    await process.start()
+    try:
+        yield process
+    except BaseException:
+        await process.end(signal.SIGKILL)
+        raise
+    status = await process.end(signal.SIGTERM)
+    assert status in (0, -signal.SIGTERM), f"the drained service ended with {status}"  # uvicorn raises the signal again
+
+
+class Load:
+    """Clients that send orders, each number once, and what became of them."""
+
+    def __init__(self, outage: Outage) -> None:
+        self.outage = outage
+        self.broken = Counter[int]()
+        """Orders without an answer, because the process was killed, by customer."""
+
+    async def client(self, front: str, first: int, until: float) -> None:
+        """Send one order after the other until the time is over."""
+        number, now = first, asyncio.get_running_loop().time
+        async with httpx.AsyncClient(timeout=60, verify=False) as session:
+            while now() < until:
+                try:
+                    self.outage.note_answer(number, await session.post(f"{front}/orders/{number}"))
+                except httpx.ConnectError:  # the next process is not up yet, and the order was not sent
+                    await asyncio.sleep(0.02)
+                except httpx.TransportError:
+                    self.broken[number % CUSTOMERS] += 1
+                number += CLIENTS
+
+    def faults(self, counts: Counter[int]) -> list[str]:
+        """Return the violations. `counts`: the orders in the state at the end, by customer."""
+        found = list(self.outage.mixed)
+        done = Counter(number % CUSTOMERS for number, (status, _) in self.outage.answers.items() if status == 200)
+        for customer in range(CUSTOMERS):
+            least, most = done[customer], done[customer] + self.broken[customer]
+            if not least <= counts[customer] <= most:
+                found.append(f"customer {customer} has {counts[customer]} orders in the state, not {least} to {most}")
+        for number, (status, text) in self.outage.answers.items():
+            if status not in (200, 502) or (status == 502 and number not in self.outage.refused):
+                found.append(f"order {number} got {status} {text}")
+        return found
+
+
+async def play(secs: float, down_secs: float, kills: int, folder: Path, seed: int) -> tuple[Load, list[str]]:
+    """Put load on the service, kill it `kills` times, and let its backend fail in the middle. Return the load and the violations."""
+    loop, draw = asyncio.get_running_loop(), random.Random(seed)
+    load = Load(Outage())
+    async with served(downstream(load.outage)) as url, running(url, folder) as process:
+        began = loop.time()
+        loop.call_later((secs - down_secs) / 2, setattr, load.outage, "down", True)
+        loop.call_later((secs + down_secs) / 2, setattr, load.outage, "down", False)
+        clients = [asyncio.create_task(load.client(process.front, first, began + secs)) for first in range(CLIENTS)]
+        for at in sorted(draw.uniform(0, secs * 0.9) for _ in range(kills)):
+            await asyncio.sleep(max(began + at - loop.time(), 0.05))
+            await process.end(signal.SIGKILL)
+            await process.start()
+        await asyncio.gather(*clients)
+        counts = await _counts(process.front)
+    return load, load.faults(counts)
+
+
+async def _counts(front: str) -> Counter[int]:
+    """Return the orders in the state by customer, by one more order of each."""
+    counts = Counter[int]()
+    first = CUSTOMERS * 10**9
+    async with httpx.AsyncClient(timeout=60, verify=False) as session:
+        for customer in range(CUSTOMERS):
+            answer = await session.post(f"{front}/orders/{first + customer}")
+            counts[customer] = answer.json()["count"] - 1
+    return counts
+
+
+def main() -> int:
+    """Serve, or play and print the violations."""
+    if sys.argv[1:2] == ["serve"]:
+        asyncio.run(serve(int(sys.argv[2]), sys.argv[3], sys.argv[4]))
+        return 0
+    given = [float(text) for text in sys.argv[1:4]]
+    secs, down_secs, kills = (*given, *(60.0, 20.0, 8.0)[len(given) :])
+    seed = int.from_bytes(os.urandom(6))
+    with tempfile.TemporaryDirectory() as folder:
+        load, faults = asyncio.run(play(secs, down_secs, int(kills), Path(folder), seed))
+    statuses = Counter(status for status, _ in load.outage.answers.values())
+    print(
+        f"{len(load.outage.answers):,} answers in {secs:g} s, {down_secs:g} s of it down: {dict(statuses)}; "
+        f"{int(kills)} kills broke {load.broken.total()} requests; {len(faults)} faults; seed {seed}"
+    )
+    for fault in faults[:20]:
+        print("  " + fault)
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

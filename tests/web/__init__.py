@@ -1,0 +1,1 @@
+"""Tests of engine.web: the server, and the page in a real browser."""
