@@ -1,6 +1,7 @@
 """`ctl` steers a run in another process."""
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -9,9 +10,9 @@ from urllib.parse import quote
 import click
 
 from engine.cli.console.commands import CommandGroup
-from engine.cli.console.formatting import duration_text, plural
+from engine.cli.console.formatting import duration_text, name_text, plural, printable
 from engine.cli.console.output import print_to_stderr
-from engine.cli.remote_run import RemoteRun, RunGone, remote_run
+from engine.cli.remote_run import RemoteError, RemoteRun, RunGone, remote_run
 from engine.cli.run_views import plain_line
 from engine.runtime.snapshot import END_STATES
 
@@ -103,11 +104,16 @@ def stop_command(url: str, token: str | None, *, no_wait: bool) -> int:
 
 
 @command.command("restart", short_help="Replace the instance of a task.")
-@click.argument("task", type=click.IntRange(min=0))
+@click.argument("task")
 @_steers
-def restart_command(url: str, token: str | None, task: int) -> int:
-    """Replace the instance of a task, as after an error."""
-    remote_run(url, token).post(f"api/tasks/{task}/restart")
+def restart_command(url: str, token: str | None, task: str) -> int:
+    """Replace the instance of TASK, as after an error. Its inputs in work fail with the reason task_died.
+
+    TASK is a number. The page lists the tasks of a component, and errors and failures name theirs: 'sign' (task 4), sign[4].
+    """
+    if not re.fullmatch(r"[0-9]{1,9}", task):
+        raise click.UsageError(f"TASK is {task!r}, which is no number. Write the number of a task, such as `restart 4`.")
+    remote_run(url, token).post(f"api/tasks/{int(task)}/restart")
     click.echo(f"task {task} gets a new instance")
     return 0
 
@@ -124,7 +130,7 @@ def trace_command(url: str, token: str | None, spout: str, message_id: str, *, n
     shown = None
     while True:
         if trace != shown:
-            click.echo(f"{trace.get('state')}: {trace.get('text') or '–'}")
+            click.echo(printable(f"{trace.get('state')}: {trace.get('text') or '–'}"))
         if no_wait or trace.get("state") in FINAL_STATES:
             return 0
         shown = trace
@@ -178,18 +184,28 @@ def _end(remote: RemoteRun, path: str, *, waits: bool) -> int:
     if not waits:
         return _show_state(remote.post(path))
     events = remote.events()
-    next(events)  # the connection is open before the run ends, so that the last event cannot be missed
+    try:
+        next(events)  # the connection is open before the run ends, so that the last event cannot be missed
+    except RemoteError as error:
+        if error.status != 503:
+            raise
+        hint = "Nothing is changed. Write --no-wait, or close other pages of this run."
+        raise RemoteError(error.message, hint=hint, status=503) from error
     remote.post(path)
     shown = None
     try:
         for name, sample in events:
+            if sample is None:
+                continue
             progress = f"{sample['state']}: {plural(sample['total']['open_trees'], 'open tree')}"
             if name == "sample" and sample["state"] not in END_STATES and progress != shown:
                 print_to_stderr(progress)
                 shown = progress
     except RunGone as error:
         raise RunGone(f"the connection to {remote.url} is lost before the run said how it ended", hint="Look at its log.") from error
+    if sample is None:
+        raise RemoteError(f"the run at {remote.url} has ended, but its page could not be sampled", hint="Its log has the reason.")
     total = sample["total"]
     counts = f"{total['emitted']:,} emitted, {total['acked']:,} acked, {total['failed']:,} failed"
-    click.echo(f"{sample['topology']}: {sample['state']} after {duration_text(sample['uptime_secs'])}: {counts}")
+    click.echo(f"{name_text(sample['topology'])}: {sample['state']} after {duration_text(sample['uptime_secs'])}: {counts}")
     return int(sample["state"] == "failed")

@@ -136,6 +136,8 @@ class RemoteRun:
         with closing(connection), self._errors(timeout_secs):
             answer = connection.getresponse()
             text = answer.read(MOST_ANSWER_BYTES)
+            if answer.length:  # read() with a limit accepts an answer that is cut
+                raise http.client.IncompleteRead(text, answer.length)
         return self._checked(answer.status, answer.getheader(_VERSION), text)
 
     @contextmanager
@@ -148,8 +150,8 @@ class RemoteRun:
             raise RemoteError(f"{self.url} did not answer within {timeout_secs:g} s", hint=hint) from None
         except ssl.SSLError as error:
             raise RemoteError(f"{self.url} has no valid TLS: {error.reason or error}", hint="Check the URL, or write http://.") from error
-        except OSError as error:
-            why = error.strerror or str(error)
+        except (OSError, http.client.IncompleteRead) as error:
+            why = getattr(error, "strerror", None) or str(error)
             raise RunGone(f"no run answers at {self.url}: {why}", hint="Start it by `run topology.py --http ADDRESS`.") from error
         except (http.client.HTTPException, ValueError) as error:
             raise RemoteError(f"{self.url} is not the page of a run: {type(error).__name__}", hint=_CHECK_URL) from error

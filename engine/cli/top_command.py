@@ -1,8 +1,9 @@
 """`top` shows the live table of a run in another process."""
 
 import asyncio
-import threading
+from collections import deque
 from contextlib import closing
+from math import ceil
 from typing import Final
 
 import click
@@ -60,39 +61,82 @@ def watch(remote: RemoteRun, view: View, interval_secs: float) -> int:
     try:
         now = remote.snapshot()
         asyncio.run(view.begin(now.topology_name))
-        while now.state not in END_STATES:
-            with closing(remote.ask_snapshot(min(interval_secs, MOST_WAIT_SECS))) as asked:
+        with closing(_NextSnapshots(remote, view, interval_secs)) as following:
+            while now.state not in END_STATES:
+                following.ask()
                 view.show(before, now)
-                if interval_secs > MOST_WAIT_SECS:
-                    threading.Event().wait(interval_secs - MOST_WAIT_SECS)
-                before, now = now, _next_snapshot(remote, asked, view)
+                before, now = now, following.take()
         view.show(before, now)
     except KeyboardInterrupt:
         view.end(Outcome(0, now))
         return 0
-    except RunGone as error:
+    except RemoteError as error:
         if now is None:
             raise
-        view.end(Outcome(1, now))
+        view.end(Outcome(1, now))  # restores the terminal
+        if not isinstance(error, RunGone):
+            raise
         hint = "The process of the run has ended without a last answer. Its log may have the reason."
         raise RunGone(f"the connection to {remote.url} is lost", hint=hint) from error
     view.end(Outcome(0, now))
     return 0
 
 
-def _next_snapshot(remote: RemoteRun, asked: AskedSnapshot, view: View) -> Snapshot:
-    """Return the snapshot that was asked for. Ask again if the run does not answer in time, because its loop may be blocked."""
-    try:
-        return asked.wait()
-    except RunGone:
-        raise
-    except RemoteError as error:
-        while error.status is None:
-            view.note(f"{error.message}. Trying again.")
+class _NextSnapshots:
+    """The snapshots of a run, one each interval.
+
+    Two requests are open at each moment, and the older one is answered first. So the end of the run always finds an open request,
+    although its server is gone a moment later.
+    """
+
+    def __init__(self, remote: RemoteRun, view: View, interval_secs: float) -> None:
+        self._remote = remote
+        self._view = view
+        self._steps = max(1, ceil(interval_secs / (MOST_WAIT_SECS / 2)))
+        """Answers until the interval is over. The server accepts no longer waits."""
+        self._step_secs = interval_secs / self._steps
+        self._asked: deque[AskedSnapshot] = deque()
+
+    def ask(self) -> None:
+        """Open the requests that are missing. Raise RemoteError if this is not possible, and none is open."""
+        while len(self._asked) < 2:
             try:
-                return remote.snapshot()
+                self._asked.append(self._remote.ask_snapshot(self._step_secs * (len(self._asked) + 1)))
             except RunGone:
-                raise
-            except RemoteError as again:
-                error = again
-        raise error from None
+                if not self._asked:
+                    raise
+                return  # the older request has the last snapshot
+
+    def take(self) -> Snapshot:
+        """Return the snapshot at the end of the interval, or the last one of the run."""
+        for _ in range(self._steps - 1):
+            now = self._answer()
+            if now.state in END_STATES:
+                return now
+            self.ask()
+        return self._answer()
+
+    def close(self) -> None:
+        """Close the open requests."""
+        while self._asked:
+            self._asked.popleft().close()
+
+    def _answer(self) -> Snapshot:
+        """Wait for the older request. Ask again if the run does not answer in time, because its loop may be blocked."""
+        asked = self._asked.popleft()
+        try:
+            return asked.wait()
+        except RunGone:
+            raise
+        except RemoteError as error:
+            while error.status is None:
+                self._view.note(f"{error.message}. Trying again.")
+                try:
+                    return self._remote.snapshot()
+                except RunGone:
+                    raise
+                except RemoteError as again:
+                    error = again
+            raise error from None
+        finally:
+            asked.close()

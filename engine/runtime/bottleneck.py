@@ -13,10 +13,12 @@ from engine.names import is_reserved
 from engine.runtime.latency_snapshot import LatencySnapshot
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, task_capacities
 
-BottleneckKind: TypeAlias = Literal["starting", "idle", "source", "loop", "component", "mailbox", "pending", "checkpoint", "ended"]
+BottleneckKind: TypeAlias = Literal["starting", "idle", "source", "loop", "component", "mailbox", "pending", "feature", "ended"]
 
 BUSY_LOOP: Final = 0.8
 """Share of the time from which a busy loop is the limit."""
+NEARLY_BUSY_LOOP: Final = 0.6
+"""Share of the time from which the answer names the component that holds the loop, before it is the limit."""
 FULL: Final = 0.9
 """Share from which calls are all taken, or a mailbox or the open trees are full."""
 UNEVEN: Final = 0.6
@@ -81,6 +83,11 @@ class _Load:
         """Busy share of the loop. Code that blocks uses no CPU, and work beside the components is in no component."""
         return min(max(self.held_share, self.cpu_share or 0.0), 1.0)
 
+    @property
+    def is_blocked(self) -> bool:
+        """True if the code that holds the loop mostly waits: it uses no CPU."""
+        return self.cpu_share is not None and self.cpu_share < self.held_share / 2
+
     def capacities(self, component: ComponentSnapshot) -> list[float]:
         return task_capacities(self.before, self.now, component.component_id)
 
@@ -95,6 +102,16 @@ class _Load:
     def bolts(self) -> list[ComponentSnapshot]:
         """The user's bolts."""
         return [each for each in self.now.components.values() if each.kind == "bolt" and not is_reserved(each.component_id)]
+
+    @cached_property
+    def full_bolts(self) -> dict[str, ComponentSnapshot]:
+        """The user's bolts with a full mailbox, by component id. Their senders wait."""
+        return {bolt.component_id: bolt for bolt in self.bolts if bolt.queue_fill >= FULL}
+
+    @cached_property
+    def waiting_senders(self) -> set[str]:
+        """Components that send to a bolt with a full mailbox."""
+        return {edge.source for edge in self.now.edges if edge.target in self.full_bolts and edge.target != edge.source}
 
     @cached_property
     def slowest_bolt(self) -> ComponentSnapshot | None:
@@ -156,13 +173,13 @@ def _held_by_feature(load: _Load) -> Bottleneck | None:
     for entry in load.now.entries:
         text = entry.holds_run()
         if text is not None:
-            return Bottleneck("checkpoint", None, None, text)
+            return Bottleneck("feature", None, None, text)
     return None
 
 
 def _busy_loop(load: _Load) -> Bottleneck | None:
     """Apply if the loop is busy. Name the component that holds it longest."""
-    busy, held, cpu = load.loop_busy, load.held_share, load.cpu_share
+    busy, held = load.loop_busy, load.held_share
     if busy < BUSY_LOOP:
         return None
     if held < busy / 2:
@@ -173,7 +190,7 @@ def _busy_loop(load: _Load) -> Bottleneck | None:
         return Bottleneck("loop", None, busy, text)
     top = max(load.now.components.values(), key=load.loop_share)
     share = load.loop_share(top)
-    if cpu is not None and cpu < held / 2:
+    if load.is_blocked:
         return Bottleneck(
             "loop", top.component_id, share, f"{top.component_id!r} blocks the loop {share:.0%} of the time. {_unblock(load, top)}"
         )
@@ -193,8 +210,9 @@ def _unblock(load: _Load, component: ComponentSnapshot) -> str:
 
 
 def _taken_calls(load: _Load) -> Bottleneck | None:
-    """Apply if a bolt has a call in all of its slots."""
-    found = max(((max(load.capacities(bolt), default=0.0), bolt) for bolt in load.bolts), key=lambda pair: pair[0], default=None)
+    """Apply if a bolt has a call in all of its slots. Calls that may wait in `collector.ready()` for a full mailbox are an effect."""
+    causes = [bolt for bolt in load.bolts if bolt.component_id not in load.waiting_senders]
+    found = max(((max(load.capacities(bolt), default=0.0), bolt) for bolt in causes), key=lambda pair: pair[0], default=None)
     if found is None or found[0] < FULL:
         return None
     share, bolt = found
@@ -212,11 +230,10 @@ def _taken_calls(load: _Load) -> Bottleneck | None:
 
 def _full_mailbox(load: _Load) -> Bottleneck | None:
     """Apply if a mailbox is full. Name the last such component on the way of the tuples, because the senders wait for it."""
-    full = {bolt.component_id: bolt for bolt in load.bolts if bolt.queue_fill >= FULL}
+    full = tuple(load.full_bolts.values())
     if not full:
         return None
-    senders = {edge.source for edge in load.now.edges if edge.target in full and edge.target != edge.source}
-    bolt = next((each for each in full.values() if each.component_id not in senders), next(iter(full.values())))
+    bolt = next((each for each in full if each.component_id not in load.waiting_senders), full[0])
     executed = load.per_sec(bolt, lambda each: each.executed)
     text = (
         f"A mailbox of {bolt.component_id!r} is {bolt.queue_fill:.0%} full, so its senders wait: {bolt.waiting:,} tuples wait, and it "
@@ -287,12 +304,28 @@ def _without_limit(load: _Load) -> Bottleneck:
     spouts, busy = load.now.spouts, load.loop_busy
     if spouts and all(spout.status in ("inactive", "drained") for spout in spouts):
         return Bottleneck("idle", None, busy, "The spouts are deactivated. Activate the run to go on.")
-    if load.emitted_per_sec > 0:
-        text = f"Nothing limits the run: the sources give {load.emitted_per_sec:,.0f} tuples/s, and the event loop is busy {busy:.0%}."
+    nearly, emitted = _nearly_busy_loop(load), load.emitted_per_sec
+    if emitted > 0 and nearly:
+        return Bottleneck("source", None, busy, f"Nothing limits the run yet: the sources give {emitted:,.0f} tuples/s. {nearly}")
+    if emitted > 0:
+        text = f"Nothing limits the run: the sources give {emitted:,.0f} tuples/s, and the event loop is busy {busy:.0%}."
         return Bottleneck("source", None, busy, text)
     if any(load.per_sec(each, lambda component: component.executed) > 0 for each in load.bolts):
-        return Bottleneck("source", None, busy, f"Nothing limits the run: the event loop is busy {busy:.0%}.")
+        text = f"Nothing limits the run yet. {nearly}" if nearly else f"Nothing limits the run: the event loop is busy {busy:.0%}."
+        return Bottleneck("source", None, busy, text)
     return Bottleneck("idle", None, busy, "Nothing limits the run: the sources give nothing.")
+
+
+def _nearly_busy_loop(load: _Load) -> str:
+    """Return sentences about the component that holds a loop that is nearly busy. Empty if the loop has time, or no code holds it."""
+    busy = load.loop_busy
+    if busy < NEARLY_BUSY_LOOP or load.held_share < busy / 2:
+        return ""
+    top = max(load.now.components.values(), key=load.loop_share)
+    share, begin = load.loop_share(top), f"The event loop is busy {busy:.0%} of the time"
+    if load.is_blocked:
+        return f"{begin}, and {top.component_id!r} blocks it {share:.0%}. {_unblock(load, top)}"
+    return f"{begin}, {share:.0%} with {top.component_id!r}."
 
 
 def _largest_share(load: _Load) -> str:
@@ -300,7 +333,9 @@ def _largest_share(load: _Load) -> str:
     top = max(load.now.components.values(), key=lambda each: each.loop_secs, default=None)
     if top is None or load.elapsed_secs <= 0 or load.loop_share(top) <= 0:
         return ""
-    return f" The event loop was busy {load.loop_busy:.0%} of the time, {load.loop_share(top):.0%} with {top.component_id!r}."
+    share = load.loop_share(top)
+    part = f", {share:.0%} with {top.component_id!r}" if share >= 0.01 else ""
+    return f" The event loop was busy {load.loop_busy:.0%} of the time{part}."
 
 
 def _time_text(secs: float) -> str:

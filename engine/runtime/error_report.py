@@ -114,7 +114,7 @@ class ErrorReporter:
             error_text(error),
             None if tup is None else safe_repr(tup),
             user_traceback(error, full=self._full_traceback),
-            next_step + (f" ({self._left_out:,} more errors of this task were left out)" if self._left_out else ""),
+            next_step + _left_out_text(self._left_out),
             verb,
         )
         self._left_out = 0
@@ -138,6 +138,12 @@ class ErrorReporter:
     def warn(self, text: str) -> None:
         """Log a warning about this task."""
         self._logger.warning("%s", text)
+
+
+def _left_out_text(count: int) -> str:
+    if count == 0:
+        return ""
+    return " (1 more error of this task was left out)" if count == 1 else f" ({count:,} more errors of this task were left out)"
 
 
 def _kind_of(error: BaseException, next_step: str) -> _Kind:

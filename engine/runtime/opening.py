@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, Final, Literal, TypeAlias
 
-from engine.cancellation import absorb_last_cancel_request, cancel_requests
+from engine.cancellation import cancel_requests
 from engine.clock import Clock
 from engine.runtime.run_features import RunFeatures
 from engine.topology import Topology
@@ -35,9 +35,8 @@ class Opening:
             topology = await self._features.open(clock)
             if self._requested is None:
                 return topology
-            await absorb_last_cancel_request()  # the request came too late to interrupt the opening
-            self.ended = self._requested
-            await self._features.close(clean=False)
+            await asyncio.sleep(0)  # raises the request, which came too late to interrupt the opening
+            raise asyncio.CancelledError  # the opening has swallowed the request
         except BaseException as error:
             if not await self._close_after(error, requests):
                 raise

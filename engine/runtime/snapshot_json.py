@@ -89,7 +89,7 @@ def _field_value(annotation: Any, value: Any) -> Any:
     if isinstance(value, Mapping):
         nested = next((each for each in (annotation, *get_args(annotation)) if is_dataclass(each)), None)
         return value if nested is None else _known(cast(Any, nested), value)
-    return _number(value)
+    return value if annotation is str else _number(value)  # a component may have the name "inf"
 
 
 def _number(value: Any) -> Any:

@@ -69,7 +69,9 @@ class Access:
         if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
             return None
         what = "the token is wrong" if sent else "a change needs a token"
-        return Refusal(401, what, "Send the header `Authorization: Bearer TOKEN`, with the token that the run printed at its start.")
+        where = "Give the token that the run printed at its start, or took from ENGINE_HTTP_TOKEN."
+        how = "On the page: press Token…. With ctl: --token TOKEN. Over HTTP: the header `Authorization: Bearer TOKEN`."
+        return Refusal(401, what, f"{where} {how}")
 
     def _is_allowed(self, host: str) -> bool:
         if host == "localhost" or host in self._names:

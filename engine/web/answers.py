@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -74,7 +75,7 @@ async def json_object(request: Request) -> dict[str, Any]:
     except ClientDisconnect:
         raise WrongRequest(400, "the client has gone", "Send the whole body.") from None
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         raise WrongRequest(400, "the body of the request is not JSON", 'Send an object, such as {"level": "debug"}.') from None
     if not isinstance(value, dict):
@@ -84,6 +85,13 @@ async def json_object(request: Request) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large for a float")
+    return number
 
 
 def text_of(body: Mapping[str, Any], name: str) -> str:

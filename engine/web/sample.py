@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.names import is_reserved
 from engine.runtime.bottleneck import find_bottleneck, loop_busy
-from engine.runtime.failure_snapshot import FailureSnapshot
+from engine.runtime.failure_snapshot import FailureSnapshot, failure_dict
 from engine.runtime.owed_acks import OwedAck
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, error_dict
 from engine.web.sample_metrics import entry_fields, kafka_partitions, metric_rows, transactions
@@ -114,7 +114,7 @@ def _component(before: Snapshot | None, now: Snapshot, component: ComponentSnaps
         "fill": _rounded(component.queue_fill),
         "loop_share": _sum(row["loop_share"] for row in rows),
         "capacity": _rounded(capacity(before, now, component_id)),
-        "slots": sum(task.slots for task in component.tasks),
+        "slots": component.slots,
         "execute_ms": _rounded(component.execute_ms),
         "process_ms": _rounded(component.process_ms),
         "pending": component.pending,
@@ -156,16 +156,7 @@ def _edges(before: Snapshot | None, now: Snapshot, elapsed: float) -> list[dict[
 
 
 def _failure(failure: FailureSnapshot) -> dict[str, Any]:
-    return {
-        "time": round(failure.wall, 3),
-        "component": failure.component_id,
-        "task": failure.task_id,
-        "message_id": failure.message_id,
-        "reason": failure.reason,
-        "failed_component": failure.failed_component,
-        "failed_task": failure.failed_task,
-        "error": failure.error,
-    }
+    return {**failure_dict(failure), "time": round(failure.wall, 3)}
 
 
 def _owed(owed: OwedAck) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from engine.web.sample import Moment, make_point, make_sample, newest_first
 INTERVAL_SECS: Final = 1.0
 MOST_WORK_SHARE: Final = 0.01
 """Largest share of the loop's time that sampling takes. The interval grows with the work (a second is enough up to 200 tasks or so)."""
+MOST_INTERVAL_SECS: Final = 30.0
+"""Longest interval. `ctl` gives up a server that is silent for a minute."""
 END_INTERVAL_SECS: Final = 0.1
 """Interval between the end of a run, which is known at once, and its last state."""
 MOST_POINTS: Final = 60
@@ -56,6 +58,8 @@ class Sampler:
         self._encoded: bytes | None = None
         """The latest sample as JSON, encoded once for all readers."""
         self._last_encoded: bytes | None = None
+        self._work_secs = 0.0
+        """Time that the latest sample took."""
         self._seq = 0
         self._changed = asyncio.Event()
         self._run_has_ended = asyncio.Event()
@@ -117,9 +121,16 @@ class Sampler:
             self._sample()
             if self._run.state in END_STATES:
                 break
-            interval = max(INTERVAL_SECS, (clock.now() - began) / MOST_WORK_SHARE)
-            await self._wait(interval)
+            await self._wait(self.next_interval_secs(clock.now() - began))
         self._note_end()
+
+    def next_interval_secs(self, work_secs: float) -> float:
+        """Return the time until the next sample, after a sample that took `work_secs`.
+
+        One slow sample alone changes nothing, because a pause of the process may have fallen into it.
+        """
+        lighter, self._work_secs = min(work_secs, self._work_secs), work_secs
+        return min(max(INTERVAL_SECS, lighter / MOST_WORK_SHARE), MOST_INTERVAL_SECS)
 
     async def _wait(self, secs: float) -> None:
         """Wait for the next sample. The end of the run ends the wait, but the run may still close its components then."""

@@ -23,6 +23,8 @@ MOST_CONNECTIONS: Final = 256
 """Connections at the same time. Further ones are closed at once, so that readers cannot use up the files of the process."""
 HEAD_SECS: Final = 15.0
 """Time for a client to send the head of a request."""
+TAKE_SECS: Final = 30.0
+"""Time for a client to take what was sent to it."""
 SHUTDOWN_SECS: Final = 0.8
 """Time for readers to take the last answer."""
 _SILENT: Final = logging.Logger("uvicorn", logging.CRITICAL + 1)
@@ -144,7 +146,11 @@ class _Server:
 
 
 class _Connection(H11Protocol):
-    """One connection. A client that does not send a whole head in HEAD_SECS is disconnected, and so are too many clients."""
+    """One connection.
+
+    A client is disconnected if it does not send a whole head in HEAD_SECS, or does not take its answer in TAKE_SECS. So are too many
+    clients.
+    """
 
     def __init__(self, config: Config, state: ServerState, owner: _Server) -> None:
         super().__init__(config, state, {})
@@ -152,6 +158,7 @@ class _Connection(H11Protocol):
         self.access_log = False
         self._owner = owner
         self._head_timer: asyncio.TimerHandle | None = None
+        self._take_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -162,6 +169,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Accept the connection, unless there are too many, or the server closes."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # so that pause_writing is called as soon as the client leaves something untaken
         if len(self.connections) > MOST_CONNECTIONS or self._owner.is_closing:
             transport.abort()
         else:
@@ -175,9 +183,21 @@ class _Connection(H11Protocol):
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECS, self.transport.abort)
 
+    def pause_writing(self) -> None:
+        """Limit the time until the client has taken everything, also if the connection is closed meanwhile."""
+        super().pause_writing()
+        self._stop_take_timer()
+        self._take_timer = self.loop.call_later(TAKE_SECS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on, because the client has taken everything."""
+        self._stop_take_timer()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_timer()
+        self._stop_take_timer()
         super().connection_lost(exc)
         if not self.connections:
             self._owner.all_gone.set()
@@ -193,3 +213,8 @@ class _Connection(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _stop_take_timer(self) -> None:
+        if self._take_timer is not None:
+            self._take_timer.cancel()
+            self._take_timer = None

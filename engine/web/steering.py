@@ -22,6 +22,8 @@ from engine.web.site import Site, level_name
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 BEGIN_SECS: Final = 0.02
 """Time in which a drain or a stop that is not possible says so."""
+LONGEST_MESSAGE_ID: Final = 1000
+"""Characters of a traced message id. Each sample sends it to each reader."""
 LOGGER: Final = logging.getLogger("engine.web")
 
 
@@ -86,8 +88,12 @@ class Steering:
         self._site.background.add(aio_task)
         aio_task.add_done_callback(self._note_end)
         await asyncio.wait((aio_task,), timeout=BEGIN_SECS)
-        if aio_task.done() and isinstance(error := aio_task_error(aio_task), UsageError):
-            raise error_of(409, error)
+        if aio_task.done():
+            error = aio_task_error(aio_task)
+            if isinstance(error, UsageError):
+                raise error_of(409, error)
+            if error is None and self._site.run.state not in END_STATES:  # a stop before the run is entered has no effect
+                raise WrongRequest(409, f"the run has not begun, so it cannot {name}", f"{name.capitalize()} it while it waits or runs.")
         return json_answer({"state": self._site.run.state}, 202)
 
     def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
@@ -118,8 +124,11 @@ class Steering:
     async def trace(self, request: Request) -> Response:
         """Trace the next tree with a message id to its end."""
         body = await json_object(request)
+        component_id, message_id = text_of(body, "component"), text_of(body, "message_id")
+        if len(message_id) > LONGEST_MESSAGE_ID:
+            raise WrongRequest(400, "the message id is too long to trace", f"It may have {LONGEST_MESSAGE_ID:,} characters.")
         try:
-            trace = self._site.run.trace_message(text_of(body, "component"), text_of(body, "message_id"))
+            trace = self._site.run.trace_message(component_id, message_id)
         except UsageError as error:
             raise error_of(self._status_now(400), error) from None
         return json_answer(trace_dict(trace), 202)
@@ -132,7 +141,8 @@ class Steering:
         """Send values to an inlet, and answer with the rows that reach a `Reply`."""
         inlet = request.path_params["inlet"]
         if inlet not in self._site.inlets:
-            hint = "Allow it at the start: --http-call INLET, or app(run, callable_inlets=[INLET])."
+            callable_now = f"Callable: {', '.join(sorted(self._site.inlets))}. " if self._site.inlets else ""
+            hint = f"{callable_now}Allow it at the start: --http-call INLET, or app(run, callable_inlets=[INLET])."
             raise WrongRequest(403, f"the inlet {inlet[:100]!r} cannot be called over HTTP", hint)
         if self._site.run.state in ("waiting", "starting"):
             raise WrongRequest(503, f"the run is {self._site.run.state}", "Call the inlet while /readyz answers 200.")

@@ -4,13 +4,15 @@ import http.server
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import click
 import pytest
 
-from engine.cli.remote_run import RemoteError, RunGone, remote_run
+from engine.cli.remote_run import AskedSnapshot, RemoteError, RemoteRun, RunGone, remote_run
 from engine.cli.run_views import Outcome
 from engine.cli.top_command import watch
 from engine.runtime.snapshot import Snapshot
@@ -65,7 +67,7 @@ def test_the_token_may_be_in_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
         (["ctl", "8080", "drian"], "Did you mean 'drain'?"),
         (["ctl", "8080", "drain", "--token", "a b"], "the token is empty, or has a space"),
         (["ctl", "8080", "drain", "--token", "é"], "the token is empty, or has a space"),
-        (["ctl", "8080", "restart", "x"], "'x' is not a valid integer"),
+        (["ctl", "8080", "restart", "x"], "TASK is 'x', which is no number. Write the number of a task, such as `restart 4`."),
         (["top", "8080", "--json", "--plain"], "exclude each other"),
         (["top", "8080", "--interval", "5"], "is a number without a unit"),
     ],
@@ -196,6 +198,31 @@ def test_a_server_that_speaks_no_http_is_no_run(capsys: pytest.CaptureFixture[st
     assert "is not the page of a run" in err
 
 
+@pytest.mark.parametrize(
+    ("path", "begin"),
+    [
+        ("api/snapshot", b"content-length: 900\r\n\r\n{"),
+        ("api/events", b"transfer-encoding: chunked\r\n\r\n"),
+        ("api/events", b"transfer-encoding: chunked\r\n\r\n900\r\nevent: sample\ndata: {"),
+    ],
+)
+def test_a_process_that_dies_within_an_answer_is_gone(path: str, begin: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nx-stormcell-version: 1\r\n" + begin)
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        remote = remote_run(str(listening.getsockname()[1]))
+        with pytest.raises(RunGone, match="no run answers at"):
+            list(remote.events()) if path == "api/events" else remote.snapshot()
+        thread.join()
+
+
 def test_a_run_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.cli.remote_run.TIMEOUT_SECS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -209,6 +236,7 @@ def test_changes_need_the_token(capsys: pytest.CaptureFixture[str], monkeypatch:
         err = run_command(capsys, "ctl", served.url, "deactivate", status=1)[1]
         assert "a change needs a token" in err
         assert "printed at its start" in err
+        assert "--token" in err
         assert "the token is wrong" in run_command(capsys, "ctl", served.url, "drain", "--token", "x", status=1)[1]
         assert run_command(capsys, "ctl", served.url, "deactivate", "--token", TOKEN)[0] == "running: the spouts are not polled\n"
         assert run_command(capsys, "ctl", f"{served.url}#token={TOKEN}", "activate")[0] == "running\n"
@@ -222,6 +250,7 @@ def test_a_run_is_steered(capsys: pytest.CaptureFixture[str]) -> None:
         assert run_command(capsys, "ctl", url, "call", "in", "[12]")[0] == '{"number": 12, "square": 144}\n'
         assert "thirteen" in run_command(capsys, "ctl", url, "call", "in", "[13]", status=1)[1]
         assert "may be called" in run_command(capsys, "ctl", url, "call", "no", "[13]", status=1)[1].replace("cannot be", "may be")
+        assert "Callable: in." in run_command(capsys, "ctl", url, "call", "no", "[13]", status=1)[1]
         assert "no JSON list" in run_command(capsys, "ctl", url, "call", "in", "{}", status=2)[1]
         assert run_command(capsys, "ctl", url, "restart", "2")[0] == "task 2 gets a new instance\n"
         assert "no task 99" in run_command(capsys, "ctl", url, "restart", "99", status=1)[1]
@@ -235,3 +264,89 @@ def test_a_drain_waits_for_the_end(capsys: pytest.CaptureFixture[str]) -> None:
         assert out.startswith("squares: drained after ")
     with served_run(topology()) as served:
         assert run_command(capsys, "ctl", served.url, "stop", "--token", TOKEN, "--no-wait")[0] in ("stopped\n", "running\n")
+
+
+def test_a_drain_of_a_run_that_cannot_be_sampled_is_an_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no sample today")
+
+    monkeypatch.setattr("engine.web.sampler.make_sample", broken)
+    with served_run(topology()) as served:
+        err = run_command(capsys, "ctl", served.url, "drain", "--token", TOKEN, status=1)[1]
+        assert "has ended, but its page could not be sampled" in err
+        assert "log" in err
+
+
+def test_a_drain_that_finds_too_many_readers_names_the_way_out(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.web.sampler.MOST_READERS", 0)
+    with served_run(topology()) as served:
+        err = run_command(capsys, "ctl", served.url, "drain", "--token", TOKEN, status=1)[1]
+        assert "--no-wait" in err
+        assert served.run.state == "running"
+        run_command(capsys, "ctl", served.url, "drain", "--token", TOKEN, "--no-wait")
+
+
+@pytest.mark.parametrize("interval_secs", [0.05, 0.4])
+def test_the_end_of_a_run_always_finds_an_open_request(interval_secs: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.cli.top_command.MOST_WAIT_SECS", 0.2)
+
+    ask, asked = RemoteRun.ask_snapshot, []
+
+    def ask_after_the_end(remote: RemoteRun, wait_secs: float) -> AskedSnapshot:
+        asked.append(wait_secs)
+        if len(asked) == 4:  # the first one is for the first snapshot
+            served.ask(served.run.stop)
+            time.sleep(0.3)  # the server is gone
+        return ask(remote, wait_secs)
+
+    monkeypatch.setattr(RemoteRun, "ask_snapshot", ask_after_the_end)
+    view: Any = _Interrupted(AssertionError("not raised"))
+    view.show = lambda before, now: shown.append(now.state)
+    shown: list[str] = []
+    with served_run(topology()) as served:
+        assert watch(remote_run(served.url), view, interval_secs) == 0
+    assert shown[-1] == "stopped"
+    assert view.outcome.exit_status == 0
+
+
+def test_a_long_interval_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.cli.top_command.MOST_WAIT_SECS", 0.2)
+    shown = []
+
+    class Notes(_Interrupted):
+        def show(self, before: Snapshot | None, now: Snapshot) -> None:
+            shown.append(now.uptime_secs)
+            if len(shown) == 3:
+                raise KeyboardInterrupt
+
+    with served_run(topology()) as served:
+        assert watch(remote_run(served.url), cast(Any, Notes(KeyboardInterrupt())), 0.5) == 0
+    assert all(after - before >= 0.4 for before, after in pairwise(shown))
+
+
+def test_a_trace_with_control_characters_is_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with served_run(topology()) as served:
+        url = f"{served.url}#token={TOKEN}"
+
+        def fail() -> None:
+            while not served.run.message_traces:
+                time.sleep(0.01)
+            served.run.message_traces[0].end("failed", 0.0, "\x1b[2J\ud800 <é>\n")
+
+        failing = threading.Thread(target=fail)
+        failing.start()
+        out = run_command(capsys, "ctl", url, "trace", "in", "17")[0]
+        failing.join()
+    assert out.splitlines()[-1] == r"failed: \x1b[2J\ud800 <é>\n"
+
+
+def test_a_refused_request_ends_the_table_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RemoteError("too many readers", status=503)
+
+    view: Any = _Interrupted(AssertionError("not raised"))
+    view.show = lambda before, now: monkeypatch.setattr(AskedSnapshot, "wait", property(lambda _: refuse))
+    with served_run(topology()) as served:
+        with pytest.raises(RemoteError, match="too many readers"):
+            watch(remote_run(served.url), view, 0.01)
+        assert view.outcome.exit_status == 1

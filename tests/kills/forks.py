@@ -12,9 +12,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import IO, Final
 
@@ -36,6 +37,13 @@ IMPORTS: Final = (
 """Slow imports of the programs. The fork server does them once, and passes over those that are not installed."""
 
 
+_POLLING: Final = threading.Lock()
+"""Held while a process is polled. `start` polls all processes of its parent, too, and may run in another thread.
+
+The exit status can be read once. Without the lock, a second thread would read nothing, and Python would make it 255.
+"""
+
+
 class ForkedProgram:
     """A running `python -m MODULE ARGUMENT ...`. Has the part of `asyncio.subprocess.Process` that the tests use."""
 
@@ -53,7 +61,8 @@ class ForkedProgram:
     def returncode(self) -> int | None:
         """Exit status, negative for a signal. None while it runs."""
         if self._status is None:
-            self._status = self._process.exitcode
+            with _POLLING:
+                self._status = self._process.exitcode
         return self._status
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -109,8 +118,9 @@ def run_forked(module: str, *arguments: str, secs: float = 60.0) -> "subprocess.
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         nothing = os.open(os.devnull, os.O_RDONLY)
         process = _start((module, *arguments), nothing, os.dup(stdout.fileno()), os.dup(stderr.fileno()))
-        process.join(secs)
-        status = process.exitcode
+        wait([process.sentinel], secs)
+        with _POLLING:
+            status = process.exitcode
         if status is None:
             process.kill()
             process.join()
@@ -128,7 +138,8 @@ def _start(argv: tuple[str, ...], *files: int) -> ForkServerProcess:
     """Fork a process with these files as standard input, output and error. Closes the files in this process."""
     ends = [Connection(file, writable=False) if number == 0 else Connection(file, readable=False) for number, file in enumerate(files)]
     process = _context().Process(target=_run, args=(argv, *ends))
-    process.start()
+    with _POLLING:
+        process.start()
     for end in ends:
         end.close()
     return process

@@ -51,6 +51,8 @@ def test_before_the_first_measurement_nothing_is_known() -> None:
 def test_after_the_end_the_largest_share_of_the_loop_is_named() -> None:
     ended = found(spout(), component("sign", loop_secs=4.0), cpu=5.0, state="complete")
     assert ended == Bottleneck("ended", None, None, "The run is complete. The event loop was busy 50% of the time, 40% with 'sign'.")
+    short = found(spout(loop_secs=0.05), cpu=5.0, state="complete")
+    assert short.text == "The run is complete. The event loop was busy 50% of the time."
     assert found(state="failed").text == "The run has failed."
     assert find_bottleneck(None, Snapshot("words", "stopped", 0.0, {})).text == "The run is stopped."
 
@@ -73,7 +75,7 @@ def test_after_the_end_the_largest_share_of_the_loop_is_named() -> None:
 )
 def test_a_store_or_a_recovery_that_holds_the_spouts_comes_first(checkpoint: CheckpointSnapshot, text: str) -> None:
     busy = component("sign", loop_secs=9.0, busy_secs=9.0)
-    assert found(spout(), busy, entries=entries(checkpoint=checkpoint)) == Bottleneck("checkpoint", None, None, text)
+    assert found(spout(), busy, entries=entries(checkpoint=checkpoint)) == Bottleneck("feature", None, None, text)
 
 
 def test_a_checkpoint_in_progress_holds_nothing() -> None:
@@ -84,7 +86,7 @@ def test_a_checkpoint_in_progress_holds_nothing() -> None:
 def test_flow_control_that_sends_nothing_says_why() -> None:
     held = replace(flow(), holds="900 records wait for the one behind position 17")
     limit = found(entries=entries(held))
-    assert (limit.kind, limit.text) == ("checkpoint", "'lines' sends nothing: 900 records wait for the one behind position 17.")
+    assert (limit.kind, limit.text) == ("feature", "'lines' sends nothing: 900 records wait for the one behind position 17.")
     assert found(entries=entries(replace(flow(2, slow=0, busy=2), holds="every task is BUSY"))).kind == "source"
 
 
@@ -166,6 +168,16 @@ def test_a_single_call_that_waits_is_the_limit() -> None:
     assert limit.text == "'enrich' is busy 95% of the time, and mostly waits. Raise its concurrency, threads or parallelism."
 
 
+def test_calls_that_wait_for_a_full_mailbox_are_an_effect() -> None:
+    waits = component("split", loop_secs=0.1, busy_secs=10.0)  # its calls await `collector.ready()`
+    full: dict[str, Any] = {"waiting": 98, "mailbox_capacity": 100, "loop_secs": 0.1}
+    edges = tuple(EdgeSnapshot(source, target, "default", 9) for source, target in (("split", "enrich"), ("enrich", "enrich")))
+    taken = found(spout(), waits, component("enrich", slots=2, busy_secs=19.5, **full), edges=edges)
+    assert (taken.kind, taken.component_id) == ("component", "enrich")
+    mailbox = found(spout(), waits, component("enrich", busy_secs=8.5, **full), edges=edges)
+    assert (mailbox.kind, mailbox.component_id) == ("mailbox", "enrich")
+
+
 def test_one_task_among_idle_ones_has_uneven_inputs() -> None:
     tasks = tuple(TaskSnapshot(index + 1, index, busy_secs=9.5 if index == 0 else 0.5, loop_secs=0.1) for index in range(4))
     limit = found(spout(), ComponentSnapshot("count", "bolt", tasks))
@@ -235,6 +247,21 @@ def test_without_a_limit_the_sources_decide() -> None:
     )
     batches = found(spout(emitted=0), component("count", executed=50))
     assert batches.text == "Nothing limits the run: the event loop is busy 10%."
+
+
+def test_a_loop_that_is_nearly_busy_names_the_component_that_holds_it() -> None:
+    sign = component("sign", loop_secs=7.4, busy_secs=7.4)
+    blocked = found(spout(loop_secs=0.1), sign, cpu=0.5)
+    assert (blocked.kind, blocked.component_id) == ("source", None)
+    assert blocked.text == (
+        "Nothing limits the run yet: the sources give 100 tuples/s. The event loop is busy 75% of the time, and 'sign' blocks it 74%. "
+        "Make it async, or give it threads."
+    )
+    computes = found(spout(loop_secs=0.1), sign, cpu=7.0)
+    assert computes.text.endswith("tuples/s. The event loop is busy 75% of the time, 74% with 'sign'.")
+    batches = found(spout(emitted=0, loop_secs=0.1), replace(sign, tasks=component("sign", loop_secs=7.4, executed=50).tasks), cpu=7.0)
+    assert batches.text == "Nothing limits the run yet. The event loop is busy 75% of the time, 74% with 'sign'."
+    assert found(cpu=7.0).text.endswith("and the event loop is busy 70%.")  # no component holds the loop
 
 
 def test_an_idle_or_deactivated_run_says_so() -> None:

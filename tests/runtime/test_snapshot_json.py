@@ -53,6 +53,11 @@ def test_nan_survives() -> None:
     assert math.isnan(value)
 
 
+def test_a_name_that_looks_like_a_number_stays_a_name() -> None:
+    edge = EdgeSnapshot("inf", "nan", "-inf", 9)
+    assert read_back(replace(snapshot(), edges=(edge,))).edges == (edge,)
+
+
 def test_what_this_version_does_not_know_is_kept_or_left_out() -> None:
     values = snapshot().to_dict()
     values["weather"] = {"sun": True}

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +174,65 @@ async def test_a_feature_may_stop_the_run_that_opens_it() -> None:
     async with asyncio.timeout(SECS), runs[0] as run:
         assert run.state == "stopped"
         await asyncio.sleep(0)
+
+
+class SwallowsCancellation(FeatureRun):
+    """Opens although its opening is cancelled. Its close never ends by itself if `closing` is given."""
+
+    def __init__(self, closing: asyncio.Event | None) -> None:
+        self.closing = closing
+
+    async def open(self, topology: Topology, start: Any) -> Topology:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return topology
+
+    async def close(self, *, clean: bool) -> None:
+        if self.closing is not None:
+            self.closing.set()
+            await asyncio.Event().wait()
+
+
+class SwallowingFeature(Feature):
+    name = "swallowing"
+
+    def __init__(self, closing: asyncio.Event | None = None) -> None:
+        self.closing = closing
+
+    def new_run(self, topology: Topology, config: Config) -> FeatureRun:
+        return SwallowsCancellation(self.closing)
+
+
+def run_with(feature: Feature) -> Run:
+    builder = TopologyBuilder("feature")
+    builder.set_spout("numbers", Endless)
+    return engine.run(builder.build().with_feature(feature))
+
+
+async def test_a_stop_that_the_opening_swallows_ends_the_run() -> None:
+    async with asyncio.timeout(SECS):
+        run = run_with(SwallowingFeature())
+        entering = asyncio.create_task(run.__aenter__())
+        await asyncio.sleep(0)
+        await run.stop()
+        assert await entering is run
+        assert run.state == "stopped"
+        assert not entering.cancelling()
+
+
+async def test_a_cancellation_while_a_stop_closes_the_features_is_raised() -> None:
+    closing = asyncio.Event()
+    async with asyncio.timeout(SECS):
+        run = run_with(SwallowingFeature(closing))
+        entering = asyncio.create_task(run.__aenter__())
+        await asyncio.sleep(0)
+        stopping = asyncio.create_task(run.stop())
+        await closing.wait()
+        entering.cancel()
+        await stopping
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        assert run.state == "stopped"
 
 
 def test_the_entry_of_a_run_without_state_lets_no_other_code_run_first() -> None:

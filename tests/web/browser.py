@@ -64,17 +64,23 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 
 class OpenPage:
-    """The page of one test, in the browser of the session."""
+    """The page of one test, in the browser of the session. `server` plays made-up samples, unless the page shows a real run."""
 
-    def __init__(self, driver: webdriver.Chrome, server: PageServer) -> None:
-        self.driver, self.server = driver, server
+    def __init__(self, driver: webdriver.Chrome, url: str, server: PageServer | None = None) -> None:
+        self.driver, self.url, self._server = driver, url, server
         self.allowed: tuple[str, ...] = ()
         """Parts of console messages that this test expects."""
+
+    @property
+    def server(self) -> PageServer:
+        """Server of the made-up samples."""
+        assert self._server is not None
+        return self._server
 
     def load(self, *, token: str | None = None) -> None:
         """Open the page, and wait for the first figures."""
         self.driver.get("about:blank")  # a change of the fragment alone would not load the page again
-        self.driver.get(self.server.url + ("" if token is None else f"#token={token}"))
+        self.driver.get(self.url + ("" if token is None else f"#token={token}"))
         self.wait(lambda: self.find("body.drawn .box"))
 
     def wait(self, condition: Callable[[], _T]) -> _T:
@@ -149,12 +155,12 @@ class OpenPage:
 
 
 @pytest.fixture
-def open_page(browser: webdriver.Chrome) -> Iterator[Callable[..., OpenPage]]:
-    """Open the page of a scene: `open_page(three())`. At the end, nothing may stand in the console."""
+def open_url(browser: webdriver.Chrome) -> Iterator[Callable[..., OpenPage]]:
+    """Open the page of a server: `open_url("http://127.0.0.1:8080/")`. At the end, nothing may stand in the console."""
     opened: list[OpenPage] = []
 
-    def open_scene(scene: Scene, *, token: str | None = None) -> OpenPage:
-        page = OpenPage(browser, servers.enter_context(PageServer(scene).running()))
+    def open_page_of(url: str, *, token: str | None = None, server: PageServer | None = None) -> OpenPage:
+        page = OpenPage(browser, url, server)
         opened.append(page)
         browser.get_log("browser")  # type: ignore[no-untyped-call]
         page.emulate()
@@ -162,8 +168,25 @@ def open_page(browser: webdriver.Chrome) -> Iterator[Callable[..., OpenPage]]:
         page.load(token=token)
         return page
 
-    with ExitStack() as servers:
-        yield open_scene
-        complaints = [text for page in opened for text in page.complaints()]
-        browser.get("about:blank")
+    yield open_page_of
+    complaints = [text for page in opened for text in page.complaints()]
+    browser.get("about:blank")
     assert complaints == []
+
+
+@pytest.fixture
+def scene_servers() -> Iterator[ExitStack]:
+    """Servers of scenes. They end after the page has left them."""
+    with ExitStack() as servers:
+        yield servers
+
+
+@pytest.fixture
+def open_page(scene_servers: ExitStack, open_url: Callable[..., OpenPage]) -> Callable[..., OpenPage]:
+    """Open the page of a scene: `open_page(three())`."""
+
+    def open_scene(scene: Scene, *, token: str | None = None) -> OpenPage:
+        server = scene_servers.enter_context(PageServer(scene).running())
+        return open_url(server.url, token=token, server=server)
+
+    return open_scene

@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine import ComponentError
 from engine.web import serve
-from engine.web.sampler import MOST_READERS
+from engine.web.sampler import INTERVAL_SECS, MOST_INTERVAL_SECS, MOST_READERS, Sampler
 from tests.patience import PATIENCE_SECS
 from tests.web.runs import ask, ending_topology, next_event, open_events, parsed_event, served, topology
 
@@ -158,3 +158,10 @@ async def test_a_snapshot_that_fails_is_logged_once_and_ends_nothing(
         assert (await rest(reader))[-1] == ("end", None)
         writer.close()
     assert caplog.text.count("could not be sampled") == 1
+
+
+@pytest.mark.guarantee("WEB-3")
+def test_the_interval_grows_with_the_work_but_not_with_one_pause() -> None:
+    sampler = Sampler(engine.run(topology()), lambda: "INFO")
+    works = (2.0, 0.001, 0.03, 0.05, 0.04, 5.0, 5.0)
+    assert [sampler.next_interval_secs(secs) for secs in works] == pytest.approx([*[INTERVAL_SECS] * 3, 3.0, 4.0, 4.0, MOST_INTERVAL_SECS])

@@ -106,6 +106,8 @@ def test_failures_and_owed_acks_are_listed(open_page: OpenScene) -> None:
     page = open_page(everything())
     reasons = page.texts("[aria-label='Failures by reason and component'] tbody tr")
     assert len(reasons) == 3
+    counted = page.texts("[aria-label='Failures by reason and component'] tbody td:nth-child(2)")
+    assert set(counted) == {"inputs", "trees"}  # a failed input is counted at its bolt, and its tree at the spout
     newest = page.texts("[aria-label='Newest failed trees'] tbody tr:first-child td")
     assert newest[1].startswith("('web.clicks', 3, ")
     assert "KeyError: 'price'" in newest[5]

@@ -166,3 +166,9 @@ def test_any_value_can_be_encoded() -> None:
     assert shown["c"] == "<Broken: its repr raised RuntimeError>"
     assert json_value(-(2**53)) == str(-(2**53))
     assert b"\n" not in encode_json({"a": "x\ny\u2028"})
+
+
+def test_a_value_that_contains_itself_twice_ends() -> None:
+    value: list[object] = []
+    value += [value, value]
+    assert isinstance(json_value(value), list)

@@ -12,7 +12,7 @@ import pytest
 import engine
 from engine import Config
 from engine.errors import ConfigError
-from engine.web import serve, server
+from engine.web import Serving, serve, server
 from engine.web.answers import MOST_BODY_BYTES
 from engine.web.sampler import Sampler
 from tests.patience import PATIENCE_SECS
@@ -202,3 +202,27 @@ async def test_a_server_that_is_on_ipv6_is_found_there() -> None:
             assert answer.startswith(b"HTTP/1.1 200")
     except ConfigError:
         pytest.skip("this machine has no IPv6")
+
+
+@pytest.mark.guarantee("WEB-3")
+async def test_a_client_that_does_not_take_its_answers_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "TAKE_SECS", 0.2)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
+    async with served() as (_, serving):
+        with socket.create_connection((serving.address.host, serving.address.port)) as hung:
+            hung.setblocking(False)
+            await asyncio.get_running_loop().sock_sendall(hung, b"GET /static/page.css HTTP/1.1\r\n" + HOST + b"\r\n")
+            await asyncio.sleep(0.5)  # it was taken by the system, so the client is only idle
+            request = b"GET /static/page.css HTTP/1.1\r\n" + HOST + b"\r\n"
+            await asyncio.get_running_loop().sock_sendall(hung, request * 2000)
+            async with asyncio.timeout(10):
+                while not await _answers(serving):
+                    """The hung client has the only connection."""
+
+
+async def _answers(serving: Serving) -> bool:
+    """Tell whether another client gets an answer."""
+    try:
+        return (await ask(serving, b"GET /healthz HTTP/1.0\r\n" + HOST + b"\r\n")).startswith(b"HTTP/1.1 200")
+    except ConnectionError:
+        return False

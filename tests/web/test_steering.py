@@ -80,6 +80,10 @@ async def test_a_run_that_has_not_begun_is_not_changed() -> None:
     async with client_of(run, callable_inlets=["in"]) as client:
         assert (await post(client, "activate"))[0] == 409
         assert (await post(client, "drain"))[0] == 409
+        assert await post(client, "stop") == (
+            409,
+            {"error": "the run has not begun, so it cannot stop", "hint": "Stop it while it waits or runs."},
+        )
         assert (await post(client, "call/in", {"values": [1]}))[0] == 503
 
 
@@ -96,6 +100,9 @@ async def test_the_level_of_the_log_is_changed() -> None:
 async def test_a_task_is_restarted() -> None:
     async with running() as (run, client):
         assert await post(client, "tasks/2/restart") == (202, {"task": 2})
+        for _ in range(100):  # turns of the loop
+            await asyncio.sleep(0)
+        assert run.snapshot().components["square"].restarts == 1
         for wrong in ("99", "x", "-1", "2.0", "٢", "9" * 5000):
             assert (await post(client, f"tasks/{wrong}/restart"))[0] == 404
         assert run.state == "running"
@@ -109,6 +116,9 @@ async def test_a_message_is_traced() -> None:
         assert (await client.get("/api/traces")).json()["traces"] == [trace]
         for wrong in ({"component": "no", "message_id": "17"}, {"component": "in"}, {"component": 1, "message_id": "17"}, {}):
             assert (await post(client, "trace", wrong))[0] == 400
+        long = {"component": "in", "message_id": "x" * 2000}  # each sample would send it to each reader
+        status, answer = await post(client, "trace", long)
+        assert (status, answer["error"]) == (400, "the message id is too long to trace")
 
 
 async def test_an_inlet_is_called() -> None:
@@ -171,7 +181,7 @@ async def test_an_unknown_inlet_or_token_is_refused_at_once() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        *(b"", b"{", b"\xff\xfe", b"null", b"[]", b'"x"', b"NaN", b'{"level": NaN}', b"[" * 100_000, b"9" * 100_000),
+        *(b"", b"{", b"\xff\xfe", b"null", b"[]", b'"x"', b"NaN", b'{"level": NaN}', b'{"level": 1e999}', b"[" * 100_000, b"9" * 100_000),
         b'{"level": "\\ud800"}',
         b'{"level": Infinity}',
     ],

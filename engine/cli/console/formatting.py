@@ -130,6 +130,15 @@ def name_text(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
+def printable(text: str) -> str:
+    """Return a text of users as one line for a terminal. Control characters and lone surrogates are escaped.
+
+    >>> print(printable("\\x1b[2J 1\\n"))
+    \\x1b[2J 1\\n
+    """
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
 def json_line(values: Mapping[str, Any]) -> str:
     """Return an object as one line of JSON. A lone surrogate, which UTF-8 cannot encode, is escaped."""
     return json.dumps(values, ensure_ascii=False).encode(errors="backslashreplace").decode()

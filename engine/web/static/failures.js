@@ -6,6 +6,11 @@ import { Table } from "./tables.js";
 
 const place = (component, task) => (task === null || task === undefined ? (component ?? "–") : `${component} [${task}]`);
 
+const REASONS =
+  "failed: a bolt failed the input. error: its code raised. timeout: no ack came in time. forgotten: a bolt dropped the input without ack or " +
+  "fail. rollback: a checkpoint was rolled back. task_died: the task was replaced";
+const COUNTED = "A failed input fails its tree. The bolt counts the input, and the spout counts the tree";
+
 /** A card that is shown only while it has something to show. */
 export class Card {
   constructor(host, title) {
@@ -33,10 +38,11 @@ export class Failures {
     this.reasons = new Table({
       label: "Failures by reason and component",
       keyOf: (row) => row.key,
-      sortBy: 2,
+      sortBy: 3,
       most: 12,
       columns: [
-        { title: "Reason", kind: "user", value: (row) => row.reason, text: (row) => row.reason },
+        { title: "Reason", hint: REASONS, kind: "user", value: (row) => row.reason, text: (row) => row.reason },
+        { title: "Counted", hint: COUNTED, value: (row) => row.counted, text: (row) => row.counted },
         { title: "Component", kind: "user", value: (row) => row.component, text: (row) => row.component },
         { title: "Failed", kind: "number", value: (row) => row.number, text: (row) => count(row.number) },
       ],
@@ -48,7 +54,7 @@ export class Failures {
         { title: "Time", kind: "time", text: (row) => clock(row.time) },
         { title: "Message id", kind: "user", text: (row) => row.message_id },
         { title: "Spout", kind: "user", text: (row) => place(row.component, row.task) },
-        { title: "Reason", kind: "user", text: (row) => row.reason },
+        { title: "Reason", hint: REASONS, kind: "user", text: (row) => row.reason },
         { title: "Failed by", kind: "user", text: (row) => place(row.failed_component, row.failed_task) },
         { title: "Error", kind: "user wide", text: (row) => row.error ?? "–" },
       ],
@@ -61,7 +67,8 @@ export class Failures {
     const reasons = [];
     for (const component of sample.components) {
       for (const [reason, number] of Object.entries(component.failures ?? {})) {
-        if (number > 0) reasons.push({ key: JSON.stringify([component.id, reason]), component: component.id, reason, number });
+        const counted = component.kind === "spout" ? "trees" : "inputs";
+        if (number > 0) reasons.push({ key: JSON.stringify([component.id, reason]), component: component.id, reason, counted, number });
       }
     }
     const newest = uniquely(sample.failures ?? [], (row) => [row.time, row.component, row.task, row.message_id]);
@@ -95,8 +102,12 @@ export class Errors {
 
   show(sample) {
     const errors = uniquely(sample.errors ?? [], (row) => [row.time, row.component, row.task, row.error]);
-    this.card.show(errors.length > 0, `${count(sample.total?.errors ?? errors.length)} in this run`);
-    this.keyed.show(errors, (row) => row.key);
+    const isHeld = this.list.matches(":hover"); // new rows would move the row that a click is about to hit
+    const shown = isHeld ? errors.filter((row) => this.keyed.parts.has(row.key)) : errors;
+    const added = errors.length - shown.length;
+    const tag = `${count(sample.total?.errors ?? errors.length)} in this run`;
+    this.card.show(errors.length > 0, added > 0 ? `${tag} · ${count(added)} new, shown when the pointer leaves` : tag);
+    this.keyed.show(shown, (row) => row.key);
   }
 }
 
@@ -169,7 +180,7 @@ export class Traces {
     });
     this.list = el("div", { class: "traces" });
     this.keyed = new Keyed(this.list, () => traceEntry());
-    this.hint = el("p", { class: "hint", text: "Follows the next message with this id to its end, and shows the path of its tree." });
+    this.hint = el("p", { class: "hint", text: "Follows a message that is open, or the next one with this id within 60 s, and shows the path of its tree. A past failure stands under Failures." });
     this.card.add(form, this.hint, this.list);
   }
 

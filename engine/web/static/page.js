@@ -127,7 +127,7 @@ class Page {
     const id = find(this.chosen) ? this.chosen : this.followed;
     this.graph.select(id);
     this.table.select(id);
-    const limits = id === limiting ? "Limits the run now." : "";
+    const limits = id === limiting ? "Limits the run now." : this.chosen === null ? "The busiest component." : "";
     const kept = this.chosen === null ? "Select a component to keep it here." : "Esc returns to the component that limits the run.";
     this.details.show(id, [limits, kept].filter(Boolean).join(" "), sample);
   }
