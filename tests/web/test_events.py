@@ -7,7 +7,9 @@ import pytest
 
 import engine
 from engine import ComponentError
+from engine.web import sampler as sampler_module
 from engine.web import serve
+from engine.web.encoding import encode_json
 from engine.web.sampler import INTERVAL_SECS, MOST_INTERVAL_SECS, MOST_READERS, Sampler
 from tests.patience import PATIENCE_SECS
 from tests.web.runs import ask, ending_topology, next_event, open_events, parsed_event, served, topology
@@ -165,3 +167,34 @@ def test_the_interval_grows_with_the_work_but_not_with_one_pause() -> None:
     sampler = Sampler(engine.run(topology()), lambda: "INFO")
     works = (2.0, 0.001, 0.03, 0.05, 0.04, 5.0, 5.0)
     assert [sampler.next_interval_secs(secs) for secs in works] == pytest.approx([*[INTERVAL_SECS] * 3, 3.0, 4.0, 4.0, MOST_INTERVAL_SECS])
+
+
+@pytest.mark.guarantee("WEB-3")
+async def test_ten_readers_share_each_snapshot_and_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+
+    def counted(value: Any) -> bytes:
+        if "seq" in value:
+            encoded.append(value["seq"])
+        return encode_json(value)
+
+    monkeypatch.setattr(sampler_module, "encode_json", counted)
+    async with served() as (run, serving):
+        taken, snapshot = [0], run.snapshot
+        monkeypatch.setattr(run, "snapshot", lambda: (taken.__setitem__(0, taken[0] + 1), snapshot())[1])
+        readers = [await open_events(serving) for _ in range(10)]
+        seen: list[dict[int, Any]] = [{} for _ in readers]
+        for number, (reader, _) in enumerate(readers):
+            while len(seen[number]) < 2:
+                name, sample = await next_event(reader)
+                if name == "sample":
+                    seen[number][sample["seq"]] = sample
+        seqs = {seq for samples in seen for seq in samples}
+        assert len(encoded) == len(set(encoded))  # each sample was encoded once
+        assert seqs <= set(encoded)
+        assert taken[0] <= max(encoded)  # and has one snapshot
+        for seq in seqs:
+            same = [samples[seq] for samples in seen if seq in samples]
+            assert all(sample == same[0] for sample in same)
+        for _, writer in readers:
+            writer.close()
