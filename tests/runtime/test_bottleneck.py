@@ -179,7 +179,7 @@ def test_calls_that_wait_for_a_full_mailbox_are_an_effect() -> None:
 
 
 def test_one_task_among_idle_ones_has_uneven_inputs() -> None:
-    tasks = tuple(TaskSnapshot(index + 1, index, busy_secs=9.5 if index == 0 else 0.5, loop_secs=0.1) for index in range(4))
+    tasks = tuple(TaskSnapshot(index + 1, index, busy_secs=9.5 if index == 0 else 0.6, loop_secs=0.1) for index in range(4))
     limit = found(spout(), ComponentSnapshot("count", "bolt", tasks))
     assert limit.text == "One task of 'count' is busy 95% of the time, the mean of its 4 tasks is 28%. Spread its inputs more evenly."
 
