@@ -3,7 +3,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, final
 
 from _native.bolt import BoltCore
-from _native.tuples import Tuple
+from _native.queues import Backpressure, Mailbox
+from _native.tuples import Source, Tuple
 
 @final
 class TaskBatch:
@@ -88,3 +89,12 @@ class DigestingEmitter(BatchEmitter):
 
 def reply(core: BoltCore, tup: Tuple, answer: object) -> None:
     """Send an answer to the spout task that emitted a control tuple. It arrives before the verdict (task_port.reply)."""
+
+def post_rows(box: Mailbox, attempt: Any, rows: list[tuple[Any, ...]], begin: int, origin: Source, sender: Backpressure | None) -> int:
+    """Post rows from `begin` on as tuples of an attempt, until the mailbox is full. Return the position of the next row."""
+
+def post_control(box: Mailbox, values: tuple[Any, ...], origin: Source) -> None:
+    """Post a control tuple that belongs to no tree."""
+
+def take_runs(box: Mailbox) -> list[tuple[Source, list[tuple[Any, ...]]]]:
+    """Take all tuples. Return runs of (origin, rows without the attempt), in order. The rows of a control tuple are its values alone."""

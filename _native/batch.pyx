@@ -6,17 +6,18 @@ each target. The runner, in Python, handles the rare cases.
 from asyncio import CancelledError
 from types import GeneratorType as _GeneratorType
 
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_GetSlice, PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport calloc, free
 cimport cython
 
 from _native.bolt cimport BoltCore
 from _native.hash cimport stable_hash_of
-from _native.queues cimport REPLY, SignalRing, send_signal_with
+from _native.queues cimport REPLY, Backpressure, Mailbox, SignalRing, has_drained, post_tuple, send_signal_with, take_tuple
 from _native.task cimport COUNTS_SENT, OutStream, SentCounts, UserMethod, call_one, check_thread
-from _native.tuples cimport FAILED_WITH_TASK, MANY_ROOTS, TAKEN, Tuple
+from _native.tuples cimport FAILED_WITH_TASK, IS_CONTROL, MANY_ROOTS, TAKEN, Source, Tuple, new_tuple
 
 cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
@@ -317,3 +318,47 @@ def reply(BoltCore core not None, Tuple tup not None, answer):
     ring = core.settle_rings.get(tup.origin.task_id)
     if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
         send_signal_with(<SignalRing>ring, REPLY, tup.root, core.task_id, answer)
+
+
+# Tuples of batches that come from tasks of other processes, or go there
+
+
+def post_rows(Mailbox box not None, attempt, list rows not None, Py_ssize_t begin, Source origin not None, Backpressure sender):
+    """Post rows from `begin` on as tuples of an attempt, until the mailbox is full. Return the position of the next row."""
+    cdef Py_ssize_t i
+    for i in range(begin, len(rows)):
+        if box.tail - box.head >= box.capacity:
+            return i
+        post_tuple(box, new_tuple(attempt_and(attempt, rows[i]), origin), <PyObject*>sender if sender is not None else NULL)
+    return len(rows)
+
+
+def post_control(Mailbox box not None, tuple values not None, Source origin not None):
+    """Post a control tuple that belongs to no tree."""
+    cdef Tuple tup = new_tuple(values, origin)
+    tup.flags |= IS_CONTROL
+    post_tuple(box, tup, NULL)
+
+
+def take_runs(Mailbox box not None):
+    """Take all tuples. Return runs of (origin, rows without the attempt), in order. The rows of a control tuple are its values alone.
+
+    A run ends where the next tuple has another origin.
+    """
+    cdef list runs = [], rows = None
+    cdef PyObject* raw
+    cdef Tuple tup
+    cdef Source origin = None
+    while True:
+        raw = take_tuple(box)
+        if raw == NULL:
+            break
+        tup = <Tuple>raw
+        Py_DECREF(tup)
+        if tup.origin is not origin or rows is None:
+            origin, rows = tup.origin, []
+            runs.append((origin, rows))
+        rows.append(tup.values if tup.flags & IS_CONTROL else PyTuple_GetSlice(tup.values, 1, PyTuple_GET_SIZE(tup.values)))
+    if has_drained(box):
+        box.resume_senders()
+    return runs

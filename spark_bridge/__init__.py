@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from spark_bridge.source import StormcellDataSource as StormcellDataSource
     from spark_bridge.source import package_zip as package_zip
     from spark_bridge.source import register as register
+    from spark_bridge.topology import on_spark as on_spark
+    from spark_bridge.topology import run as run
     from spark_bridge.transform import SparkTransform as SparkTransform
     from spark_bridge.writer import SparkHandover as SparkHandover
 
@@ -41,8 +43,10 @@ _HOMES: Final = {
     "SparkTransform": "spark_bridge.transform",
     "Sqlite": "spark_bridge.sinks",
     "StormcellDataSource": "spark_bridge.source",
+    "on_spark": "spark_bridge.topology",
     "package_zip": "spark_bridge.source",
     "register": "spark_bridge.source",
+    "run": "spark_bridge.topology",
     "run_pipeline": "spark_bridge.pipeline",
     "run_pipeline_in_terminal": "spark_bridge.cli",
 }
@@ -63,8 +67,10 @@ __all__ = [
     "SparkTransform",
     "Sqlite",
     "StormcellDataSource",
+    "on_spark",
     "package_zip",
     "register",
+    "run",
     "run_pipeline",
     "run_pipeline_in_terminal",
 ]

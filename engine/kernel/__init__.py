@@ -7,7 +7,7 @@ from engine.installation import build_hint
 
 try:
     from _native.acker import LIFETIME, AckerCore, AckLedger
-    from _native.batch import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch, reply
+    from _native.batch import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch, post_control, post_rows, reply, take_runs
     from _native.bolt import BoltCore, BoltEmitter
     from _native.columns import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
@@ -73,8 +73,11 @@ __all__ = [
     "key_group",
     "make_tuple",
     "mark_done",
+    "post_control",
+    "post_rows",
     "reply",
     "stable_hash",
     "string_buffers",
+    "take_runs",
     "timestamp_buffers",
 ]

@@ -28,14 +28,14 @@ CHOICES: Mapping[type, Choice] = {
 
 
 def wire_task(core: TaskCore, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, mailboxes: Mapping[int, Mailbox]) -> None:
-    """Set the streams of a task's core, with one outlet for each subscription."""
+    """Set the streams of a task's core, with one outlet for each subscription. Only tasks with a mailbox are targets."""
     closing = run_context.topology.closing_edges()
     emitter = _EmittingTask(info, spec, run_context)
     streams: dict[str, OutStream] = {}
     for stream, fields in spec.streams.items():
         outlets = []
         for subscriber, subscription in run_context.topology.subscribers(spec.component_id, stream):
-            targets = [(task, mailboxes[task]) for task in run_context.task_ids[subscriber.component_id]]
+            targets = [(task, mailboxes[task]) for task in run_context.task_ids[subscriber.component_id] if task in mailboxes]
             stops = (spec.component_id, subscriber.component_id) not in closing
             outlets.append(emitter.outlet(stream, subscription, subscriber.component_id, targets, stops=stops))
         streams[stream] = OutStream(Source(spec.component_id, stream, info.task_id, fields), outlets, direct=fields.direct)

@@ -28,11 +28,12 @@ class Factory:
     If `declared()` made an instance, the first `create()` returns it.
     """
 
-    __slots__ = ("_first", "_given", "_kind", "_latest", "_make", "_where")
+    __slots__ = ("_component_id", "_first", "_given", "_kind", "_latest", "_make", "_where")
 
     def __init__(self, kind: Kind, component_id: str, given: object) -> None:
         """Check the argument of the user. Raise FactoryFault if it cannot be a factory."""
         self._kind = kind
+        self._component_id = component_id
         self._where = f"{kind} {component_id!r}"
         self._given = given
         self._make = _callable_of(kind, given)
@@ -84,6 +85,10 @@ class Factory:
         if not isinstance(instance, _BASES[self._kind]):
             raise FactoryFault(_wrong_result(self._kind, instance))
         return instance  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the argument of the user. An instance that `declared` made stays here."""
+        return Factory, (self._kind, self._component_id, self._given)
 
     def __repr__(self) -> str:
         return f"<factory of {self._where}: {_name(self._given)}>"

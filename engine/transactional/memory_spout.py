@@ -102,10 +102,13 @@ class _Emitter(PartitionedEmitter[Range]):
     def emit_partition_batch_new(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: Range | None
     ) -> Range:
-        start, rows = _end_of(previous), self._data[partition]
-        end = max(start, min(start + self._take, len(rows)))
-        collector.emit_many(rows[start:end])
-        return [start, end]
+        start, end = planned = self.plan_partition_batch(attempt, partition, previous)
+        collector.emit_many(self._data[partition][start:end])
+        return planned
+
+    def plan_partition_batch(self, attempt: TransactionAttempt, partition: Partition, previous: Range | None) -> Range:
+        start = _end_of(previous)
+        return [start, max(start, min(start + self._take, len(self._data[partition])))]
 
     def emit_partition_batch(self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, metadata: Range) -> None:
         start, end = metadata

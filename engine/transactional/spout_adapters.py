@@ -228,13 +228,20 @@ class _EmitterByPartition(EmitterAdapter):
         self._emitted: dict[TransactionAttempt, dict[Partition, Any]] = {}
 
     async def emit(self, request: EmitRequest, collector: DigestingEmitter) -> dict[Partition, PartitionOutput]:
-        self._emitted = {attempt: emitted for attempt, emitted in self._emitted.items() if attempt.txid > request.committed}
+        self._forget_committed(request)
         outputs: dict[Partition, PartitionOutput] = {}
         for partition in request.metadata[self.context.task_index :: self.context.tasks]:
             metadata = await self._emit_partition(request, collector, partition)
             outputs[partition] = PartitionOutput(metadata, *collector.take_digest())
-        self._emitted[request.attempt] = {partition: output.metadata for partition, output in outputs.items()}
+        self._remember(request, {partition: output.metadata for partition, output in outputs.items()})
         return outputs
+
+    def _forget_committed(self, request: EmitRequest) -> None:
+        self._emitted = {attempt: emitted for attempt, emitted in self._emitted.items() if attempt.txid > request.committed}
+
+    def _remember(self, request: EmitRequest, metadata: dict[Partition, Any]) -> dict[Partition, Any]:
+        self._emitted[request.attempt] = metadata
+        return metadata
 
     @abstractmethod
     async def _emit_partition(self, request: EmitRequest, collector: DigestingEmitter, partition: Partition) -> Any:
@@ -279,6 +286,27 @@ class PartitionedEmitterAdapter(_EmitterByPartition):
             if attempt.txid == txid and attempt.epoch == epoch and partition in emitted:
                 return True, emitted[partition]
         return False, None
+
+
+class PlanningAdapter(PartitionedEmitterAdapter):
+    """Plans the batches of all partitions, and emits nothing. Emitters in other processes emit them by the planned metadata."""
+
+    async def plan(self, request: EmitRequest) -> dict[Partition, Any]:
+        """Return the metadata of each partition of a batch."""
+        self._forget_committed(request)
+        return self._remember(request, {partition: await self._plan_partition(request, partition) for partition in request.metadata})
+
+    async def _plan_partition(self, request: EmitRequest, partition: Partition) -> Any:
+        known, metadata = self._emitted_before(request, partition)
+        if known:
+            return metadata
+        planned = self.wrapped.plan_partition_batch(request.attempt, partition, self._previous(request, partition))
+        return checked_metadata(await maybe_await(planned), f"{type(self.wrapped).__name__}.plan_partition_batch()")
+
+
+def can_plan(emitter: object) -> bool:
+    """Return whether the user's emitter has a method `plan_partition_batch`."""
+    return isinstance(emitter, PartitionedEmitter) and type(emitter).plan_partition_batch is not PartitionedEmitter.plan_partition_batch
 
 
 class OpaqueEmitterAdapter(_EmitterByPartition):

@@ -134,6 +134,14 @@ class PartitionedEmitter(_Emitter, Generic[M]):
     ) -> Awaitable[None] | None:
         """Emit the tuples of this metadata again. Raise FatalError if the source no longer has them."""
 
+    def plan_partition_batch(self, attempt: TransactionAttempt, partition: Partition, previous: M | None) -> M | Awaitable[M]:
+        """Return the metadata of the batch that follows `previous` (None: the first), and emit nothing. Optional.
+
+        On Spark, an emitter in the engine's process plans each batch, and emitters on executors emit it by `emit_partition_batch`. The
+        first attempt is emitted so, too. Without this method, the emitters run in the engine's process.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot plan a batch")
+
 
 class PartitionedTransactionalSpout(ABC, Generic[M]):
     """A partitioned source that always emits the same tuples for the same txid. A batch has a range of each partition."""

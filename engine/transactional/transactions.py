@@ -46,8 +46,8 @@ class Transactions(TransactionalFeature):
 
     def __init__(self, spout: AnySpout, admissions: Mapping[str, Admission]) -> None:
         """admissions: by component id."""
-        self._spout = spout
-        self._admissions = admissions
+        self.spout = spout
+        self.admissions = admissions
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
         """Yield a fault for max_spout_pending="auto", because the setting is the number of open batches here."""
@@ -65,7 +65,7 @@ class Transactions(TransactionalFeature):
         """Yield the faults of a coordinator and of an emitter, made as at the start of a run."""
         [source] = topology.spouts
         for part in _MAKERS:
-            made, fault = _tried(source.component_id, self._spout, part)
+            made, fault = _tried(source.component_id, self.spout, part)
             if fault is not None:
                 yield fault
             else:
@@ -77,7 +77,7 @@ class Transactions(TransactionalFeature):
 
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
         """Return the transactions of a new run."""
-        return TransactionalRun(topology, config, self._spout, self._admissions)
+        return TransactionalRun(topology, config, self.spout, self.admissions)
 
 
 def _adapted_batches(spec: ComponentSpec) -> str:
@@ -97,7 +97,13 @@ class TransactionalRun(FeatureRun):
         self._spout = spout
         self._admissions = admissions
         self._wirings: list[BoltWiring] = []
+        self._late = late_components(topology)
         self._port: RunPort | None = None
+        [self.source] = topology.spouts
+        """The spout as the user declared it."""
+        bound = self.source.pending_bound(config)
+        self.most_open = bound if isinstance(bound, int) else 1
+        """Largest number of open batches."""
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Return the topology that runs."""
@@ -124,63 +130,82 @@ class TransactionalRun(FeatureRun):
 
     def running(self) -> Topology:
         """Return the topology that runs."""
-        described = self._topology.components
-        [source] = [spec for spec in described.values() if spec.kind == "spout"]
-        bound = source.pending_bound(self._config)
-        most_open = bound if isinstance(bound, int) else 1
-        late = late_components(self._topology)
-        coordinator = coordinator_id(source.component_id)
-        components: dict[str, ComponentSpec] = {coordinator: self._coordinator(coordinator, source, most_open)}
-        for spec in described.values():
-            if spec is source:
-                components[spec.component_id] = self._emitter(spec, coordinator)
-            else:
-                components[spec.component_id] = self._bolt(spec, coordinator, late, most_open)
+        coordinator = coordinator_id(self.source.component_id)
+        components: dict[str, ComponentSpec] = {coordinator: self.coordinator_spec(coordinator, emitters=self.source.parallelism)}
+        for spec in self._topology.components.values():
+            is_source = spec is self.source
+            components[spec.component_id] = self.emitter_spec(spec, coordinator) if is_source else self.runner_spec(spec, coordinator)
         return replace(self._topology, components=MappingProxyType(components))
 
-    def _coordinator(self, component_id: str, source: ComponentSpec, most_open: int) -> ComponentSpec:
+    def coordinator_spec(self, component_id: str, *, emitters: int) -> ComponentSpec:
+        """Return the coordinator. emitters: number of tasks that answer its requests."""
         spout, state, admissions = self._spout, self._state, self._admissions
-        make = _Factory(lambda: Coordinator(spout, state, admissions, emitters=source.parallelism, most_open=most_open))
-        streams = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
-        settings = replace(source.settings, max_spout_pending=most_open)
-        return ComponentSpec(component_id, "spout", make, 1, streams, (), settings, replaced_at_each_error=True)
+        make = MadeBy(lambda: Coordinator(spout, state, admissions, emitters=emitters, most_open=self.most_open))
+        settings = replace(self.source.settings, max_spout_pending=self.most_open)
+        return ComponentSpec(component_id, "spout", make, 1, COORDINATOR_STREAMS, (), settings, replaced_at_each_error=True)
 
-    def _emitter(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
+    def emitter_spec(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
+        """Return the emitters that run in the place of the user's spout."""
         emitter, fault = _tried(spec.component_id, self._spout, "emitter")
         if fault is not None:
             raise TopologyError([fault], topology_name=self._topology.name)
-        takes_part = "commit" not in _engines_own(type(emitter).commit)
-        return replace(
-            spec,
-            kind="bolt",
-            factory=_Factory(lambda: EmitterRunner(self._spout, spec)),
-            streams=self._with_reports(spec),
-            subscriptions=tuple(_all(coordinator, BATCH_STREAM, COMMIT_STREAM if takes_part else None)),
-            settings=ComponentSettings(on_error=spec.settings.on_error),
-            replaced_at_each_error=True,
-        )
+        commits = takes_part_in_commits(emitter)
+        return emitter_spec(self._spout, spec, tuple(all_of(coordinator, BATCH_STREAM, COMMIT_STREAM if commits else None)))
 
-    def _bolt(self, spec: ComponentSpec, coordinator: str, late: frozenset[str], most_open: int) -> ComponentSpec:
-        sources = frozenset(subscription.source for subscription in spec.subscriptions)
-        wiring = BoltWiring(spec, sources - late, sources & late, COMMITTER in spec.marks, most_open, replays_differ(self._spout))
+    def runner_spec(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
+        """Return the runners that run in the place of a user's bolt."""
+        wiring = bolt_wiring(self._topology, spec, self._late, self.most_open, differ=replays_differ(self._spout))
         self._wirings.append(wiring)
-        settings = spec.settings
-        if settings.threads:
-            settings = replace(settings, threads=0, concurrency=settings.threads)
-        controls = [each for source in sorted(sources) for each in _all(source, REPORT_STREAM)]
-        if COMMITTER in spec.marks:
-            controls += _all(coordinator, COMMIT_STREAM)
-        return replace(
-            spec,
-            factory=_Factory(lambda: _bolt_runner(wiring)),
-            streams=self._with_reports(spec),
-            subscriptions=(*spec.subscriptions, *controls),
-            settings=settings,
-            replaced_at_each_error=True,
-        )
+        return runner_spec(wiring, tuple(all_of(coordinator, COMMIT_STREAM)) if wiring.is_committer else ())
 
-    def _with_reports(self, spec: ComponentSpec) -> Mapping[str, Any]:
-        return MappingProxyType({**spec.streams, REPORT_STREAM: REPORT_FIELDS})
+
+COORDINATOR_STREAMS: Final = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
+
+
+def emitter_spec(spout: AnySpout, spec: ComponentSpec, subscriptions: tuple[Subscription, ...]) -> ComponentSpec:
+    """Return the emitters of a spout. subscriptions: to the streams of the coordinator."""
+    return replace(
+        spec,
+        kind="bolt",
+        factory=MadeBy(lambda: EmitterRunner(spout, spec)),
+        streams=with_reports(spec),
+        subscriptions=subscriptions,
+        settings=ComponentSettings(on_error=spec.settings.on_error),
+        replaced_at_each_error=True,
+    )
+
+
+def takes_part_in_commits(emitter: Any) -> bool:
+    """Return whether the user's emitter has a method `commit`."""
+    return getattr(type(emitter).commit, "__module__", None) != "engine.transactional.spouts"
+
+
+def bolt_wiring(topology: Topology, spec: ComponentSpec, late: frozenset[str], most_open: int, *, differ: bool) -> BoltWiring:
+    """Return the wiring of a bolt. differ: replays of a batch may differ."""
+    sources = frozenset(subscription.source for subscription in spec.subscriptions)
+    return BoltWiring(spec, sources - late, sources & late, COMMITTER in spec.marks, most_open, differ)
+
+
+def runner_spec(wiring: BoltWiring, commits: tuple[Subscription, ...]) -> ComponentSpec:
+    """Return the runners of a user's bolt. commits: subscriptions to the commits of the coordinator, for a committer."""
+    spec = wiring.spec
+    settings = spec.settings
+    if settings.threads:
+        settings = replace(settings, threads=0, concurrency=settings.threads)
+    reports = [each for source in sorted(wiring.processing_sources | wiring.commit_sources) for each in all_of(source, REPORT_STREAM)]
+    return replace(
+        spec,
+        factory=MadeBy(lambda: _bolt_runner(wiring)),
+        streams=with_reports(spec),
+        subscriptions=(*spec.subscriptions, *reports, *commits),
+        settings=settings,
+        replaced_at_each_error=True,
+    )
+
+
+def with_reports(spec: ComponentSpec) -> Mapping[str, Any]:
+    """Return the streams of a component, with the stream of reports."""
+    return MappingProxyType({**spec.streams, REPORT_STREAM: REPORT_FIELDS})
 
 
 _MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {
@@ -204,8 +229,10 @@ def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Factory:
-    make: Any
+class MadeBy:
+    """Factory of a component of the engine. Calls `make` for each instance."""
+
+    make: Callable[[], Any]
 
     def create(self) -> Spout | Bolt:
         made: Spout | Bolt = self.make()
@@ -216,10 +243,6 @@ def _bolt_runner(wiring: BoltWiring) -> BasicBoltRunner | BatchBoltRunner:
     return BasicBoltRunner(wiring) if BATCHED not in wiring.spec.marks else BatchBoltRunner(wiring)
 
 
-def _all(source: str, *streams: str | None) -> Iterator[Subscription]:
+def all_of(source: str, *streams: str | None) -> Iterator[Subscription]:
+    """Yield subscriptions by an all grouping to streams of a component. None is no stream."""
     return (Subscription(source, stream, All()) for stream in streams if stream is not None)
-
-
-def _engines_own(method: Any) -> tuple[str, ...]:
-    """Return the name of a method unless the user has overridden it."""
-    return (method.__name__,) if getattr(method, "__module__", None) == "engine.transactional.spouts" else ()

@@ -11,6 +11,7 @@ from spark_bridge.process.errors import SparkMissing
 
 _COMMANDS: Final = {
     "run": "spark_bridge.cli.run_command:command",
+    "topology": "spark_bridge.cli.topology_command:command",
     **{name: f"spark_bridge.cli.commands:{name}_command" for name in ("check", "look", "consumers", "package", "prepare")},
 }
 _NEEDED: Final = ("pyarrow", "pyspark")
@@ -21,6 +22,7 @@ Run a pipeline on Spark over the committed batches of a topology.
 
 \b
   run        run the queries of a pipeline file over a hand-over folder
+  topology   run a transactional topology with its processing phase on Spark
   check      validate a pipeline file without running it
   look       show a hand-over folder and the positions of its consumers
   consumers  list, add, remove or repair the consumers of a folder

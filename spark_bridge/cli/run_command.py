@@ -1,6 +1,5 @@
 """`run` runs a pipeline in this terminal until it is stopped or has caught up."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,11 +7,11 @@ import click
 
 from engine.cli.console.commands import Duration
 from engine.cli.console.session import ViewName
-from engine.errors import ConfigError, EngineError
+from engine.errors import EngineError
+from spark_bridge.cli.spark_options import pairs_of, spark_config, spark_options
 
 if TYPE_CHECKING:
     from spark_bridge.cli.pipeline_session import TerminalOptions
-    from spark_bridge.process import SparkConfig
 
 HELP: Final = """\
 Run the pipeline in FILE over a hand-over folder, on Spark, until Ctrl-C.
@@ -48,17 +47,7 @@ The first Ctrl-C (or SIGTERM) stops after the current micro-batch, the second at
 @click.argument("spec", metavar="FILE[:NAME]")
 @click.option("--folder", metavar="FOLDER", required=True, help="The hand-over, a path or a URL. Waits until it exists.")
 @click.option("--checkpoints", metavar="FOLDER", help="Folder for the checkpoints.  [default: FILE.checkpoints beside the file]")
-@click.option(
-    "--master",
-    default="local[*]",
-    show_default=True,
-    metavar="URL",
-    help="Spark to use: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002.",
-)
-@click.option("--conf", "conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark. May be repeated.")
-@click.option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver: 512m, 2g.  [default: 1g]")
-@click.option("--jars", metavar="PATHS", help="Jars for Spark, separated by commas.")
-@click.option("--py-files", metavar="PATHS", help="Python files and zips for the executors, separated by commas.")
+@spark_options
 @click.option(
     "--option",
     "options",
@@ -91,7 +80,7 @@ def command(spec: str, folder: str, checkpoints: str | None, **chosen: Any) -> i
         raise click.UsageError("--until-caught-up and --until-txid exclude each other. Choose one.")
     view: ViewName = "json" if chosen["as_json"] else "plain" if chosen["plain"] else "auto"
     try:
-        spark, source = _spark_config(chosen), _pairs(chosen["options"], "--option")
+        spark, source = spark_config(chosen, "stormcell pipeline"), pairs_of(chosen["options"], "--option")
     except EngineError as error:
         if chosen["as_json"]:
             write_refusal(error)
@@ -108,32 +97,6 @@ def command(spec: str, folder: str, checkpoints: str | None, **chosen: Any) -> i
         **options,
     )
     return outcome.exit_status
-
-
-def _spark_config(chosen: Mapping[str, Any]) -> "SparkConfig":
-    """Return the configuration of Spark. Raise ConfigError with all faults."""
-    from spark_bridge.process import SparkConfig
-
-    return SparkConfig(
-        master=chosen["master"],
-        app_name="stormcell pipeline",
-        driver_memory=chosen["driver_memory"],
-        conf=_pairs(chosen["conf"], "--conf"),
-        jars=_paths(chosen["jars"]),
-        py_files=_paths(chosen["py_files"]),
-    )
-
-
-def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    faults = [f"{option} {name!r} has no value. Write {option} NAME=VALUE." for name, equals, _ in pairs if not equals]
-    if faults:
-        raise ConfigError(faults, headline="command line")
-    return {name.strip(): value for name, _, value in pairs}
-
-
-def _paths(text: str | None) -> tuple[str, ...]:
-    return tuple(path for path in (text or "").split(",") if path)
 
 
 def _default_checkpoints(spec: str) -> Path:

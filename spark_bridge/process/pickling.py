@@ -4,6 +4,7 @@ Loads only the file of cloudpickle, because an import of the package pyspark tak
 """
 
 import functools
+import importlib
 import importlib.util
 import os
 import sys
@@ -44,6 +45,9 @@ def _load() -> ModuleType:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
     path = os.path.join(os.path.dirname(spec.origin), "cloudpickle", "cloudpickle.py")
+    if not os.path.exists(path):  # the Python workers of Spark have pyspark in a zip, and have loaded it
+        loaded = sys.modules[_MODULE_NAME] = importlib.import_module("pyspark.cloudpickle.cloudpickle")
+        return loaded
     own_spec = importlib.util.spec_from_file_location(_MODULE_NAME, path)
     if own_spec is None or own_spec.loader is None:
         raise ModuleNotFoundError(f"pyspark has no file {path}", name="pyspark.cloudpickle")

@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine", "engine.testing"),
     ("engine.web",),
     ("engine.cli", "engine.__main__", "spark_bridge.writer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process"),
-    ("spark_bridge.transform", "spark_bridge.pipeline"),
+    ("spark_bridge.transform", "spark_bridge.pipeline", "spark_bridge.topology"),
     ("spark_bridge.cli",),
     ("spark_bridge", "spark_bridge.__main__"),
 )
@@ -65,7 +65,7 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "kazoo": ("engine.state.zookeeper",),
     "pyarrow": ("spark_bridge",),
     "fsspec": ("spark_bridge.handover",),
-    "pyspark": ("spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process", "spark_bridge.pipeline"),
+    "pyspark": ("spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process", "spark_bridge.pipeline", "spark_bridge.topology"),
     "py4j": ("spark_bridge.process",),
 }
 
@@ -107,6 +107,7 @@ DECIDING = (
     "engine.kafka.transactional.stored_txids",
     "spark_bridge.writer.retention",
     "spark_bridge.pipeline.restarts",
+    "spark_bridge.topology.job_plan",
 )
 
 

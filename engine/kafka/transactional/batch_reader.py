@@ -28,6 +28,10 @@ Metadata: TypeAlias = list[int] | None
 """`[start, end, records]`. None while the start of the partition is unknown."""
 
 
+UNKNOWN_RECORDS: Final = -1
+"""Number of records of a batch that was planned, and not read yet."""
+
+
 class OffsetRange(NamedTuple):
     """Offsets of a batch, from `start` to before `end`.
 
@@ -37,7 +41,7 @@ class OffsetRange(NamedTuple):
     start: int
     end: int
     records: int
-    """Number of read records, including records that the translator skipped."""
+    """Number of read records, including records that the translator skipped. UNKNOWN_RECORDS for a planned batch."""
 
     def metadata(self) -> list[int]:
         """Return the range as the engine stores it."""
@@ -166,7 +170,8 @@ class BatchReader:
     async def read_again(self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, wanted: OffsetRange) -> None:
         """Emit the records of a range again. Raise FatalError if some are missing."""
         self._begin_batch(attempt, collector)
-        left = wanted.records
+        is_planned = wanted.records == UNKNOWN_RECORDS
+        left = wanted.end - wanted.start if is_planned else wanted.records
         if left:
             self._reader.begin(partition, wanted.start)
         give_up_at = self._now() + self._config.replay_timeout_ms / 1000
@@ -188,7 +193,7 @@ class BatchReader:
                 break
             left -= len(records)
             await self._emit(records, collector)
-        if left:
+        if left and not is_planned:
             text = f"{partition}: of the {wanted.records:,} records of offsets {wanted.start} to {wanted.end}, {left:,} are gone"
             raise FatalError(f"{text}: transaction {attempt.txid} cannot be replayed unchanged", hint=_OPAQUE_HINT)
 
@@ -234,9 +239,12 @@ class BatchReader:
         return first[partition], last[partition]
 
     async def _first_existing(self, lost: OffsetLost, wanted: OffsetRange) -> int:
-        """Return the first existing offset of a range whose beginning is deleted. The deleted offsets may have had no records."""
+        """Return the first existing offset of a range whose beginning is deleted. The deleted offsets may have had no records.
+
+        Only the number of records tells this, so it must be known.
+        """
         first, last = await self.bounds_of(lost.partition)
-        if lost.offset < first < wanted.end <= last:
+        if lost.offset < first < wanted.end <= last and wanted.records != UNKNOWN_RECORDS:
             return first
         raise self.lost_error(lost, first, last, f"the replay of offsets {wanted.start} to {wanted.end}")
 

@@ -4,7 +4,7 @@ from engine.api import TaskContext
 from engine.errors import UsageError
 from engine.kafka.client.errors import lost_offsets_warning
 from engine.kafka.client.partition import PartitionId, offsets_text
-from engine.kafka.transactional.batch_reader import BatchReader, Metadata, OffsetRange, partition_of, range_of
+from engine.kafka.transactional.batch_reader import UNKNOWN_RECORDS, BatchReader, Metadata, OffsetRange, partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.partition_reader import OffsetLost
@@ -93,6 +93,19 @@ class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
         if wanted is not None:
             await self._reader.read_again(attempt, collector, partition_of(partition), wanted)
             self._note_end(attempt, partition_of(partition), wanted.end)
+
+    async def plan_partition_batch(self, attempt: TransactionAttempt, partition: Partition, previous: Metadata) -> Metadata:
+        """Return the offsets of the next batch. `batch_bytes` does not limit it, because no record is read yet."""
+        place, before = partition_of(partition), range_of(previous)
+        start = await self._reader.first_start(attempt, place) if before is None else before.end
+        if start is None:
+            return None
+        first, last = await self._reader.bounds_of(place)
+        if start < first:
+            raise self._reader.lost_error(OffsetLost(place, start), first, last, f"transaction {attempt.txid}")
+        end = max(start, min(start + self._config.batch_records, last))
+        self._note_end(attempt, place, end)
+        return OffsetRange(start, end, UNKNOWN_RECORDS).metadata()
 
 
 class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):

@@ -38,7 +38,14 @@ class Lines:
         """Paths of the files in the last listing, by inode."""
 
     async def emit_new(self, collector: BatchCollector, partition: Partition, previous: Metadata | None) -> Metadata | None:
-        """Emit the next lines of a file. A missing or replaced file has none."""
+        """Emit the next lines of a file, and return their metadata. A missing or replaced file has none."""
+        return await self._next(partition, previous, collector)
+
+    async def plan_new(self, partition: Partition, previous: Metadata | None) -> Metadata | None:
+        """Return the metadata of the next lines of a file. Reads the file, because only its lines tell where a batch ends."""
+        return await self._next(partition, previous, None)
+
+    async def _next(self, partition: Partition, previous: Metadata | None, collector: BatchCollector | None) -> Metadata | None:
         position = None if previous is None else Position(*previous)
         file, _ = await self._find(_inode_of(partition) if position is None else position.inode, position)
         if file is None:
@@ -46,7 +53,10 @@ class Lines:
         with file:
             start = 0 if position is None else position.end
             pieces = new_lines(file, start, self._emission.limits, to_the_end=self._emission.to_the_end)
-            end = await self._emit(collector, pieces, file.path if position is None else position.name, start)
+            if collector is None:
+                end = await _end_of(pieces, start)
+            else:
+                end = await self._emit(collector, pieces, file.path if position is None else position.name, start)
             return list(position_of(file, position, start, end))
 
     async def emit_again(self, attempt: TransactionAttempt, collector: BatchCollector, metadata: Metadata) -> None:
@@ -121,6 +131,9 @@ class FileEmitter(PartitionedEmitter[Metadata | None]):
         if metadata is not None:
             await self._lines.emit_again(attempt, collector, metadata)
 
+    async def plan_partition_batch(self, attempt: TransactionAttempt, partition: Partition, previous: Metadata | None) -> Metadata | None:
+        return await self._lines.plan_new(partition, previous)
+
 
 class FileOpaqueEmitter(OpaqueEmitter[Metadata | None]):
     """Emitter of a FileOpaqueSpout."""
@@ -132,6 +145,16 @@ class FileOpaqueEmitter(OpaqueEmitter[Metadata | None]):
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: Metadata | None
     ) -> Metadata | None:
         return await self._lines.emit_new(collector, partition, previous)
+
+
+async def _end_of(pieces: Iterator[Piece], start: int) -> int:
+    """Read pieces with a turn of the event loop between them. Return the offset after the last."""
+    end = start
+    for piece in pieces:
+        if end > start:
+            await asyncio.sleep(0)
+        end = piece.end
+    return end
 
 
 def _inode_of(partition: Partition) -> int:

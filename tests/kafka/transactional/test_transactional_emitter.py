@@ -8,7 +8,7 @@ import pytest
 from engine.errors import FatalError
 from engine.kafka import ToStream
 from engine.kafka.transactional import KafkaTransactionalSpout
-from engine.transactional import FailedBatch
+from engine.transactional import FailedBatch, TransactionAttempt
 from tests.kafka.play import commit, committed, produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings, transact, widen
 from tests.patience import PATIENCE_SECS
@@ -269,3 +269,38 @@ async def test_the_group_gets_the_ends_of_committed_batches(kafka: str, new_topi
         hand.emitter.commit(hand._attempt(1))
     found = await committed(kafka, f"{topic}-group", topic)
     assert (found.offset, found.metadata.split(":")[:3]) == (4, ["stormcell", "1", "by-hand"])
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_a_planned_batch_has_the_records_between_its_bounds(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await transact(kafka, topic, range(5))
+    await transact(kafka, topic, range(100, 105), commit=False)
+    await transact(kafka, topic, range(5, 10))
+    name = f"{topic}-0"
+    async with emitting(spout(kafka, topic, batch_records=7)) as planner, emitting(spout(kafka, topic)) as executor:
+        previous, came = None, []
+        for txid in range(1, 5):
+            attempt = TransactionAttempt(txid, txid)
+            planned = await planner.emitter.plan_partition_batch(attempt, name, previous)
+            assert await planner.emitter.plan_partition_batch(attempt, name, previous) == planned, "nothing was read"
+            executor.metadata[txid, name] = previous = planned
+            came += await executor.again(txid, name)
+        assert planned == [18, 18, -1]
+        assert came == list(range(10))
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_a_planned_batch_with_deleted_records_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20))
+    name = f"{topic}-0"
+    async with emitting(spout(kafka, topic, batch_records=10)) as planner, emitting(spout(kafka, topic)) as executor:
+        planned = await planner.emitter.plan_partition_batch(TransactionAttempt(1, 1), name, None)
+        assert planned == [0, 10, -1]
+        await forget_before(kafka, topic, 5)
+        executor.metadata[1, name] = planned
+        with pytest.raises(FatalError, match="needs offset 0, which does not exist"):
+            await executor.again(1, name)
+        with pytest.raises(FatalError, match="needs offset 2, which does not exist"):
+            await planner.emitter.plan_partition_batch(TransactionAttempt(2, 2), name, [0, 2, -1])

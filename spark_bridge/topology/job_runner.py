@@ -1,0 +1,278 @@
+"""The bolt between the coordinator and Spark: runs one job for each attempt (CL-1, CL-3)."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from engine.api import Bolt, Fields, Tuple
+from engine.cancellation import was_cancelled
+from engine.errors import ERROR, FAILED, EngineBug, Failure, FatalError
+from engine.in_thread import in_thread
+from engine.maybe_await import maybe_await
+from engine.names import COMMIT_STREAM, POOL_NAME
+from engine.runtime.error_report import ErrorReport
+from engine.topology.task_port import BoltPortUser
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_runner import failure_text
+from engine.transactional.open_batches import EmitRequest, PartitionOutput
+from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
+from engine.transactional.spouts import Partition
+from spark_bridge.process import SparkConfig, pickling
+from spark_bridge.process.spark_child import SparkHold, hold
+from spark_bridge.topology.job import Job, run_job
+from spark_bridge.topology.level_run import Attempt, LevelStatus, LoadedProgram, RunEnd
+from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
+from spark_bridge.topology.program import Program
+from spark_bridge.topology.result_files import ResultFile
+from spark_bridge.topology.result_runner import Outcome, remote_error
+
+RESULTS_STREAM: Final = "$results"
+RESULTS_FIELDS: Final = Fields("attempt", "outcome")
+REFRESHES_PER_TIMEOUT: Final = 10
+PREFIX: Final = "stormcell-jobs-"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """Settings of the jobs of a run."""
+
+    program: Program
+    spark: SparkConfig
+    spool: str | None
+    """Folder that this machine and all executors reach under this path."""
+
+
+@dataclass(slots=True, eq=False)
+class _OpenJob:
+    """An attempt that runs on Spark."""
+
+    attempt: TransactionAttempt
+    request: Tuple
+    """The coordinator's request, to settle at the end."""
+    folder: str
+    aio_task: "asyncio.Task[None] | None" = None
+
+
+class JobRunner(Bolt, BoltPortUser):
+    """Answers the coordinator's requests. There is one, with one task."""
+
+    def __init__(self, settings: JobSettings) -> None:
+        self._settings = settings
+        self._loaded = LoadedProgram.of(settings.program)
+        self._open: dict[int, _OpenJob] = {}
+        """The newest attempt of each txid."""
+        self._done: dict[int, list[str]] = {}
+        """Folders of attempts, by txid. They are removed when the txid is committed."""
+        self._planner: PlanningAdapter | None = None
+        self._emitters: LocalEmitters | None = None
+        self._spark: SparkHold | None = None
+        self._root: str | None = None
+
+    async def prepare(self) -> None:
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix=f"{POOL_NAME} {self.context.component_id}")
+        self._root = await in_thread(self._pool, self._make_root)
+        self._spark = hold(self._settings.spark)
+        spout = self._settings.program.spout
+        assert spout is not None
+        if self._settings.program.executors_emit:
+            emitter = new_emitter(spout)
+            emitter.context = self.context
+            await maybe_await(emitter.open())
+            self._planner = PlanningAdapter(emitter)
+        else:
+            emitters = LocalEmitters(self._loaded, self._pool, self._report_later)
+            await emitters.open()
+            self._emitters = emitters
+        self.context.create_task(self._keep_fresh())
+
+    def _make_root(self) -> str:
+        root = tempfile.mkdtemp(prefix=PREFIX, dir=self._settings.spool)
+        os.chmod(root, 0o755)  # executors may run as another user
+        program = self._settings.program
+        if not program.executors_emit:  # a spout that stays here may have parts that cannot be pickled
+            program = replace(program, spout=None)
+        with open(os.path.join(root, "program"), "wb") as file:
+            file.write(pickling.dumps(program))
+        return root
+
+    def _report_later(self, report: ErrorReport) -> None:
+        self.port.report(remote_error(report), report.next_step)
+
+    def execute(self, tup: Tuple) -> None:
+        raise EngineBug("a job runner was sent a tuple", tup=tup)
+
+    # Requests
+
+    async def on_control(self, tup: Tuple) -> None:
+        """Run the processing phase of a batch on Spark, or let the emitters take part in a commit."""
+        attempt: TransactionAttempt = tup[0]
+        try:
+            if tup.stream == COMMIT_STREAM:
+                await self._commit(attempt)
+                self.port.settle_control(tup)
+            else:
+                await self._begin(EmitRequest(*tup.values), tup)
+        except FatalError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                raise
+            self._fail(attempt, error, tup)
+
+    async def _commit(self, attempt: TransactionAttempt) -> None:
+        if self._planner is not None:
+            await maybe_await(self._planner.wrapped.commit(attempt))
+        elif self._emitters is not None:
+            status = await self._emitters.commit(attempt)
+            self._raise_failure([status])
+
+    async def _begin(self, request: EmitRequest, tup: Tuple) -> None:
+        """Plan or emit the batch, then start its job. Several jobs run at once."""
+        self._end_superseded(request.attempt)
+        self._remove_committed(request.committed)
+        txid = request.attempt.txid
+        folder = await in_thread(self._pool, lambda: self._make_folder(request.attempt))
+        self._done.setdefault(txid, []).append(folder)
+        emitted: LevelStatus | None = None
+        if self._planner is not None:
+            if request.committed:
+                await maybe_await(self._planner.wrapped.cleanup_before(request.committed + 1))
+            planned = await self._planner.plan(request)
+            request = request._replace(replay_metadata=planned, positions={}, awaited={})
+        else:
+            assert self._emitters is not None
+            emitted = await self._emitters.emit(request, folder)
+            if emitted.has_failed:
+                await self._settle(request.attempt, [emitted], tup)
+                return
+        opened = self._open[txid] = _OpenJob(request.attempt, tup, folder)
+        opened.aio_task = self.context.create_task(self._run(opened, request, emitted))
+
+    async def _run(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> None:
+        try:
+            statuses = await self._call_spark(opened, request, emitted)
+            await self._settle(opened.attempt, statuses, opened.request)
+        except FatalError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                raise
+            self._fail(opened.attempt, error, opened.request)
+        finally:
+            if self._open.get(opened.attempt.txid) is opened:
+                del self._open[opened.attempt.txid]
+
+    async def _call_spark(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> list[LevelStatus]:
+        assert self._spark is not None
+        assert self._root is not None
+        shared = self._settings.spool is not None or self._settings.spark.is_on_this_machine
+        job = Job(
+            os.path.join(self._root, "program"),
+            self._loaded.plan.partitions,
+            Attempt(request, opened.folder if shared else None),
+            None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
+            shared,
+            opened.folder,
+        )
+        statuses: list[LevelStatus] = await self._spark.call(run_job, job)
+        return statuses if emitted is None else [emitted, *statuses]
+
+    # The end of an attempt
+
+    async def _settle(self, attempt: TransactionAttempt, statuses: list[LevelStatus], tup: Tuple) -> None:
+        """Send the outcome to the result runners, and settle the coordinator's request."""
+        end = next((each.end for each in statuses if each.end is not None), None)
+        failure = next((each.failure for each in statuses if each.failure is not None), None)
+        failed = end is not None or failure is not None
+        files: dict[int, list[ResultFile]] = {}
+        reports: dict[int, list[ErrorReport]] = {}
+        for status in statuses:
+            for described in status.files:
+                files.setdefault(described.source, []).append(described)
+            for report in status.reports:
+                reports.setdefault(report.task_id, []).append(report)
+        outcome = Outcome(
+            {} if failed else {source: tuple(each) for source, each in files.items()},
+            {task: tuple(each) for task, each in reports.items()},
+            end,
+            succeeded=not failed,
+        )
+        if failed:
+            self.port.emit_control((attempt, outcome), None, RESULTS_STREAM)
+            self.port.settle_control(tup, failure or _ended(end))
+            return
+        self.port.reply(tup, _joined(reply for status in statuses for reply in status.replies.values()))
+        self.port.emit_control((attempt, outcome), tup, RESULTS_STREAM)
+        self.port.settle_control(tup)
+
+    def _fail(self, attempt: TransactionAttempt, error: BaseException, tup: Tuple) -> None:
+        self.port.report(error, f"batch {attempt} fails, and is tried again")
+        self.port.settle_control(tup, Failure(ERROR, self.context.component_id, self.context.task_id, failure_text(error)))
+
+    def _raise_failure(self, statuses: list[LevelStatus]) -> None:
+        for status in statuses:
+            if status.end is not None:
+                raise FatalError(status.end.message, hint=status.end.hint)
+            if status.failure is not None:
+                raise RuntimeError(status.failure.describe())
+
+    def _end_superseded(self, attempt: TransactionAttempt) -> None:
+        """Cancel the jobs that a new attempt replaces (TX-3)."""
+        for txid in [txid for txid, opened in self._open.items() if txid >= attempt.txid or opened.attempt.attempt_id > attempt.attempt_id]:
+            opened = self._open.pop(txid)
+            if opened.aio_task is not None:
+                opened.aio_task.cancel()
+            self.port.settle_control(opened.request)
+
+    async def _keep_fresh(self) -> None:
+        """Restart the timeout of the batches while their jobs run."""
+        while True:
+            await asyncio.sleep(self.context.config.batch_timeout_secs / REFRESHES_PER_TIMEOUT)
+            for opened in self._open.values():
+                self.port.refresh_control(opened.request)
+
+    # Folders
+
+    def _make_folder(self, attempt: TransactionAttempt) -> str:
+        assert self._root is not None
+        folder = os.path.join(self._root, f"{attempt.txid}-{attempt.attempt_id}")
+        os.mkdir(folder)
+        os.chmod(folder, 0o777)  # executors may run as another user
+        return folder
+
+    def _remove_committed(self, committed: int) -> None:
+        for txid in [txid for txid in self._done if txid <= committed]:
+            for folder in self._done.pop(txid):
+                self._pool.submit(shutil.rmtree, folder, ignore_errors=True)
+
+    async def cleanup(self) -> None:
+        try:
+            if self._planner is not None:
+                await maybe_await(self._planner.wrapped.close())
+            if self._emitters is not None:
+                await self._emitters.close()
+        finally:
+            if self._spark is not None:
+                await self._spark.close()
+            if self._root is not None:
+                await in_thread(self._pool, lambda: shutil.rmtree(self._root or "", ignore_errors=True))
+            self._pool.shutdown(wait=False)
+
+
+def _joined(replies: Iterable[Any]) -> dict[Partition, PartitionOutput]:
+    """Return the output of all emitters, by partition."""
+    joined: dict[Partition, PartitionOutput] = {}
+    for reply in replies:
+        for partition, output in reply.items():
+            joined[partition] = joined[partition].plus(output) if partition in joined else output
+    return joined
+
+
+def _ended(end: RunEnd | None) -> Failure:
+    assert end is not None
+    return Failure(FAILED, end.component_id, end.task_id, end.message)

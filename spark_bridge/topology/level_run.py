@@ -1,0 +1,348 @@
+"""Runs the tasks of one partition of one level, for one attempt, on the engine's own actors. Imports no pyspark."""
+
+import asyncio
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from engine.api import Tuple, Values
+from engine.errors import ComponentError, Failure, with_hint
+from engine.kernel import Mailbox, Source, post_control, post_rows, take_runs
+from engine.names import BATCH_STREAM, REPORT_STREAM
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.task_group import TaskGroup
+from engine.topology import Topology
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.open_batches import EmitRequest
+from spark_bridge.process import pickling
+from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, from_arrow, pack, to_arrow
+from spark_bridge.topology.job_plan import JobPlan
+from spark_bridge.topology.program import Program
+from spark_bridge.topology.result_files import ResultBlock, ResultFile, ResultWriter
+
+OUT_BYTES = 1 << 20
+"""Payload of the blocks that are passed to Spark together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The parts of a job that change with each attempt."""
+
+    request: EmitRequest
+    """The coordinator's request. `replay_metadata` has the planned metadata, if executors emit."""
+    results_folder: str | None
+    """Folder for result files. None: results come back through Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """An error that ends the run."""
+
+    component_id: str
+    task_id: int | None
+    message: str
+    hint: str | None
+
+
+@dataclass(slots=True)
+class LevelStatus:
+    """The outcome of one partition of one level."""
+
+    level: int
+    partition: int
+    replies: dict[int, Any] = field(default_factory=dict)
+    """Answers of emitters, by task id."""
+    files: list[ResultFile] = field(default_factory=list)
+    executed: dict[int, int] = field(default_factory=dict)
+    """Number of executed tuples, by task id."""
+    emitted: dict[int, int] = field(default_factory=dict)
+    reports: list[ErrorReport] = field(default_factory=list)
+    failure: Failure | None = None
+    end: RunEnd | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the attempt cannot succeed."""
+        return self.failure is not None or self.end is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProgram:
+    """A program, with the parts that all of its levels need."""
+
+    program: Program
+    topology: Topology
+    plan: JobPlan
+    late_tasks: frozenset[int]
+    """Tasks of the user's components outside of the job."""
+
+    @classmethod
+    def of(cls, program: Program) -> "LoadedProgram":
+        """Return the program with its topology and its plan."""
+        plan = program.plan()
+        late = {task for component in program.described.components for task in plan.task_ids[component] if task not in plan.places}
+        return cls(program, program.topology(), plan, frozenset(late))
+
+
+@functools.lru_cache(maxsize=4)
+def load_program(pickled: bytes) -> LoadedProgram:
+    """Return a pickled program. The worker processes of Spark live for many tasks, so they keep the newest programs."""
+    return LoadedProgram.of(pickling.loads(pickled))
+
+
+def run_level(
+    loaded: LoadedProgram, attempt: Attempt, level: int, partition: int, number: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run one partition of a level. Read its blocks, and yield blocks for the levels below and for the end of the job.
+
+    number: different for each try of this partition. batches: blocks, sorted by source and sequence. Level 0 reads none. Blocks for later
+    levels pass through.
+    """
+    outbox = Outbox(loaded.plan, level, partition)
+    with asyncio.Runner() as runner:
+        run = LevelRun(loaded, attempt, level, partition, number, outbox)
+        try:
+            runner.run(run.open())
+            for batch in batches:
+                for block in from_arrow(batch):
+                    if block.level == level:
+                        runner.run(run.take(block))
+                    else:
+                        outbox.blocks.append(block)
+                if outbox.is_full:
+                    yield to_arrow(outbox.take())
+            runner.run(run.finish())
+        finally:
+            runner.run(run.close())
+        outbox.send_notice(run.status)
+        yield to_arrow(outbox.take())
+
+
+class Outbox:
+    """Blocks of one partition that Spark has not taken yet."""
+
+    def __init__(self, plan: JobPlan, level: int, partition: int) -> None:
+        self._plan = plan
+        self._partitions = plan.partitions
+        self._level = level
+        self._partition = partition
+        self._sequence = 0
+        self._bytes = 0
+        self.blocks: list[Block] = []
+
+    @property
+    def is_full(self) -> bool:
+        """True if there are enough blocks to pass to Spark."""
+        return self._bytes + 64 * len(self.blocks) >= OUT_BYTES
+
+    def send(self, source: int, target: int, payload: bytes) -> None:
+        """Add a block for a task of a later level, or for the end of the job."""
+        level, partition = self._plan.places.get(target, (len(self._partitions), self._partition))
+        self._sequence += 1
+        self._bytes += len(payload)
+        self.blocks.append(Block(level, partition, source, self._sequence, target, payload))
+
+    def send_notice(self, status: LevelStatus) -> None:
+        """Add the outcome of this partition. If it has failed, tell the partitions of all later levels."""
+        depth = len(self._partitions)
+        self.blocks.append(Block(depth, self._partition, NOTICE, 0, 0, pack(status)))
+        if status.has_failed:
+            for level in range(self._level + 1, depth):
+                for partition in range(self._partitions[level]):
+                    self.blocks.append(Block(level, partition, NOTICE, 0, 0, b""))
+
+    def take(self) -> list[Block]:
+        """Return all blocks, and forget them."""
+        taken, self.blocks, self._bytes = self.blocks, [], 0
+        return taken
+
+
+class LevelRun:
+    """The tasks of one partition, for one attempt. A `GroupListener` of its own group."""
+
+    def __init__(self, loaded: LoadedProgram, attempt: Attempt, level: int, partition: int, number: int, outbox: Outbox) -> None:
+        self._loaded = loaded
+        self._attempt = attempt
+        self._id: TransactionAttempt = attempt.request.attempt
+        self._outbox = outbox
+        self._packer = Packer(self._send)
+        self._results = None if attempt.results_folder is None else ResultWriter(attempt.results_folder, number)
+        self._local = tuple(loaded.plan.tasks_at(level, partition))
+        self._unfinished = set(self._local)
+        self._sources: dict[tuple[int, str], Source] = {}
+        self._progress = asyncio.Event()
+        self._was_told = False
+        self._group: TaskGroup | None = None
+        self.status = LevelStatus(level, partition)
+
+    # The stages of its life
+
+    async def open(self) -> None:
+        """Prepare the instances. At level 0, give the emitters their request."""
+        program = self._loaded.program
+        group = self._group = TaskGroup(
+            self._loaded.topology,
+            program.config,
+            self._local,
+            seed=_seed(program.seed, self._id.txid),
+            apart=self._loaded.plan.apart,
+            listener=self,
+        )
+        try:
+            await group.begin()
+        except ComponentError as error:
+            self.on_end(error)
+            return
+        self._report_for_others(group)
+        if self.status.level == 0:
+            [coordinator] = group.run_context.task_ids[next(iter(self._loaded.topology.components))]
+            request = Source(group.component_of[coordinator], BATCH_STREAM, coordinator, self._request_fields)
+            for task in self._local:
+                if group.component_of[task] == self._loaded.program.described.spouts[0].component_id:
+                    post_control(group.bolts[task].core.mailbox, tuple(self._attempt.request), request)
+
+    @property
+    def _request_fields(self) -> Any:
+        return self._loaded.topology.components[next(iter(self._loaded.topology.components))].streams[BATCH_STREAM]
+
+    def _report_for_others(self, group: TaskGroup) -> None:
+        """Post the reports of tasks that cannot send tuples to the tasks here, because they run in other partitions."""
+        for task in self._local:
+            if group.component_of[task] in self._loaded.plan.apart:
+                for source in group.bolts[task].run_context.sources_of(group.bolts[task].spec):
+                    if source not in self._local:
+                        post_control(group.bolts[task].core.mailbox, (self._id, {}), self._source(source, REPORT_STREAM))
+
+    async def take(self, block: Block) -> None:
+        """Give the rows of a block to its task. Returns at once after a failure."""
+        if block.source == NOTICE:
+            self._was_told = True
+        if self._is_over():
+            return
+        group = self._live_group
+        mailbox = group.bolts[block.target].core.mailbox
+        runs: list[Run] = block.content()
+        for stream, rows in runs:
+            origin, position = self._source(block.source, stream), 0
+            if stream == REPORT_STREAM:
+                for values in rows:
+                    post_control(mailbox, values, origin)
+                continue
+            while (position := post_rows(mailbox, self._id, rows, position, origin, None)) < len(rows):
+                await self._make_room(mailbox)
+                if self._is_over():
+                    return
+
+    async def finish(self) -> None:
+        """Wait until all tasks have reported, or the attempt has failed."""
+        while self._unfinished and not self._is_over():
+            await self._wait()
+        self._drain()
+        self._packer.flush()
+
+    async def close(self) -> None:
+        """End the actors. Close the result files."""
+        if self._group is not None:
+            self.status.executed = {task: bolt.core.executed for task, bolt in self._group.bolts.items()}
+            self.status.emitted = {task: bolt.core.emitted for task, bolt in self._group.bolts.items()}
+            await self._group.close()
+        if self._results is not None:
+            self.status.files = self._results.close()
+
+    # Progress
+
+    async def _make_room(self, mailbox: Mailbox) -> None:
+        while mailbox.full and not self._is_over():
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Pass on what the tasks have sent, then wait until one of them has made progress."""
+        self._progress.clear()
+        self._drain()
+        for mailbox in self._live_group.elsewhere.values():
+            mailbox.park()
+        await self._progress.wait()
+
+    def _drain(self) -> None:
+        for target, mailbox in self._live_group.elsewhere.items():
+            if len(mailbox):
+                self._packer.add(target, take_runs(mailbox))
+
+    def _send(self, source: int, target: int, runs: list[Run], rows: int) -> None:
+        if target in self._loaded.plan.places:
+            self._outbox.send(source, target, pack(runs))
+            return
+        block = result_block(self._loaded, target, runs)
+        if block is None:
+            return
+        if self._results is None:
+            self._outbox.send(source, target, pack(tuple(block)))
+        else:
+            self._results.write(source, block, rows)
+
+    def _source(self, task: int, stream: str) -> Source:
+        key = (task, stream)
+        if key not in self._sources:
+            self._sources[key] = self._live_group.source(task, stream)
+        return self._sources[key]
+
+    def _is_over(self) -> bool:
+        return self._was_told or self.status.has_failed
+
+    @property
+    def _live_group(self) -> TaskGroup:
+        assert self._group is not None
+        return self._group
+
+    # The group tells
+
+    def on_progress(self) -> None:
+        self._progress.set()
+
+    def on_control(self, task_id: int, values: Values, stream: str) -> None:
+        if stream == REPORT_STREAM:
+            self._unfinished.discard(task_id)
+            self._progress.set()
+
+    def on_reply(self, task_id: int, answer: Any) -> None:
+        self.status.replies[task_id] = answer
+
+    def on_settled(self, task_id: int, tup: Tuple, failure: Failure | None) -> None:
+        if failure is not None:
+            self._fail(failure)
+
+    def on_death(self, task_id: int, failure: Failure) -> None:
+        self._fail(failure)
+
+    def on_report(self, report: ErrorReport) -> None:
+        self.status.reports.append(report)
+
+    def on_end(self, error: ComponentError) -> None:
+        if self.status.end is None:
+            self.status.end = RunEnd(error.component_id, error.task_id, error.message, error.hint)
+        self._progress.set()
+
+    def _fail(self, failure: Failure) -> None:
+        if self.status.failure is None:
+            self.status.failure = failure
+        self._progress.set()
+
+
+def result_block(loaded: LoadedProgram, target: int, runs: list[Run]) -> ResultBlock | None:
+    """Return the rows for a component outside of the job, None if there are none. The engine's process makes the reports again."""
+    rows = [run for run in runs if run[0] != REPORT_STREAM]
+    return ResultBlock(target if target in loaded.late_tasks else 0, rows) if rows else None
+
+
+def _seed(run_seed: int, txid: int) -> int:
+    """Return the seed of the random choices of a batch. A task that Spark computes again makes the same choices."""
+    return int.from_bytes(hashlib.blake2b(f"{run_seed} {txid}".encode(), digest_size=7).digest(), "big")
+
+
+def describe(end: RunEnd) -> str:
+    """Return the text of an error that ends the run."""
+    return with_hint(end.message, end.hint)

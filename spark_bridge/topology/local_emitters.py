@@ -1,0 +1,138 @@
+"""Emitters that run in the engine's process, because their batches cannot be planned beforehand. Their rows go to a file of blocks."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pyarrow as pa
+
+from engine.api import Tuple, Values
+from engine.errors import ComponentError, Failure
+from engine.in_thread import in_thread
+from engine.kernel import Source, post_control, take_runs
+from engine.names import BATCH_STREAM, COMMIT_STREAM
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.task_group import TaskGroup
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.open_batches import EmitRequest
+from spark_bridge.topology.blocks import Packer, Run, pack, to_arrow
+from spark_bridge.topology.level_run import LevelStatus, LoadedProgram, Outbox, RunEnd, result_block
+from spark_bridge.topology.result_files import ResultWriter
+
+BLOCKS_FILE: Final = "blocks"
+"""Name of the file for level 1 in the folder of an attempt."""
+
+
+class LocalEmitters:
+    """All emitter tasks of a spout. They emit one batch at a time. A `GroupListener` of its own group."""
+
+    def __init__(self, loaded: LoadedProgram, pool: ThreadPoolExecutor, report: Callable[[ErrorReport], None]) -> None:
+        """pool: for file writes. report: gets the errors of the emitters."""
+        [source] = loaded.program.described.spouts
+        self._loaded = loaded
+        self._pool = pool
+        self._report = report
+        self._group = TaskGroup(
+            loaded.topology,
+            loaded.program.config,
+            [task for task, place in loaded.plan.places.items() if place[0] == 0],
+            seed=loaded.program.seed,
+            apart=frozenset(),
+            listener=self,
+        )
+        coordinator = next(iter(loaded.topology.components))
+        [self._coordinator] = self._group.run_context.task_ids[coordinator]
+        self._streams = {
+            stream: Source(coordinator, stream, self._coordinator, loaded.topology.components[coordinator].streams[stream])
+            for stream in (BATCH_STREAM, COMMIT_STREAM)
+        }
+        self.tasks = self._group.run_context.task_ids[source.component_id]
+        self._one_at_a_time = asyncio.Lock()
+        self._progress = asyncio.Event()
+        self._unsettled: set[int] = set()
+        self._status = LevelStatus(0, 0)
+
+    async def open(self) -> None:
+        """Open the user's emitters. Raises the ComponentError of an emitter that cannot begin."""
+        await self._group.begin()
+
+    async def emit(self, request: EmitRequest, folder: str) -> LevelStatus:
+        """Let all emitters emit a batch, and write their blocks to files. Return the outcome."""
+        async with self._one_at_a_time:
+            status = self._begin(BATCH_STREAM, tuple(request))
+            outbox, results = Outbox(self._loaded.plan, 0, 0), ResultWriter(folder, 0)
+            packer = Packer(lambda source, target, runs, rows: self._send(outbox, results, source, target, runs, rows))
+            path = os.path.join(folder, BLOCKS_FILE)
+            with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, to_arrow([]).schema) as writer:
+                while self._unsettled and status.end is None:  # after a failure the other emitters still emit for this attempt
+                    await self._progress_made()
+                    for target, mailbox in self._group.elsewhere.items():
+                        packer.add(target, take_runs(mailbox))
+                    if outbox.is_full:
+                        await in_thread(self._pool, lambda: writer.write_batch(to_arrow(outbox.take())))
+                packer.flush()
+                await in_thread(self._pool, lambda: writer.write_batch(to_arrow(outbox.take())))
+            status.files = results.close()
+            return status
+
+    def _send(self, outbox: Outbox, results: ResultWriter, source: int, target: int, runs: list[Run], rows: int) -> None:
+        if target in self._loaded.plan.places:
+            outbox.send(source, target, pack(runs))
+        elif (block := result_block(self._loaded, target, runs)) is not None:
+            results.write(source, block, rows)
+
+    async def commit(self, attempt: TransactionAttempt) -> LevelStatus:
+        """Let all emitters take part in the commit phase of an attempt."""
+        async with self._one_at_a_time:
+            status = self._begin(COMMIT_STREAM, (attempt,))
+            while self._unsettled and status.end is None:
+                await self._progress_made()
+            return status
+
+    def _begin(self, stream: str, values: Values) -> LevelStatus:
+        self._status = LevelStatus(0, 0)
+        self._unsettled = set(self.tasks)
+        for task in self.tasks:
+            post_control(self._group.bolts[task].core.mailbox, tuple(values), self._streams[stream])
+        return self._status
+
+    async def _progress_made(self) -> None:
+        for mailbox in self._group.elsewhere.values():
+            mailbox.park()
+        await self._progress.wait()
+        self._progress.clear()
+
+    async def close(self) -> None:
+        """Close the user's emitters."""
+        await self._group.close()
+
+    # The group tells
+
+    def on_progress(self) -> None:
+        self._progress.set()
+
+    def on_control(self, task_id: int, values: Values, stream: str) -> None:
+        self._progress.set()
+
+    def on_reply(self, task_id: int, answer: Any) -> None:
+        self._status.replies[task_id] = answer
+
+    def on_settled(self, task_id: int, tup: Tuple, failure: Failure | None) -> None:
+        self._unsettled.discard(task_id)
+        if failure is not None and self._status.failure is None:
+            self._status.failure = failure
+        self._progress.set()
+
+    def on_death(self, task_id: int, failure: Failure) -> None:
+        self._unsettled.discard(task_id)
+        self._status.failure = self._status.failure or failure
+        self._progress.set()
+
+    def on_report(self, report: ErrorReport) -> None:
+        self._report(report)
+
+    def on_end(self, error: ComponentError) -> None:
+        self._status.end = RunEnd(error.component_id, error.task_id, error.message, error.hint)
+        self._progress.set()

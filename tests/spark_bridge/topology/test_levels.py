@@ -1,0 +1,123 @@
+"""One partition of a level: deterministic blocks, bounded memory, and the end after a failure elsewhere (CL-2, CL-3)."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine import BasicBolt, Config, Tuple
+from engine.transactional import BatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
+from engine.transactional.open_batches import EmitRequest
+from spark_bridge.process import pickling
+from spark_bridge.topology.blocks import BLOCK_ROWS, NOTICE, Block, from_arrow, to_arrow
+from spark_bridge.topology.cluster_run import ClusterRun, on_spark
+from spark_bridge.topology.level_run import Attempt, LevelStatus, LoadedProgram, load_program, run_level
+from spark_bridge.topology.program import Program
+
+ATTEMPT = TransactionAttempt(3, 2**32 + 5)
+
+
+class Doubles(BasicBolt):
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> Iterator[tuple[int]]:
+        yield (tup["number"],)
+        yield (tup["number"] + 1,)
+
+
+class Draws(BatchBolt):
+    """Emits each number with a random one."""
+
+    output_fields = ("number", "drawn")
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit((tup["number"], self.context.random.random()))
+
+    def finish_batch(self) -> None: ...
+
+
+def program(rows: int = 20) -> LoadedProgram:
+    builder = TransactionalTopologyBuilder("levels", "numbers", MemoryTransactionalSpout([(n,) for n in range(rows)], "number", take=rows))
+    builder.set_bolt("doubles", Doubles, 2).shuffle_grouping("numbers")
+    builder.set_bolt("draws", Draws, 2).fields_grouping("doubles", "number")
+    builder.set_committer("ends", Draws).global_grouping("draws")
+    topology = on_spark(builder.build())
+    [feature] = [each for each in topology.features if each.name == "transactional"]
+    run: Any = feature.new_run(topology, Config(seed=5))  # type: ignore[attr-defined]
+    assert isinstance(run, ClusterRun)
+    made: Program = run.program()
+    return load_program(pickling.dumps(made))
+
+
+def attempt(rows: int = 20) -> Attempt:
+    return Attempt(EmitRequest(ATTEMPT, [0], 2, {}, {}, {0: [0, rows]}), None)
+
+
+async def level(loaded: LoadedProgram, number: int, partition: int, blocks: list[Block], rows: int = 20) -> list[Block]:
+    """Run one partition of a level, in a thread as in a worker process."""
+
+    def work() -> list[Block]:
+        batches = run_level(loaded, attempt(rows), number, partition, 1, [to_arrow(blocks)])
+        return [block for batch in batches for block in from_arrow(batch)]
+
+    return await asyncio.to_thread(work)
+
+
+def of(blocks: list[Block], number: int, partition: int) -> list[Block]:
+    return sorted((block for block in blocks if block[:2] == (number, partition)), key=lambda block: block[2:4])
+
+
+def statuses(blocks: list[Block]) -> list[LevelStatus]:
+    return [block.content() for block in blocks if block.source == NOTICE and block.payload]
+
+
+@pytest.mark.guarantee("CL-2")
+@pytest.mark.asyncio
+async def test_a_partition_that_is_computed_again_sends_the_same_blocks() -> None:
+    loaded = program()
+    assert loaded.plan.partitions == (1, 2, 2)
+    first = await level(loaded, 0, 0, [])
+    assert await level(loaded, 0, 0, []) == first
+    second = [block for partition in (0, 1) for block in await level(loaded, 1, partition, of(first, 1, partition))]
+    again = [block for partition in (0, 1) for block in await level(program(), 1, partition, of(first, 1, partition))]
+    assert [block[:5] for block in again] == [block[:5] for block in second]
+    third = await level(loaded, 2, 0, of(second, 2, 0))
+    assert [block.payload for block in await level(loaded, 2, 0, of(second, 2, 0))][:-1] == [block.payload for block in third][:-1]
+    assert [status.failure for status in statuses(third)] == [None]
+
+
+@pytest.mark.guarantee("CL-2")
+@pytest.mark.asyncio
+async def test_large_batches_become_many_bounded_blocks_and_no_row_is_lost() -> None:
+    rows = 3 * BLOCK_ROWS
+    loaded = program(rows)
+    blocks = await level(loaded, 0, 0, [], rows)
+    sizes = [sum(len(rows) for stream, rows in block.content() if not stream.startswith("$")) for block in blocks if block.source != NOTICE]
+    assert sum(sizes) == rows
+    assert max(sizes) <= 2 * 32_768
+    assert len(sizes) > 2
+
+
+@pytest.mark.guarantee("CL-3")
+@pytest.mark.asyncio
+async def test_a_level_below_a_failed_one_ends_without_its_reports() -> None:
+    loaded = program()
+    first = await level(loaded, 0, 0, [])
+    told = [
+        Block(2, 0, NOTICE, 0, 0, b""),
+        *[block._replace(level=2, target=loaded.plan.task_ids["draws"][0]) for block in first if block.level == 1],
+    ]
+    async with asyncio.timeout(10):
+        blocks = await level(loaded, 2, 0, told)
+    [status] = statuses(blocks)
+    assert not status.has_failed
+
+
+@pytest.mark.asyncio
+async def test_blocks_for_later_levels_pass_through() -> None:
+    loaded = program()
+    first = await level(loaded, 0, 0, [])
+    through = Block(2, 1, 9, 1, 9, b"payload")
+    blocks = await level(loaded, 1, 0, [through, *of(first, 1, 0)])
+    assert through in blocks
