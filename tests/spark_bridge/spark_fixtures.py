@@ -11,11 +11,18 @@ import pytest_asyncio
 
 from spark_bridge.process import SparkChild, SparkConfig
 from spark_bridge.process.spark_child import hold
+from spark_bridge.topology.cluster_run import SPARK_DEFAULTS
 from tests.patience import PATIENCE_SECS
 from tests.servers import spark_programs
 from tests.servers.required import required
 
-LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf={"spark.sql.shuffle.partitions": 2}, app_name="tests")
+LOCAL = SparkConfig(
+    master="local[2]",
+    driver_memory="512m",
+    conf={"spark.sql.shuffle.partitions": 2, **SPARK_DEFAULTS},
+    app_name="tests",
+)
+"""Has the settings that topologies on Spark get, so that their tests share the session of the others."""
 
 
 @pytest.fixture(scope="session", autouse=True)

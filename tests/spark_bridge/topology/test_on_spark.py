@@ -17,7 +17,7 @@ from tests.spark_bridge.spark_fixtures import LOCAL
 from tests.spark_bridge.topology.both_engines import Committed
 from tests.transactional.batch_topologies import Batches
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 RUN_SECS = 120
 LINES = [(" ".join(f"w{(7 * line + 3 * word) % 23}" for word in range(8)),) for line in range(80)]
@@ -84,6 +84,7 @@ async def test_a_word_count_commits_what_it_commits_in_one_process(spark_child: 
     assert sum(row[1] for row in committed.rows()) == 8 * len(LINES)
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("CL-1")
 async def test_results_come_back_through_the_driver_where_no_folder_is_shared(spark_child: SparkChild, monkeypatch: Any) -> None:
     monkeypatch.setattr(type(LOCAL), "is_on_this_machine", False)
@@ -92,6 +93,7 @@ async def test_results_come_back_through_the_driver_where_no_folder_is_shared(sp
     assert committed.rows() == (await here()).rows()
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("CL-1")
 async def test_rows_of_emitters_in_the_engine_reach_spark(spark_child: SparkChild) -> None:
     committed = Committed()
@@ -124,6 +126,7 @@ async def test_an_error_of_user_code_is_not_retried_by_spark(spark_child: SparkC
     assert "org.apache" not in error
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("CL-3")
 async def test_a_python_worker_that_is_killed_loses_and_doubles_nothing(spark_child: SparkChild, tmp_path: Path) -> None:
     committed, marker = Committed(), tmp_path / "killed"
