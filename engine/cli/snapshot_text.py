@@ -153,7 +153,8 @@ def limit_words(found: Bottleneck) -> str:
 
 def state_texts(before: Snapshot | None, now: Snapshot) -> list[str]:
     """Return the lines about checkpoints, transactions and failures that apply to the run."""
-    return [text for text in (checkpoint_text(now), transactions_text(before, now), failures_text(now)) if text is not None]
+    own = (checkpoint_text(now), transactions_text(before, now), *(entry.text() for entry in now.entries), failures_text(now))
+    return [text for text in own if text is not None]
 
 
 def checkpoint_text(now: Snapshot) -> str | None:

@@ -58,6 +58,10 @@ class SnapshotEntry(ABC):
         """Return the metric families of the value."""
         return ()
 
+    def text(self) -> str | None:
+        """Return one line for the views, such as `jobs 5 done · 1 running`. None if there is nothing to tell."""
+        return None
+
     def holds_run(self) -> str | None:
         """Return a sentence about the reason why the spouts must wait now. None if the feature does not hold them."""
         return None

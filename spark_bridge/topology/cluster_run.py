@@ -1,18 +1,19 @@
 """Runs a transactional topology on Spark. Committers and all durable state stay in the engine's process (docs/decisions/0011)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from engine.config import Config
-from engine.control import FeatureRun
+from engine.control import FeatureRun, RunHandle, SnapshotEntry
 from engine.errors import UsageError
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.randomness import RunRandom
 from engine.runtime.run import Run
 from engine.runtime.run import run as run_here
 from engine.topology import ComponentSettings, ComponentSpec, Topology
+from engine.topology.task_port import RunPort
 from engine.transactional.feature import coordinator_id
 from engine.transactional.spout_adapters import can_plan, new_emitter, replays_differ
 from engine.transactional.transactions import (
@@ -28,6 +29,7 @@ from spark_bridge.process import SparkConfig, pickling
 from spark_bridge.topology.job_runner import RESULTS_FIELDS, RESULTS_STREAM, JobRunner, JobSettings
 from spark_bridge.topology.program import NO_INSTANCES, Program
 from spark_bridge.topology.result_runner import ResultRunner
+from spark_bridge.topology.status import ENTRY, JobsEntry
 
 SPARK_DEFAULTS: Final = {"spark.scheduler.mode": "FAIR", "spark.sql.adaptive.enabled": "false"}
 """Settings of jobs, unless the user gives others. Fair scheduling runs the jobs of several batches side by side."""
@@ -108,6 +110,7 @@ class ClusterRun(TransactionalRun):
         super().__init__(topology, config, feature.spout, feature.admissions)
         self._feature = feature
         self._emitter = new_emitter(feature.spout)
+        self._jobs_port: RunPort | None = None
 
     def running(self) -> Topology:
         """Return the topology that runs in this process. Its task ids are those of a run in one process."""
@@ -121,6 +124,16 @@ class ClusterRun(TransactionalRun):
                 components[spec.component_id] = _result_spec(spec, job)
         components[job] = self._job_spec(job, coordinator)
         return replace(self._topology, components=MappingProxyType(components))
+
+    def join(self, handle: RunHandle) -> None:
+        """Store the port that reads coordinator and job runner."""
+        super().join(handle)
+        self._jobs_port = handle.port
+
+    def snapshot_entries(self) -> Iterable[SnapshotEntry]:
+        """Return the entries `transactions` and `jobs`."""
+        shown = () if self._jobs_port is None else self._jobs_port.shown(ENTRY)
+        return (*super().snapshot_entries(), JobsEntry(next(iter(shown), None)))
 
     def program(self) -> Program:
         """Return the program of the jobs."""

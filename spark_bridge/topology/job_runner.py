@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineBug, Failure, FatalError
 from engine.in_thread import in_thread
 from engine.maybe_await import maybe_await
+from engine.metrics import UserMetric
 from engine.names import COMMIT_STREAM, POOL_NAME
 from engine.runtime.error_report import ErrorReport
 from engine.topology.task_port import BoltPortUser
@@ -30,6 +32,7 @@ from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile
 from spark_bridge.topology.result_runner import Outcome, remote_error
+from spark_bridge.topology.status import ENTRY, JobsSnapshot
 
 RESULTS_STREAM: Final = "$results"
 RESULTS_FIELDS: Final = Fields("attempt", "outcome")
@@ -66,17 +69,23 @@ class JobRunner(Bolt, BoltPortUser):
         self._loaded = LoadedProgram.of(settings.program)
         self._open: dict[int, _OpenJob] = {}
         """The newest attempt of each txid."""
-        self._done: dict[int, list[str]] = {}
+        self._folders: dict[int, list[str]] = {}
         """Folders of attempts, by txid. They are removed when the txid is committed."""
         self._planner: PlanningAdapter | None = None
         self._emitters: LocalEmitters | None = None
         self._spark: SparkHold | None = None
         self._root: str | None = None
+        self._done = self._failed = self._blocks = self._bytes = 0
+        self._last: tuple[float, float] | None = None
+        """Seconds of the newest job that has ended, and of its slowest partition."""
+        self._executed: Counter[str] = Counter()
+        self._emitted: Counter[str] = Counter()
 
     async def prepare(self) -> None:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix=f"{POOL_NAME} {self.context.component_id}")
         self._root = await in_thread(self._pool, self._make_root)
         self._spark = hold(self._settings.spark)
+        self.port.run.show_in_snapshot(ENTRY, self.context.task_id, self._snapshot)
         spout = self._settings.program.spout
         assert spout is not None
         if self._settings.program.executors_emit:
@@ -99,6 +108,13 @@ class JobRunner(Bolt, BoltPortUser):
         with open(os.path.join(root, "program"), "wb") as file:
             file.write(pickling.dumps(program))
         return root
+
+    def _snapshot(self) -> JobsSnapshot:
+        last, slowest = self._last or (None, None)
+        running = tuple(sorted(self._open))
+        return JobsSnapshot(
+            running, self._done, self._failed, last, slowest, self._blocks, self._bytes, dict(self._executed), dict(self._emitted)
+        )
 
     def _report_later(self, report: ErrorReport) -> None:
         self.port.report(remote_error(report), report.next_step)
@@ -137,7 +153,7 @@ class JobRunner(Bolt, BoltPortUser):
         self._remove_committed(request.committed)
         txid = request.attempt.txid
         folder = await in_thread(self._pool, lambda: self._make_folder(request.attempt))
-        self._done.setdefault(txid, []).append(folder)
+        self._folders.setdefault(txid, []).append(folder)
         emitted: LevelStatus | None = None
         if self._planner is not None:
             if request.committed:
@@ -154,8 +170,10 @@ class JobRunner(Bolt, BoltPortUser):
         opened.aio_task = self.context.create_task(self._run(opened, request, emitted))
 
     async def _run(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> None:
+        began = self.context.clock.now()
         try:
             statuses = await self._call_spark(opened, request, emitted)
+            self._note_job(statuses, self.context.clock.now() - began)
             await self._settle(opened.attempt, statuses, opened.request)
         except FatalError:
             raise
@@ -182,6 +200,19 @@ class JobRunner(Bolt, BoltPortUser):
         statuses: list[LevelStatus] = await self._spark.call(run_job, job)
         return statuses if emitted is None else [emitted, *statuses]
 
+    def _note_job(self, statuses: list[LevelStatus], secs: float) -> None:
+        """Count a job that has returned."""
+        self._done += 1
+        self._failed += any(status.has_failed for status in statuses)
+        self._last = secs, max((status.secs for status in statuses), default=0.0)
+        component_of = {task: component for component, tasks in self._loaded.plan.task_ids.items() for task in tasks}
+        for status in statuses:
+            self._blocks += status.blocks
+            self._bytes += status.bytes
+            for counted, counts in ((self._executed, status.executed), (self._emitted, status.emitted)):
+                for task, count in counts.items():
+                    counted[component_of[task]] += count
+
     # The end of an attempt
 
     async def _settle(self, attempt: TransactionAttempt, statuses: list[LevelStatus], tup: Tuple) -> None:
@@ -191,14 +222,18 @@ class JobRunner(Bolt, BoltPortUser):
         failed = end is not None or failure is not None
         files: dict[int, list[ResultFile]] = {}
         reports: dict[int, list[ErrorReport]] = {}
+        metrics: dict[int, list[UserMetric]] = {}
         for status in statuses:
             for described in status.files:
                 files.setdefault(described.source, []).append(described)
             for report in status.reports:
                 reports.setdefault(report.task_id, []).append(report)
+            for metric in status.metrics:
+                metrics.setdefault(metric.labels.task_id, []).append(metric)
         outcome = Outcome(
             {} if failed else {source: tuple(each) for source, each in files.items()},
             {task: tuple(each) for task, each in reports.items()},
+            {task: tuple(each) for task, each in metrics.items()},
             end,
             succeeded=not failed,
         )
@@ -211,6 +246,7 @@ class JobRunner(Bolt, BoltPortUser):
         self.port.settle_control(tup)
 
     def _fail(self, attempt: TransactionAttempt, error: BaseException, tup: Tuple) -> None:
+        self._failed += 1
         self.port.report(error, f"batch {attempt} fails, and is tried again")
         self.port.settle_control(tup, Failure(ERROR, self.context.component_id, self.context.task_id, failure_text(error)))
 
@@ -246,8 +282,8 @@ class JobRunner(Bolt, BoltPortUser):
         return folder
 
     def _remove_committed(self, committed: int) -> None:
-        for txid in [txid for txid in self._done if txid <= committed]:
-            for folder in self._done.pop(txid):
+        for txid in [txid for txid in self._folders if txid <= committed]:
+            for folder in self._folders.pop(txid):
                 self._pool.submit(shutil.rmtree, folder, ignore_errors=True)
 
     async def cleanup(self) -> None:

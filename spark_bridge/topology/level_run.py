@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from engine.api import Tuple, Values
-from engine.errors import ComponentError, Failure, with_hint
+from engine.clock import Clock
+from engine.errors import ComponentError, Failure
 from engine.kernel import Mailbox, Source, post_control, post_rows, take_runs
+from engine.metrics import UserMetric
 from engine.names import BATCH_STREAM, REPORT_STREAM
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
@@ -60,6 +62,13 @@ class LevelStatus:
     executed: dict[int, int] = field(default_factory=dict)
     """Number of executed tuples, by task id."""
     emitted: dict[int, int] = field(default_factory=dict)
+    metrics: list[UserMetric] = field(default_factory=list)
+    """Metrics of user code."""
+    secs: float = 0.0
+    """Duration of the partition."""
+    blocks: int = 0
+    """Blocks that were sent to other levels, with their bytes."""
+    bytes: int = 0
     reports: list[ErrorReport] = field(default_factory=list)
     failure: Failure | None = None
     end: RunEnd | None = None
@@ -104,6 +113,8 @@ def run_level(
     """
     outbox = Outbox(loaded.plan, level, partition)
     with asyncio.Runner() as runner:
+        clock = Clock.of(runner.get_loop())
+        began = clock.now()
         run = LevelRun(loaded, attempt, level, partition, number, outbox)
         try:
             runner.run(run.open())
@@ -118,6 +129,7 @@ def run_level(
             runner.run(run.finish())
         finally:
             runner.run(run.close())
+        run.status.secs, run.status.blocks, run.status.bytes = clock.now() - began, outbox.sent_blocks, outbox.sent_bytes
         outbox.send_notice(run.status)
         yield to_arrow(outbox.take())
 
@@ -133,6 +145,7 @@ class Outbox:
         self._sequence = 0
         self._bytes = 0
         self.blocks: list[Block] = []
+        self.sent_blocks = self.sent_bytes = 0
 
     @property
     def is_full(self) -> bool:
@@ -144,6 +157,8 @@ class Outbox:
         level, partition = self._plan.places.get(target, (len(self._partitions), self._partition))
         self._sequence += 1
         self._bytes += len(payload)
+        self.sent_blocks += 1
+        self.sent_bytes += len(payload)
         self.blocks.append(Block(level, partition, source, self._sequence, target, payload))
 
     def send_notice(self, status: LevelStatus) -> None:
@@ -249,6 +264,7 @@ class LevelRun:
         if self._group is not None:
             self.status.executed = {task: bolt.core.executed for task, bolt in self._group.bolts.items()}
             self.status.emitted = {task: bolt.core.emitted for task, bolt in self._group.bolts.items()}
+            self.status.metrics = list(self._group.metrics.read())
             await self._group.close()
         if self._results is not None:
             self.status.files = self._results.close()
@@ -341,8 +357,3 @@ def result_block(loaded: LoadedProgram, target: int, runs: list[Run]) -> ResultB
 def _seed(run_seed: int, txid: int) -> int:
     """Return the seed of the random choices of a batch. A task that Spark computes again makes the same choices."""
     return int.from_bytes(hashlib.blake2b(f"{run_seed} {txid}".encode(), digest_size=7).digest(), "big")
-
-
-def describe(end: RunEnd) -> str:
-    """Return the text of an error that ends the run."""
-    return with_hint(end.message, end.hint)

@@ -12,6 +12,7 @@ from engine.api import Tuple, Values
 from engine.errors import ComponentError, Failure
 from engine.in_thread import in_thread
 from engine.kernel import Source, post_control, take_runs
+from engine.metrics import UserMetric
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
@@ -53,6 +54,8 @@ class LocalEmitters:
         self._progress = asyncio.Event()
         self._unsettled: set[int] = set()
         self._status = LevelStatus(0, 0)
+        self._counted: dict[Any, Any] = {}
+        """Values of the counters after the last batch."""
 
     async def open(self) -> None:
         """Open the user's emitters. Raises the ComponentError of an emitter that cannot begin."""
@@ -75,7 +78,19 @@ class LocalEmitters:
                 packer.flush()
                 await in_thread(self._pool, lambda: writer.write_batch(to_arrow(outbox.take())))
             status.files = results.close()
+            status.metrics = self._new_counts()
             return status
+
+    def _new_counts(self) -> list[UserMetric]:
+        """Return the metrics of the emitters, with the growth of counters since the last batch."""
+        grown = []
+        for metric in self._group.metrics.read():
+            if metric.kind == "counter":
+                key, value = (metric.name, metric.labels, tuple(metric.own_labels.items())), metric.value
+                metric = metric._replace(value=value - self._counted.get(key, 0))
+                self._counted[key] = value
+            grown.append(metric)
+        return grown
 
     def _send(self, outbox: Outbox, results: ResultWriter, source: int, target: int, runs: list[Run], rows: int) -> None:
         if target in self._loaded.plan.places:

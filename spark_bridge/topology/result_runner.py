@@ -11,6 +11,7 @@ from engine.cancellation import was_cancelled
 from engine.errors import FAILED, EngineBug, EngineError, Failure, FatalError
 from engine.in_thread import in_thread
 from engine.kernel import BatchEmitter, BatchFeed, TaskBatch
+from engine.metrics import Distribution, UserMetric
 from engine.names import POOL_NAME, REPORT_STREAM
 from engine.runtime.error_report import ErrorReport
 from engine.topology import ComponentSpec
@@ -36,6 +37,8 @@ class Outcome:
     """By source task."""
     reports: Mapping[int, tuple[ErrorReport, ...]] = field(default_factory=dict)
     """Errors of user code, by task."""
+    metrics: Mapping[int, tuple[UserMetric, ...]] = field(default_factory=dict)
+    """Metrics of user code in this attempt, by task."""
     end: RunEnd | None = None
     succeeded: bool = False
 
@@ -60,6 +63,7 @@ class ResultRunner(Bolt, BoltPortUser):
         outcome: Outcome = tup[1]
         for report in outcome.reports.get(self.context.task_id, ()):
             self.port.report(remote_error(report), report.next_step)
+        self._add_metrics(outcome.metrics.get(self.context.task_id, ()))
         self._end_run(outcome.end)
         if not outcome.succeeded:
             self.port.settle_control(tup)
@@ -76,6 +80,16 @@ class ResultRunner(Bolt, BoltPortUser):
             self.port.settle_control(tup, failure)
             return
         self.port.settle_control(tup)
+
+    def _add_metrics(self, metrics: tuple[UserMetric, ...]) -> None:
+        """Add the counters of an attempt, and set the gauges. Distributions of histograms cannot be added."""
+        for metric in metrics:
+            if isinstance(metric.value, Distribution):
+                continue
+            if metric.kind == "counter":
+                self.context.counter(metric.name, **metric.own_labels).add(metric.value)
+            else:
+                self.context.gauge(metric.name, **metric.own_labels).set(metric.value)
 
     def _end_run(self, end: RunEnd | None) -> None:
         """End the run if this task must end it. The first task speaks for an unknown one."""

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import engine
 from engine import Config, Tuple
+from engine.runtime.snapshot import Snapshot
 from engine.transactional import Committer
 from spark_bridge.topology import cluster_run, job_runner
 from tests.spark_bridge.topology.local_jobs import LocalJobs
@@ -56,6 +57,7 @@ class Played:
     errors: list[str]
     error: BaseException | None
     jobs: LocalJobs | None
+    snapshot: Snapshot
 
 
 async def play(build: Callable[[Committed], Any], *, jobs: LocalJobs | None, **config: Any) -> Played:
@@ -70,7 +72,8 @@ async def play(build: Callable[[Committed], Any], *, jobs: LocalJobs | None, **c
                 await run.completed()
         except engine.ComponentError as raised:
             error = raised
-        return Played(committed, [report.describe() for report in run.snapshot().errors], error, jobs)
+        snapshot = run.snapshot()
+        return Played(committed, [report.describe() for report in snapshot.errors], error, jobs, snapshot)
 
 
 async def play_both(build: Callable[[Committed], Any], **config: Any) -> tuple[Played, Played]:

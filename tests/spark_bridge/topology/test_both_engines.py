@@ -1,13 +1,16 @@
 """The same topology commits the same batches in one process and on the levels of Spark (CL-1, CL-2)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from engine import BasicBolt, Fields, Tuple
+from engine.cli.snapshot_text import state_texts
 from engine.transactional import BatchBolt, BurstBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
+from spark_bridge.topology.status import JobsEntry
 from tests.spark_bridge.topology.both_engines import Committed, play_both
 from tests.transactional.batch_topologies import Batches, OpaquePartitions, Partitions
 
@@ -224,3 +227,44 @@ async def test_rows_of_the_source_reach_a_committer_without_a_bolt_between() -> 
 
     here, there = await play_both(build)
     assert here.committed.batches == there.committed.batches
+
+
+class Metered(BasicBolt):
+    """Counts its inputs."""
+
+    output_fields = "word"
+
+    def prepare(self) -> None:
+        self.seen = self.context.counter("lines_seen")
+        self.longest = self.context.gauge("words_of_line")
+        self.lengths = self.context.histogram("length")
+
+    def execute(self, tup: Tuple) -> Iterator[tuple[str]]:
+        words = tup["line"].split()
+        self.seen.add()
+        self.longest.set(len(words))
+        self.lengths.record(len(words))
+        return ((word,) for word in words)
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_counters_and_the_snapshot_tell_of_the_work_on_spark() -> None:
+    here, there = await play_both(lambda committed: words(Metered, Counts, committed))
+
+    def metered(played: Any) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for metric in played.snapshot.user_metrics:
+            if metric.labels.component_id == "split" and metric.kind != "histogram":
+                found[metric.name] = found.get(metric.name, 0) + metric.value
+        return found
+
+    assert metered(here) == metered(there) == {"lines_seen": 60, "words_of_line": 16}
+    jobs = there.snapshot.entry(JobsEntry)
+    assert jobs.value is not None
+    assert (jobs.value.done, jobs.value.failed, jobs.value.running) == (3, 0, ())
+    assert jobs.value.executed == {"lines": 0, "split": 60, "count": 480}
+    assert jobs.value.emitted["split"] == 480
+    assert jobs.value.shuffled_bytes > 0
+    assert JobsEntry.from_json(json.loads(json.dumps(jobs.to_json()))).value == jobs.value
+    assert "Spark jobs 3 done · 0 running · 0 failed" in "\n".join(state_texts(None, there.snapshot))
+    assert JobsEntry(None).text() is None

@@ -68,6 +68,11 @@ def of(blocks: list[Block], number: int, partition: int) -> list[Block]:
     return sorted((block for block in blocks if block[:2] == (number, partition)), key=lambda block: block[2:4])
 
 
+def rows(blocks: list[Block]) -> list[Block]:
+    """Blocks with rows."""
+    return [block for block in blocks if block.source != NOTICE]
+
+
 def statuses(blocks: list[Block]) -> list[LevelStatus]:
     return [block.content() for block in blocks if block.source == NOTICE and block.payload]
 
@@ -78,12 +83,12 @@ async def test_a_partition_that_is_computed_again_sends_the_same_blocks() -> Non
     loaded = program()
     assert loaded.plan.partitions == (1, 2, 2)
     first = await level(loaded, 0, 0, [])
-    assert await level(loaded, 0, 0, []) == first
+    assert rows(await level(loaded, 0, 0, [])) == rows(first)
     second = [block for partition in (0, 1) for block in await level(loaded, 1, partition, of(first, 1, partition))]
     again = [block for partition in (0, 1) for block in await level(program(), 1, partition, of(first, 1, partition))]
-    assert [block[:5] for block in again] == [block[:5] for block in second]
+    assert rows(again) == rows(second)
     third = await level(loaded, 2, 0, of(second, 2, 0))
-    assert [block.payload for block in await level(loaded, 2, 0, of(second, 2, 0))][:-1] == [block.payload for block in third][:-1]
+    assert rows(await level(loaded, 2, 0, of(second, 2, 0))) == rows(third) != []
     assert [status.failure for status in statuses(third)] == [None]
 
 
