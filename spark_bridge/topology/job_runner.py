@@ -1,9 +1,9 @@
 """The bolt between the coordinator and Spark: runs one job for each attempt (CL-1, CL-3)."""
 
 import asyncio
+import functools
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +26,7 @@ from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
 from engine.transactional.spouts import Partition
 from spark_bridge.process import SparkConfig, pickling
 from spark_bridge.process.spark_child import SparkHold, hold
+from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
 from spark_bridge.topology.job import Job, run_job
 from spark_bridge.topology.level_run import Attempt, LevelStatus, LoadedProgram, RunEnd
 from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
@@ -37,7 +38,6 @@ from spark_bridge.topology.status import ENTRY, JobsSnapshot
 RESULTS_STREAM: Final = "$results"
 RESULTS_FIELDS: Final = Fields("attempt", "outcome")
 REFRESHES_PER_TIMEOUT: Final = 10
-PREFIX: Final = "stormcell-jobs-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,7 @@ class JobRunner(Bolt, BoltPortUser):
         self.context.create_task(self._keep_fresh())
 
     def _make_root(self) -> str:
-        root = tempfile.mkdtemp(prefix=PREFIX, dir=self._settings.spool)
-        os.chmod(root, 0o755)  # executors may run as another user
+        root = make_spool_folder(self._settings.spool)
         program = self._settings.program
         if not program.executors_emit:  # a spout that stays here may have parts that cannot be pickled
             program = replace(program, spout=None)
@@ -259,7 +258,7 @@ class JobRunner(Bolt, BoltPortUser):
 
     def _end_superseded(self, attempt: TransactionAttempt) -> None:
         """Cancel the jobs that a new attempt replaces (TX-3)."""
-        for txid in [txid for txid, opened in self._open.items() if txid >= attempt.txid or opened.attempt.attempt_id > attempt.attempt_id]:
+        for txid in [txid for txid in self._open if txid >= attempt.txid]:
             opened = self._open.pop(txid)
             if opened.aio_task is not None:
                 opened.aio_task.cancel()
@@ -296,7 +295,7 @@ class JobRunner(Bolt, BoltPortUser):
             if self._spark is not None:
                 await self._spark.close()
             if self._root is not None:
-                await in_thread(self._pool, lambda: shutil.rmtree(self._root or "", ignore_errors=True))
+                await in_thread(self._pool, functools.partial(remove_spool_folder, self._root))
             self._pool.shutdown(wait=False)
 
 

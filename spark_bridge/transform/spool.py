@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover.storage.api import reason
-from spark_bridge.process_identity import is_known_dead, process_identity
+from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
 from spark_bridge.writer.columns import Columns, Row, bad_row_error, places_of
 
 CHUNK_ROWS: Final = 8_192
@@ -26,8 +25,6 @@ CHUNK_ROWS: Final = 8_192
 SLICE_ROWS: Final = 1_024
 """Rows of the result that are converted to tuples and emitted in one step."""
 BAD_ROW_HINT: Final = "Filter or correct such rows in an earlier bolt, or correct schema= of SparkTransform."
-PREFIX: Final = "stormcell-spool-"
-REMOVAL_PAUSES_SECS: Final = (0.05, 0.2, 0.5)
 _T = TypeVar("_T")
 
 
@@ -67,10 +64,7 @@ class OpenSpool:
         """Create the folder of an attempt. Raise StateUnavailable if that fails."""
         try:
             if self._folder is None:
-                root = self._root or tempfile.gettempdir()
-                _remove_leftovers(root)
-                self._folder = tempfile.mkdtemp(prefix=f"{PREFIX}{process_identity(os.getpid()) or 'unknown'}-", dir=root)
-                os.chmod(self._folder, 0o755)  # executors may run as another user
+                self._folder = make_spool_folder(self._root)
             folder = os.path.join(self._folder, f"{attempt.txid}-{attempt.attempt_id}")
             os.mkdir(folder)
         except OSError as error:
@@ -86,7 +80,7 @@ class OpenSpool:
     def _remove(self) -> None:
         """Remove the folder in the thread. Earlier work in the thread may have created the folder after its caller was cancelled."""
         if self._folder is not None:
-            _remove_folder(self._folder)
+            remove_spool_folder(self._folder)
 
 
 class AttemptFiles:
@@ -152,19 +146,3 @@ def _write_error(path: str, error: OSError) -> StateUnavailable:
 def _read_error(path: str, why: str) -> StateUnavailable:
     hint = "Check the disk of the spool, or set another folder with spool=. The batch is replayed."
     return StateUnavailable(f"the result of a batch, {path!r}, cannot be read: {why}", hint=hint)
-
-
-def _remove_folder(folder: str) -> None:
-    """Remove a folder with its content. Repeats a few times, because a cancelled job of Spark may still write into it."""
-    for pause_secs in REMOVAL_PAUSES_SECS:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not os.path.exists(folder):
-            return
-        threading.Event().wait(pause_secs)
-
-
-def _remove_leftovers(root: str) -> None:
-    """Remove the folders of processes that are known to be dead."""
-    for name in os.listdir(root):
-        if name.startswith(PREFIX) and is_known_dead(name.removeprefix(PREFIX).rpartition("-")[0]):
-            shutil.rmtree(os.path.join(root, name), ignore_errors=True)

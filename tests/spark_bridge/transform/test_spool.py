@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine.transactional import TransactionAttempt
+from spark_bridge.process import spool_folder
 from spark_bridge.process_identity import process_identity
 from spark_bridge.transform import spool
 
@@ -28,22 +29,22 @@ def test_a_spool_with_a_late_file_is_removed(tmp_path: Path, monkeypatch: pytest
             writer.start()
             writer.join()
 
-    real = spool.shutil.rmtree
-    monkeypatch.setattr(spool.shutil, "rmtree", rmtree_then_write)
-    spool._remove_folder(str(folder))
+    real = spool_folder.shutil.rmtree
+    monkeypatch.setattr(spool_folder.shutil, "rmtree", rmtree_then_write)
+    spool_folder.remove_spool_folder(str(folder))
     assert not folder.exists()
 
 
 async def test_a_folder_that_a_cancelled_call_still_creates_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     has_begun, may_create = Event(), Event()
-    real: Callable[..., str] = spool.tempfile.mkdtemp
+    real: Callable[..., str] = spool_folder.tempfile.mkdtemp
 
     def mkdtemp(**options: Any) -> str:
         has_begun.set()
         may_create.wait(10)
         return real(**options)
 
-    monkeypatch.setattr(spool.tempfile, "mkdtemp", mkdtemp)
+    monkeypatch.setattr(spool_folder.tempfile, "mkdtemp", mkdtemp)
     opened = spool.OpenSpool(str(tmp_path), "transform")
     creation = asyncio.create_task(opened.run_in_thread(lambda: opened.create_files(TransactionAttempt(1, 1))))
     await asyncio.to_thread(has_begun.wait, 10)
@@ -65,15 +66,15 @@ def test_folders_of_dead_processes_are_removed_and_of_others_kept(tmp_path: Path
         of_the_other = process_identity(other.pid)
         assert of_the_other is not None
         place, _, ticks = of_the_other.split("-")
-        elsewhere = f"{spool.PREFIX}{place[:-1]}0-{2**22}-{ticks}-abc"  # a container with the same host name
-        names = sorted([f"{spool.PREFIX}{of_the_other}-abc", f"{spool.PREFIX}unknown-abc", elsewhere, "another folder"])
+        elsewhere = f"{spool_folder.PREFIX}{place[:-1]}0-{2**22}-{ticks}-abc"  # a container with the same host name
+        names = sorted([f"{spool_folder.PREFIX}{of_the_other}-abc", f"{spool_folder.PREFIX}unknown-abc", elsewhere, "another folder"])
         for name in names:
             (tmp_path / name).mkdir()
-        spool._remove_leftovers(str(tmp_path))
+        spool_folder.remove_leftovers(str(tmp_path))
         assert left() == names, "the other process is alive"
         other.kill()
-    spool._remove_leftovers(str(tmp_path))
-    names.remove(f"{spool.PREFIX}{of_the_other}-abc")
+    spool_folder.remove_leftovers(str(tmp_path))
+    names.remove(f"{spool_folder.PREFIX}{of_the_other}-abc")
     assert left() == names
 
 
