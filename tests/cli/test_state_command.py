@@ -1,6 +1,7 @@
 """`state list`, `show`, `export` and `delete` on SQLite: their output, and their effect on the store."""
 
 import asyncio
+import errno
 import json
 import os
 import sqlite3
@@ -139,6 +140,20 @@ def test_a_failed_export_does_not_change_the_file(url: str, tmp_path: Path, caps
     monkeypatch.setattr(stored_state, "decoded", _fails)
     assert run_command_line(["state", "export", url, "-o", str(target)]) == 2
     assert "user code raised ZeroDivisionError" in capsys.readouterr().err
+    assert target.read_text() == "what was there"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_export_that_the_disk_does_not_keep_does_not_change_the_file(
+    url: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = tmp_path / "words.jsonl"
+    target.write_text("what was there")
+    monkeypatch.setattr(stored_state.os, "fsync", full)
+    assert "No space left" in run_command(capsys, "state", "export", url, "--component", "count", "-o", str(target), status=2)[1]
     assert target.read_text() == "what was there"
     assert not list(tmp_path.glob(".*"))
 

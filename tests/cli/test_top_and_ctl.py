@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 import pytest
 
+from engine.cli.ctl_command import _end
 from engine.cli.remote_run import AskedSnapshot, RemoteError, RemoteRun, RunGone, remote_run
 from engine.cli.run_views import Outcome
 from engine.cli.top_command import watch
@@ -350,3 +351,15 @@ def test_a_refused_request_ends_the_table_too(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(RemoteError, match="too many readers"):
             watch(remote_run(served.url), view, 0.01)
         assert view.outcome.exit_status == 1
+
+
+@pytest.mark.parametrize(("state", "status"), [("drained", 0), ("failed", 1)])
+def test_the_exit_status_of_a_drain_tells_whether_the_run_failed(state: str, status: int) -> None:
+    total = {"open_trees": 0, "emitted": 1, "acked": 1, "failed": 0}
+    sample = {"topology": "squares", "uptime_secs": 1.0, "total": total}
+    remote = RemoteRun("http://127.0.0.1:1/", "http", "127.0.0.1", 1, "/", None)
+    events = iter([("history", None), ("sample", sample | {"state": "draining"}), ("end", sample | {"state": state})])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RemoteRun, "events", lambda self: events)
+        patch.setattr(RemoteRun, "post", lambda self, path: {})
+        assert _end(remote, "api/drain", waits=True) == status

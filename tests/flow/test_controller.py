@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.errors import FAILED, TASK_DIED, Failure
+from engine.errors import FAILED, ROLLBACK, TASK_DIED, Failure, FailureReason
 from engine.flow.controller import FlowController
 from engine.flow.settings import FlowSettings
 
@@ -101,3 +101,14 @@ def test_the_controller_wakes_when_a_task_counts_as_stalled() -> None:
     assert flow.next_wake(1.0) == pytest.approx(9.0)
     flow.records_wanted(9.0)
     assert flow.has_work, "the pack must be called back"
+
+
+@pytest.mark.guarantee("FC-3")
+@pytest.mark.parametrize("reason", [TASK_DIED, ROLLBACK])
+def test_a_failure_that_no_record_can_cause_is_no_try(reason: FailureReason) -> None:
+    flow = FlowController(FlowSettings(max_retries=0), [TASK])
+    flow.offer_record("p1", "first", 0.0)
+    delivery = flow.next_delivery(0.0)
+    assert delivery is not None
+    assert flow.note_tree_failure(delivery, Failure(reason, "count", 9), 1.0) == []
+    assert flow.has_work

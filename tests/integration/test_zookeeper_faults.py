@@ -182,3 +182,12 @@ def _kill_and_start(server: ZooKeeperServer, times: int) -> None:
     for _ in range(times):
         server.kill()
         server.start()
+
+
+async def test_a_standby_runs_if_its_abandoned_attempt_has_succeeded(zookeeper: str, root: str) -> None:
+    async with opened(zookeeper, root) as provider:
+        topology, held_by = provider._opened, list[str]()
+        assert await topology._is_first()  # the server creates the node, and its answer is lost
+        async with asyncio.timeout(PATIENCE_SECS):
+            await topology.wait(held_by.append)
+        assert held_by == []

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import Failure, UsageError
+from engine.kafka.client.admin_client import ClusterConfig
 from engine.kafka.dead_letters.dead_letter import (
     MARK,
     PREFIX,
@@ -19,6 +20,7 @@ from engine.kafka.dead_letters.dead_letter import (
     original_headers,
     read_dead_letter,
 )
+from engine.kafka.dead_letters.replay import DeadLetterSender
 from tests.kafka.sink_play import FAILURE, Record, burying, written
 from tests.servers.kafka_fixtures import NewTopic
 from tests.tiers import cases
@@ -114,3 +116,15 @@ async def test_only_letters_above_the_limit_are_cut(kafka: str, new_topic: NewTo
     found = {letter.offset: letter for letter in map(read_dead_letter, await written(kafka, topic))}
     assert set(found) == set(range(41))
     assert [at for at in range(41) if not found[at].is_whole] == [at for at in range(41) if sizes[at] > 500]
+
+
+@pytest.mark.parametrize(("partition", "place"), [(1, 1), (5, 0)])
+async def test_a_letter_of_a_partition_that_no_longer_exists_goes_to_another_one(partition: int, place: int) -> None:
+    class Link:
+        async def partitions_of(self, topic: str, timeout_secs: float) -> list[int]:
+            return [0, 1]
+
+    sender = DeadLetterSender(ClusterConfig(brokers="127.0.0.1:1"), lambda error: None)
+    sender._link = Link()  # type: ignore[assignment]
+    letter = replace(a_letter(), key=None, partition=partition)
+    assert await sender._partition("words", letter, to_own_partition=True) == place

@@ -132,6 +132,27 @@ async def test_records_in_flight_stay_within_the_limit(kafka: str, new_topic: Ne
     assert await values(kafka, topic) == [str(number).encode() for number in range(50)]
 
 
+async def test_bytes_in_flight_stay_within_the_limit(kafka: str, new_topic: NewTopic) -> None:
+    """Given a limit of one byte, then each is made after all earlier ones are written, and none is lost."""
+    topic, feeder = await new_topic(partitions=1), Feeder("value")
+    runs: list[Run] = []
+    written_before: list[float] = []
+
+    def value(tup: Any) -> str:
+        written_before.append(sum(metric.value for metric in runs[0].snapshot().user_metrics if metric.name == "kafka_records_written"))
+        return str(tup["value"])
+
+    async def feed(run: Run) -> None:
+        runs.append(run)
+        for number in range(50):
+            feeder.feed((number,))
+        feeder.close()
+
+    await write(sink_config(kafka, topic, max_in_flight_bytes=1, value=value), feeder, during=feed)
+    assert written_before == list(range(50))
+    assert await values(kafka, topic) == [str(number).encode() for number in range(50)]
+
+
 async def test_ticks_are_not_written(kafka: str, new_topic: NewTopic) -> None:
     from engine import Topology, TopologyBuilder
     from engine.kafka import KafkaSink

@@ -38,6 +38,11 @@ def test_counts_at_each_edge_are_exact(values: list[float]) -> None:
     assert [edge for edge, _ in read.doublings] == sorted({edge for edge, _ in read.doublings})
 
 
+def test_a_value_on_an_edge_counts_at_this_edge_on_both_sides_of_zero() -> None:
+    assert recorded([-2.0, -1.0]).read().doublings == ((-4.0, 0), (-2.0, 1), (-1.0, 2))
+    assert recorded([1.0, 2.0]).read().doublings == ((0.5, 0), (1.0, 1), (2.0, 2))
+
+
 @given(st.lists(NUMBERS, min_size=1))
 def test_quantiles_are_within_an_eighth_of_the_truth(values: list[float]) -> None:
     read = recorded(values).read()

@@ -171,6 +171,23 @@ def test_a_sweep_finds_an_old_tree_that_a_deletion_moved_over_the_end_of_the_tab
 
 
 @pytest.mark.guarantee("ACK-8")
+def test_a_sweep_finds_an_old_tree_that_moved_over_the_end_of_the_table_and_then_down() -> None:
+    ledger = AckLedger()
+    first, second, third, fourth, old = (root_at(-4, number) for number in range(5))  # the last four slots, and the first one
+    for root in (first, second, third, fourth, old):
+        ledger.on_init(root, 1, 1)
+    for _ in range(LIFETIME - 1):
+        assert not ledger.rotate()
+    for root in (first, second, third, fourth):
+        ledger.on_reset(root)
+    ledger.begin_rotation()
+    assert ledger.sweep(4) == []
+    ledger.on_ack(fourth, 1)  # the old tree moves to the last slot
+    ledger.on_ack(first, 1)  # and then one slot down
+    assert ledger.sweep(1000) == [(old, 1)]
+
+
+@pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("rotations", [0, 1, 250, 255, 256, 300, 511])
 def test_a_tree_dies_on_exactly_the_last_rotation_of_its_life(rotations: int) -> None:
     ledger = AckLedger()

@@ -171,3 +171,14 @@ def test_the_remainder_of_a_root_selects_its_acker(ackers: int) -> None:
     stage.settle()
     spout.hear()
     assert sorted(spout.acked) == list(range(40))
+
+
+def test_no_tick_is_posted_while_the_gate_is_closed() -> None:
+    bolt = Stage().bolt()
+    ticks = Source("__system", "$tick", 0, Fields())
+    bolt.gate(True)
+    bolt.post_tick(make_tuple((), ticks))
+    bolt.gate(False)
+    assert bolt.take_next() is None
+    bolt.post_tick(make_tuple((), ticks))
+    assert take_next(bolt).is_tick

@@ -198,3 +198,14 @@ def test_a_ring_of_signals_never_refuses_and_frees_its_memory() -> None:
     assert ring.nbytes >= 200_000 * 24
     ring.clear()
     assert (len(ring), ring.nbytes) == (0, least)
+
+
+@pytest.mark.guarantee("BP-5")
+def test_a_ring_that_freed_its_memory_grows_again_without_a_loss() -> None:
+    ring = SignalRing()
+    for root in range(70_000):
+        ring.signal(Signal.ACK, root)
+    ring.clear()
+    for root in range(100):
+        ring.signal(Signal.ACK, root)
+    assert [root for _, root, _, _ in ring.waiting()] == list(range(100))

@@ -374,3 +374,24 @@ def test_a_wrong_emit_opens_no_tree(kind: str, emit: Callable[[SpoutLog], None])
         emit(spout)
     assert caught.value.kind == kind
     assert (spout.core.pending, spout.core.emitted, bolt.waiting, len(stage.rings[0])) == (0, 0, 0, 0)
+
+
+@pytest.mark.guarantee("ACK-6")
+def test_an_ack_that_emits_and_is_awaited_leaves_the_order_of_acks() -> None:
+    stage, acked = Stage(ackers=0), list[object]()
+    spout = stage.spout()
+    wire(spout.core, to(stage.bolt()))
+
+    def ack(message_id: object) -> str | None:
+        acked.append(message_id)
+        if message_id != 1:
+            return None
+        spout.emit(("later",), 4)
+        return "awaitable"
+
+    spout.core.bind(lambda: None, ack, lambda message_id, failure: None)
+    for number in (1, 2, 3):
+        spout.emit((number,), number)
+    for _ in range(3):
+        spout.core.run_burst(256)
+    assert acked == [1, 2, 3, 4]

@@ -12,6 +12,7 @@ import pytest
 
 import engine
 from engine import (
+    BasicBolt,
     ComponentError,
     Config,
     Fields,
@@ -23,6 +24,7 @@ from engine import (
     Topology,
     TopologyBuilder,
     TopologyError,
+    Tuple,
     UsageError,
 )
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
@@ -345,3 +347,39 @@ async def test_a_host_that_is_cancelled_while_a_feature_closes_leaves_no_feature
 def test_an_object_that_is_no_feature_is_refused(given: Any) -> None:
     with pytest.raises(UsageError, match="takes a TopologyFeature"):
         topology(Beacons()).with_feature(given)
+
+
+@pytest.mark.guarantee("RUN-2")
+def test_a_tree_that_opens_during_the_last_commit_is_waited_for() -> None:
+    acked: list[int] = []
+
+    class EmitsLater(Numbers):
+        def open(self) -> None:
+            self.left = 0
+            self.context.create_task(self.emit_later())
+
+        async def emit_later(self) -> None:
+            await asyncio.sleep(1)
+            self.collector.emit((7,), 7)
+
+        def ack(self, message_id: int) -> None:
+            acked.append(message_id)
+
+    class Slow(BasicBolt):
+        async def execute(self, tup: Tuple) -> None:
+            await asyncio.sleep(3)
+
+    class SlowRun(BeaconRun):
+        async def finish(self) -> None:
+            await asyncio.sleep(2)
+            await super().finish()
+
+    class SlowBeacons(Beacons):
+        def new_run(self, topology: Topology, config: Config) -> SlowRun:
+            return SlowRun(self.calls)
+
+    builder = TopologyBuilder("beacons")
+    builder.set_spout("numbers", EmitsLater)
+    builder.set_bolt("slow", Slow).shuffle_grouping("numbers")
+    assert run_topology(builder.build().with_feature(SlowBeacons()), Config(burst=64)).state == "complete"
+    assert acked == [7]

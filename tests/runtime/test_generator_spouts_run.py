@@ -216,3 +216,23 @@ def test_without_ackers_no_tuple_is_kept_for_a_replay() -> None:
     run = play_run(chain(plain(100), sink), Config(acker_executors=0))
     assert sink.field(0) == list(range(100))
     assert run.snapshot().components["source"].acked == 100
+
+
+def test_the_finally_of_an_async_generator_with_a_full_buffer_ends_before_its_run() -> None:
+    ends: list[str] = []
+
+    @spout("number")
+    async def endless() -> AsyncIterator[Any]:
+        try:
+            while True:
+                yield (1,)
+        finally:
+            await asyncio.sleep(0.5)
+            ends.append("closed")
+
+    async def main() -> None:
+        async with running(chain(endless, Keeper, max_spout_pending=2)):
+            await asyncio.sleep(1)
+        assert ends == ["closed"]
+
+    play(main)

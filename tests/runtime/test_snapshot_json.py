@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from engine.checkpoint import CheckpointEntry, CheckpointSnapshot
+from engine.control.feature import json_number
 from engine.flow import FlowEntry
 from engine.metrics import Distribution, TaskLabels, UserMetric
 from engine.runtime.snapshot import EdgeSnapshot, Snapshot
@@ -83,3 +84,7 @@ def test_a_field_may_be_a_dataclass() -> None:
     assert _field_value(Inner | None, {"counts": [1, 2]}) == Inner((1, 2))
     assert _field_value(Inner | None, None) is None
     assert _field_value(dict[str, int], {"timeout": 1}) == {"timeout": 1}
+
+
+def test_floats_of_an_entry_have_six_decimal_places() -> None:
+    assert [json_number(value) for value in (0.1234565, -1e-6, 1.0, 7, math.inf, None)] == [0.123456, -1e-06, 1.0, 7, "inf", None]

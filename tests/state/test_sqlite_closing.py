@@ -114,3 +114,11 @@ async def test_a_file_is_closed_even_if_its_rows_were_not_read_to_the_end(path: 
         [[is_busy, _, _]] = database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert not is_busy
     await rows.aclose()  # type: ignore[attr-defined]
+
+
+async def test_each_commit_is_forced_to_the_disk(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / "state.db")
+    await file.open()
+    [[synchronous]] = await file.write_once(lambda writer: writer.execute("PRAGMA synchronous").fetchall())
+    await file.close()
+    assert synchronous == 2, "FULL, because with a write-ahead log NORMAL may lose the last commits in a power failure"

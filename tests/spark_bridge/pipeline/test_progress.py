@@ -95,3 +95,9 @@ def test_a_snapshot_becomes_plain_values_for_json(hand: Hand) -> None:
     plain = json.loads(json.dumps(tracker_of(hand).snapshot().to_dict()))
     assert [query["name"] for query in plain["queries"]] == ["raw", "per-minute"]
     assert plain["queries"][0]["lag"] == 3
+
+
+def test_a_batch_without_a_txid_keeps_the_progress(hand: Hand) -> None:
+    tracker = tracker_of(hand)
+    tracker.apply_event(BatchDone("raw", 2, None, 0, 3.0, None))
+    assert tracker.snapshot().queries["raw"].txid == 5

@@ -63,6 +63,7 @@ def test_memory_belongs_to_the_server_of_connect() -> None:
         ("local[2]", True),
         ("spark://127.0.0.1:7077", True),
         ("spark://far:7077", False),
+        ("spark://127.0.0.1:7077,far:7077", False),
         ("sc://localhost:15002/;use_ssl=true", True),
         ("sc://far:15002", False),
         ("yarn", False),

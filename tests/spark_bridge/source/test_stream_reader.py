@@ -86,6 +86,12 @@ def test_a_micro_batch_is_bounded_by_rows(writer: Writer, reader: MakesReader) -
     assert query.latestOffset() == at(4)
 
 
+@pytest.mark.guarantee("SP-3")
+def test_a_micro_batch_may_have_exactly_the_bound_of_rows(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(5, rows=10)
+    assert reader(maxRowsPerBatch="20").latestOffset() == at(2)
+
+
 def test_a_bound_needs_a_consumer_before_spark_42(writer: Writer) -> None:
     query = HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "maxTransactionsPerBatch": "4"}))
     with pytest.raises(HandoverError, match="but no consumer"):

@@ -9,8 +9,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from engine.errors import StateUnavailable
 from engine.transactional import TransactionAttempt
 from spark_bridge.process import spool_folder
 from spark_bridge.process_identity import process_identity
@@ -86,3 +88,14 @@ async def test_the_folder_of_this_process_is_kept_by_another_task(tmp_path: Path
     await first.close()
     await second.close()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_result_with_fewer_rows_than_spark_wrote_is_refused(tmp_path: Path) -> None:
+    files = spool.OpenSpool(str(tmp_path), "transform").create_files(TransactionAttempt(1, 1))
+    batch = pa.RecordBatch.from_pydict({"word": ["a", "b"]})
+    with pa.OSFile(files.result_path, "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+        writer.write_batch(batch)
+    assert list(files.read_slices(2)) == [[("a",), ("b",)]]
+    for rows in (1, 3):
+        with pytest.raises(StateUnavailable, match=f"it has 2 rows, but Spark wrote {rows}"):
+            list(files.read_slices(rows))

@@ -208,3 +208,8 @@ def test_equal_descriptions_compare_equal(new_map: NewMap) -> None:
     assert len({one, other, new_map("lines")}) == 2
     assert isinstance(one, ValueMap)
     assert OpaqueValue() == OpaqueValue()
+
+
+def test_a_stored_zero_is_not_replaced_by_the_initial_value() -> None:
+    made = ReduceInto(MemoryValues(), "word", value="length", initial=10).create()
+    assert (made.combine(None, 5), made.combine(0, 5)) == (15, 5)

@@ -140,3 +140,15 @@ async def test_of_two_concurrent_processes_the_later_attempt_wins(new_database: 
     for store in stores:
         await store.close()
     assert await read_values(words) == expected
+
+
+@pytest.mark.guarantee("TX-8")
+async def test_a_key_that_only_an_undone_attempt_wrote_leaves_no_row(new_database: str) -> None:
+    """The reader hides a row without a value, but other programs would see it."""
+    async with open_values(PostgresValues(new_database, "words")) as words:
+        await words.update(attempt(1, 1), {"a": 1, "b": 1}, add, kind="opaque")
+        await words.update(attempt(1, 2), {"a": 5}, add, kind="opaque")
+    connection = await asyncpg.connect(new_database)
+    rows = await connection.fetch("SELECT key FROM words")
+    await connection.close()
+    assert [row["key"] for row in rows] == ["a"]
