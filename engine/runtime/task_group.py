@@ -10,7 +10,7 @@ from engine.api.fields import Values
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, Failure
-from engine.kernel import BoltBacklog, Mailbox, SignalRing, Source
+from engine.kernel import BoltBacklog, Mailbox, SignalRing, Source, Tuple
 from engine.metrics import UserMetrics
 from engine.names import DEFAULT_STREAM
 from engine.randomness import RunRandom
@@ -148,6 +148,10 @@ class _GroupBoltExecutor(BoltExecutor):
         if not self.core.closing:
             self._listener.on_death(self.info.task_id, failure)
         super()._fail_instance(failure)
+
+    async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
+        await super()._serve_control_in_pause(tup, failure)
+        self._listener.on_settled(self.info.task_id, tup, failure)
 
 
 class _GroupPort(ExecutorBoltPort):

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -13,12 +14,18 @@ Run: TypeAlias = tuple[str, list[tuple[Any, ...]]]
 
 BLOCK_ROWS: Final = 4_096
 """Rows of a full block."""
+BLOCK_BYTES: Final = 4 << 20
+"""Text and bytes of a full block, estimated from a few of its rows."""
 NOTICE: Final = -1
 """Source of blocks that no task has sent. They sort before all others."""
 
-DDL: Final = "level int, partition int, source int, sequence int, target int, payload binary"
+DDL: Final = "level int, partition int, source int, sequence int, target int, attempt long, payload binary"
 _SCHEMA: Final = pa.schema(
-    [*((name, pa.int32()) for name in ("level", "partition", "source", "sequence", "target")), ("payload", pa.binary())]
+    [
+        *((name, pa.int32()) for name in ("level", "partition", "source", "sequence", "target")),
+        ("attempt", pa.int64()),
+        ("payload", pa.binary()),
+    ]
 )
 
 
@@ -34,6 +41,8 @@ class Block(NamedTuple):
     """Number of the block among those of its source, in the partition that sent it."""
     target: int
     """Task that gets the rows. 0 for a notice."""
+    attempt: int
+    """Number of the try of the partition that sent the block. A partition that Spark computes again has another one."""
     payload: bytes
 
     def content(self) -> Any:
@@ -58,6 +67,18 @@ def from_arrow(batch: pa.RecordBatch) -> Iterator[Block]:
         yield Block(*row)
 
 
+@dataclass(slots=True)
+class _OpenBlock:
+    runs: list[Run] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+
+
+def _estimated_bytes(row: tuple[Any, ...]) -> int:
+    """Return the size of the texts of a row."""
+    return sum(len(value) for value in row if isinstance(value, (str, bytes, bytearray)))
+
+
 class Packer:
     """Collects the rows of tasks, and passes full blocks on.
 
@@ -66,23 +87,35 @@ class Packer:
 
     def __init__(self, send: Callable[[int, int, list[Run], int], None]) -> None:
         self._send = send
-        self._open: dict[tuple[int, int], tuple[list[Run], list[int]]] = {}
+        self._open: dict[tuple[int, int], _OpenBlock] = {}
 
     def add(self, target: int, runs: Iterable[tuple[Any, list[tuple[Any, ...]]]]) -> None:
         """Add runs of (origin, rows) for a target. A report ends its block, because nothing of its source follows."""
         for origin, rows in runs:
-            packed, count = self._open.setdefault((origin.task_id, target), ([], [0]))
-            if packed and packed[-1][0] == origin.stream:
-                packed[-1][1].extend(rows)
-            else:
-                packed.append((origin.stream, rows))
-            count[0] += len(rows)
-            if count[0] >= BLOCK_ROWS or origin.stream == REPORT_STREAM:
+            row_bytes = max(_estimated_bytes(rows[0]), _estimated_bytes(rows[len(rows) // 2]), _estimated_bytes(rows[-1]))
+            step = max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(row_bytes, 1)))
+            for begin in range(0, len(rows), step):
+                self._add(origin, target, rows[begin : begin + step] if len(rows) > step else rows, row_bytes)
+            if origin.stream == REPORT_STREAM:
                 self._flush(origin.task_id, target)
 
+    def _add(self, origin: Any, target: int, rows: list[tuple[Any, ...]], row_bytes: int) -> None:
+        opened = self._open.get((origin.task_id, target))
+        if opened is None:
+            opened = self._open[origin.task_id, target] = _OpenBlock()
+        if opened.runs and opened.runs[-1][0] == origin.stream:
+            opened.runs[-1][1].extend(rows)
+        else:
+            opened.runs.append((origin.stream, rows))
+        opened.rows += len(rows)
+        opened.bytes += len(rows) * row_bytes
+        if opened.rows >= BLOCK_ROWS or opened.bytes >= BLOCK_BYTES:
+            self._flush(origin.task_id, target)
+
     def _flush(self, source: int, target: int) -> None:
-        packed, [count] = self._open.pop((source, target))
-        self._send(source, target, packed, count)
+        opened = self._open.pop((source, target), None)
+        if opened is not None:
+            self._send(source, target, opened.runs, opened.rows)
 
     def flush(self) -> None:
         """Pass all open blocks on."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from engine.api import Direct, Global
 from engine.config import Config
 from engine.control import FeatureRun, RunHandle, SnapshotEntry
 from engine.errors import UsageError
@@ -12,7 +13,7 @@ from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.randomness import RunRandom
 from engine.runtime.run import Run
 from engine.runtime.run import run as run_here
-from engine.topology import ComponentSettings, ComponentSpec, Topology
+from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.task_port import RunPort
 from engine.transactional.feature import coordinator_id
 from engine.transactional.spout_adapters import can_plan, new_emitter, replays_differ
@@ -79,6 +80,8 @@ class ClusterTransactions(Transactions):
         for spec in topology.bolts:
             if spec.component_id not in late:
                 yield from _pickle_faults(spec.where, spec.factory)
+                for each in spec.subscriptions:
+                    yield from _pickle_faults(f"{spec.where}: the grouping of {each.source!r}", each.grouping)
         if can_plan(new_emitter(self.spout)):
             [source] = topology.spouts
             yield from _pickle_faults(source.where, self.spout)
@@ -158,11 +161,19 @@ class ClusterRun(TransactionalRun):
 
     def _described(self) -> Topology:
         """Return the user's topology without the parts that executors do not need."""
-        components = {
-            component_id: replace(spec, factory=NO_INSTANCES) if component_id in self._late or spec is self.source else spec
-            for component_id, spec in self._topology.components.items()
-        }
+        components: dict[str, ComponentSpec] = {}
+        for component_id, spec in self._topology.components.items():
+            if component_id in self._late:
+                spec = replace(spec, factory=NO_INSTANCES, subscriptions=tuple(map(_without_rule, spec.subscriptions)))
+            elif spec is self.source:
+                spec = replace(spec, factory=NO_INSTANCES)
+            components[component_id] = spec
         return Topology(self._topology.name, MappingProxyType(components))
+
+
+def _without_rule(subscription: Subscription) -> Subscription:
+    """Return a subscription of a component in the engine's process. Only direct streams are routed on Spark."""
+    return subscription if isinstance(subscription.grouping, Direct) else replace(subscription, grouping=Global())
 
 
 def _result_spec(spec: ComponentSpec, job: str) -> ComponentSpec:

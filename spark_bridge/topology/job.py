@@ -74,8 +74,7 @@ def receive_results(blocks: Iterator[Block], folder: str) -> list[LevelStatus]:
             if block.source == NOTICE:
                 statuses.append(block.content())
             else:
-                result = ResultBlock(*block.content())
-                writer.write(block.source, result, sum(len(rows) for _, rows in result.runs))
+                writer.write(block.source, block.payload, sum(len(rows) for _, rows in ResultBlock(*block.content()).runs))
     finally:
         files = writer.close()
     statuses[0].files += files

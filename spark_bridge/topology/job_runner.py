@@ -20,15 +20,16 @@ from engine.names import COMMIT_STREAM, POOL_NAME
 from engine.runtime.error_report import ErrorReport
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_runner import failure_text
+from engine.transactional.batch_runner import REFUSALS, call_timeout, failure_text
 from engine.transactional.open_batches import EmitRequest, PartitionOutput
 from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
 from engine.transactional.spouts import Partition
 from spark_bridge.process import SparkConfig, pickling
 from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
+from spark_bridge.topology.blocks import NOTICE
 from spark_bridge.topology.job import Job, run_job
-from spark_bridge.topology.level_run import Attempt, LevelStatus, LoadedProgram, RunEnd
+from spark_bridge.topology.level_run import Attempt, LevelStatus, LoadedProgram, RunEnd, mixed_tries
 from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile
@@ -71,6 +72,7 @@ class JobRunner(Bolt, BoltPortUser):
         """The newest attempt of each txid."""
         self._folders: dict[int, list[str]] = {}
         """Folders of attempts, by txid. They are removed when the txid is committed."""
+        self._committed = 0
         self._planner: PlanningAdapter | None = None
         self._emitters: LocalEmitters | None = None
         self._spark: SparkHold | None = None
@@ -83,6 +85,13 @@ class JobRunner(Bolt, BoltPortUser):
 
     async def prepare(self) -> None:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix=f"{POOL_NAME} {self.context.component_id}")
+        try:
+            await self._prepare()
+        except BaseException:
+            await self.cleanup()  # the engine does not call it for an instance that was never ready
+            raise
+
+    async def _prepare(self) -> None:
         self._root = await in_thread(self._pool, self._make_root)
         self._spark = hold(self._settings.spark)
         self.port.run.show_in_snapshot(ENTRY, self.context.task_id, self._snapshot)
@@ -151,14 +160,14 @@ class JobRunner(Bolt, BoltPortUser):
         self._end_superseded(request.attempt)
         self._remove_committed(request.committed)
         txid = request.attempt.txid
+        for old in self._folders.get(txid, [])[:-1]:  # a result runner may still read the newest one
+            self._folders[txid].remove(old)
+            self._pool.submit(shutil.rmtree, old, ignore_errors=True)
         folder = await in_thread(self._pool, lambda: self._make_folder(request.attempt))
         self._folders.setdefault(txid, []).append(folder)
         emitted: LevelStatus | None = None
         if self._planner is not None:
-            if request.committed:
-                await maybe_await(self._planner.wrapped.cleanup_before(request.committed + 1))
-            planned = await self._planner.plan(request)
-            request = request._replace(replay_metadata=planned, positions={}, awaited={})
+            request = await self._plan(self._planner, request)
         else:
             assert self._emitters is not None
             emitted = await self._emitters.emit(request, folder)
@@ -168,10 +177,29 @@ class JobRunner(Bolt, BoltPortUser):
         opened = self._open[txid] = _OpenJob(request.attempt, tup, folder)
         opened.aio_task = self.context.create_task(self._run(opened, request, emitted))
 
+    async def _plan(self, planner: PlanningAdapter, request: EmitRequest) -> EmitRequest:
+        """Return the request with the planned metadata, by which executors emit the batch."""
+        if request.committed > self._committed:
+            self._committed = request.committed
+            await self._clean_up_before(planner, request.committed + 1)
+        async with call_timeout(self.context.config, "plan_partition_batch()"):
+            planned = await planner.plan(request)
+        return request._replace(replay_metadata=planned, positions={}, awaited={})
+
+    async def _clean_up_before(self, planner: PlanningAdapter, txid: int) -> None:
+        """Tell the user's emitter which txids are committed. An error of the emitter does not fail the current batch."""
+        try:
+            await maybe_await(planner.wrapped.cleanup_before(txid))
+        except FatalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's own
+            self.port.report(error, "the batch continues, and cleanup_before() is called again later")
+
     async def _run(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> None:
         began = self.context.clock.now()
         try:
             statuses = await self._call_spark(opened, request, emitted)
+            self._check_tries(statuses)
             self._note_job(statuses, self.context.clock.now() - began)
             await self._settle(opened.attempt, statuses, opened.request)
         except FatalError:
@@ -212,6 +240,16 @@ class JobRunner(Bolt, BoltPortUser):
                 for task, count in counts.items():
                     counted[component_of[task]] += count
 
+    def _check_tries(self, statuses: list[LevelStatus]) -> None:
+        """Fail the attempt if Spark has computed a partition twice, and other partitions have read from both tries."""
+        number_of = {(status.level, status.partition): status.number for status in statuses}
+        for status in statuses:
+            for task, number in status.read_from.items():
+                # Emitters in this process have no partitions of their own.
+                if task != NOTICE and number_of.get(self._loaded.plan.places[task], number) != number and status.failure is None:
+                    component = next(name for name, tasks in self._loaded.plan.task_ids.items() if task in tasks)
+                    status.failure = mixed_tries(component, task)
+
     # The end of an attempt
 
     async def _settle(self, attempt: TransactionAttempt, statuses: list[LevelStatus], tup: Tuple) -> None:
@@ -246,8 +284,11 @@ class JobRunner(Bolt, BoltPortUser):
 
     def _fail(self, attempt: TransactionAttempt, error: BaseException, tup: Tuple) -> None:
         self._failed += 1
-        self.port.report(error, f"batch {attempt} fails, and is tried again")
-        self.port.settle_control(tup, Failure(ERROR, self.context.component_id, self.context.task_id, failure_text(error)))
+        is_refusal = isinstance(error, REFUSALS)
+        if not is_refusal or error.report:  # type: ignore[attr-defined]
+            self.port.report(error, f"batch {attempt} fails, and is tried again")
+        reason: Any = FAILED if is_refusal else ERROR
+        self.port.settle_control(tup, Failure(reason, self.context.component_id, self.context.task_id, failure_text(error)))
 
     def _raise_failure(self, statuses: list[LevelStatus]) -> None:
         for status in statuses:
@@ -260,6 +301,7 @@ class JobRunner(Bolt, BoltPortUser):
         """Cancel the jobs that a new attempt replaces (TX-3)."""
         for txid in [txid for txid in self._open if txid >= attempt.txid]:
             opened = self._open.pop(txid)
+            self._failed += 1
             if opened.aio_task is not None:
                 opened.aio_task.cancel()
             self.port.settle_control(opened.request)

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from engine.api import Tuple, Values
 from engine.clock import Clock
-from engine.errors import ComponentError, Failure
+from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, ComponentError, Failure, FatalError
 from engine.kernel import Mailbox, Source, post_control, post_rows, take_runs
 from engine.metrics import UserMetric
 from engine.names import BATCH_STREAM, REPORT_STREAM
 from engine.runtime.error_report import ErrorReport
+from engine.runtime.plan import TaskInfo
 from engine.runtime.task_group import TaskGroup
 from engine.topology import Topology
 from engine.transactional.attempt import TransactionAttempt
@@ -56,6 +57,10 @@ class LevelStatus:
 
     level: int
     partition: int
+    number: int = 0
+    """Number of the try of this partition."""
+    read_from: dict[int, int] = field(default_factory=dict)
+    """By source task of another partition: the try that sent the blocks that this partition has read."""
     replies: dict[int, Any] = field(default_factory=dict)
     """Answers of emitters, by task id."""
     files: list[ResultFile] = field(default_factory=list)
@@ -111,7 +116,7 @@ def run_level(
     number: different for each try of this partition. batches: blocks, sorted by source and sequence. Level 0 reads none. Blocks for later
     levels pass through.
     """
-    outbox = Outbox(loaded.plan, level, partition)
+    outbox = Outbox(loaded.plan, level, partition, number)
     with asyncio.Runner() as runner:
         clock = Clock.of(runner.get_loop())
         began = clock.now()
@@ -123,7 +128,7 @@ def run_level(
                     if block.level == level:
                         runner.run(run.take(block))
                     else:
-                        outbox.blocks.append(block)
+                        outbox.pass_on(block)
                 if outbox.is_full:
                     yield to_arrow(outbox.take())
             runner.run(run.finish())
@@ -137,11 +142,13 @@ def run_level(
 class Outbox:
     """Blocks of one partition that Spark has not taken yet."""
 
-    def __init__(self, plan: JobPlan, level: int, partition: int) -> None:
+    def __init__(self, plan: JobPlan, level: int, partition: int, number: int) -> None:
+        """number: of the try of this partition."""
         self._plan = plan
         self._partitions = plan.partitions
         self._level = level
         self._partition = partition
+        self._number = number
         self._sequence = 0
         self._bytes = 0
         self.blocks: list[Block] = []
@@ -152,6 +159,11 @@ class Outbox:
         """True if there are enough blocks to pass to Spark."""
         return self._bytes + 64 * len(self.blocks) >= OUT_BYTES
 
+    def pass_on(self, block: Block) -> None:
+        """Add a block for a later level, which another partition has sent."""
+        self._bytes += len(block.payload)
+        self.blocks.append(block)
+
     def send(self, source: int, target: int, payload: bytes) -> None:
         """Add a block for a task of a later level, or for the end of the job."""
         level, partition = self._plan.places.get(target, (len(self._partitions), self._partition))
@@ -159,16 +171,16 @@ class Outbox:
         self._bytes += len(payload)
         self.sent_blocks += 1
         self.sent_bytes += len(payload)
-        self.blocks.append(Block(level, partition, source, self._sequence, target, payload))
+        self.blocks.append(Block(level, partition, source, self._sequence, target, self._number, payload))
 
     def send_notice(self, status: LevelStatus) -> None:
         """Add the outcome of this partition. If it has failed, tell the partitions of all later levels."""
         depth = len(self._partitions)
-        self.blocks.append(Block(depth, self._partition, NOTICE, 0, 0, pack(status)))
+        self.blocks.append(Block(depth, self._partition, NOTICE, 0, 0, self._number, pack(status)))
         if status.has_failed:
             for level in range(self._level + 1, depth):
                 for partition in range(self._partitions[level]):
-                    self.blocks.append(Block(level, partition, NOTICE, 0, 0, b""))
+                    self.blocks.append(Block(level, partition, NOTICE, 0, 0, self._number, b""))
 
     def take(self) -> list[Block]:
         """Return all blocks, and forget them."""
@@ -192,7 +204,7 @@ class LevelRun:
         self._progress = asyncio.Event()
         self._was_told = False
         self._group: TaskGroup | None = None
-        self.status = LevelStatus(level, partition)
+        self.status = LevelStatus(level, partition, number)
 
     # The stages of its life
 
@@ -210,7 +222,12 @@ class LevelRun:
         try:
             await group.begin()
         except ComponentError as error:
-            self.on_end(error)
+            spec = self._loaded.topology.components[error.component_id]
+            on_error = spec.settings.on_error or program.config.on_error
+            if isinstance(error.error, FatalError) or not isinstance(error.error, Exception) or on_error == "stop":
+                self.on_end(error)
+            else:  # the next attempt makes new instances, so a short outage must not end the run
+                self._fail(Failure(TASK_DIED, error.component_id, error.task_id, error.message.removeprefix(f"{error.place}: ")))
             return
         self._report_for_others(group)
         if self.status.level == 0:
@@ -239,8 +256,15 @@ class LevelRun:
         if self._is_over():
             return
         group = self._live_group
+        if self.status.read_from.setdefault(block.source, block.attempt) != block.attempt:
+            self._fail(mixed_tries(group.component_of[block.source], block.source))
+            return
         mailbox = group.bolts[block.target].core.mailbox
-        runs: list[Run] = block.content()
+        try:
+            runs: list[Run] = block.content()
+        except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be unpickled
+            self._refuse(block.source, error, None)
+            return
         for stream, rows in runs:
             origin, position = self._source(block.source, stream), 0
             if stream == REPORT_STREAM:
@@ -281,7 +305,15 @@ class LevelRun:
         self._drain()
         for mailbox in self._live_group.elsewhere.values():
             mailbox.park()
-        await self._progress.wait()
+        timeout_secs = self._loaded.program.config.batch_timeout_secs
+        try:
+            async with asyncio.timeout(timeout_secs):
+                await self._progress.wait()
+        except TimeoutError:
+            task = min(self._unfinished, default=self._local[0])
+            self._fail(
+                Failure(TIMEOUT, self._live_group.component_of[task], task, f"no progress for {timeout_secs:g} s (batch_timeout_secs)")
+            )
 
     def _drain(self) -> None:
         for target, mailbox in self._live_group.elsewhere.items():
@@ -289,16 +321,35 @@ class LevelRun:
                 self._packer.add(target, take_runs(mailbox))
 
     def _send(self, source: int, target: int, runs: list[Run], rows: int) -> None:
+        """Send rows to another partition, or to the end of the job."""
         if target in self._loaded.plan.places:
-            self._outbox.send(source, target, pack(runs))
+            payload = self._packed(source, runs, runs)
+            if payload is not None:
+                self._outbox.send(source, target, payload)
             return
         block = result_block(self._loaded, target, runs)
-        if block is None:
+        payload = None if block is None else self._packed(source, tuple(block), runs)
+        if payload is None:
             return
         if self._results is None:
-            self._outbox.send(source, target, pack(tuple(block)))
+            self._outbox.send(source, target, payload)
         else:
-            self._results.write(source, block, rows)
+            self._results.write(source, payload, rows)
+
+    def _packed(self, source: int, content: object, runs: list[Run]) -> bytes | None:
+        """Return pickled rows. Fail the attempt, and return None, if a value cannot be pickled."""
+        try:
+            return pack(content)
+        except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be pickled
+            self._refuse(source, error, next((row for _, rows in runs for row in rows if not _can_travel(row)), None))
+            return None
+
+    def _refuse(self, source: int, error: Exception, row: object) -> None:
+        """Report rows that cannot go to another process, and fail the attempt."""
+        group = self._live_group
+        place = TaskInfo(group.component_of[source], source, group.run_context.task_ids[group.component_of[source]].index(source))
+        group.run_context.reporter_of(place).report(error, tup=row, next_step=f"batch {self._id} fails, and is tried again")
+        self._fail(Failure(ERROR, place.component_id, source, f"a value cannot go to another process: {type(error).__name__}: {error}"))
 
     def _source(self, task: int, stream: str) -> Source:
         key = (task, stream)
@@ -346,6 +397,22 @@ class LevelRun:
         if self.status.failure is None:
             self.status.failure = failure
         self._progress.set()
+
+
+def mixed_tries(component: str, task: int) -> Failure:
+    """Return the failure of an attempt in which Spark has mixed two computations of a task.
+
+    Both may have divided the same rows in different ways, so rows could be lost or doubled.
+    """
+    return Failure(FAILED, component, task, "Spark has computed it twice, and its results came from both. The batch is tried again")
+
+
+def _can_travel(row: object) -> bool:
+    try:
+        pack(row)
+    except Exception:  # noqa: BLE001 - of user code
+        return False
+    return True
 
 
 def result_block(loaded: LoadedProgram, target: int, runs: list[Run]) -> ResultBlock | None:

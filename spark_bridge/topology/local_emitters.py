@@ -65,7 +65,7 @@ class LocalEmitters:
         """Let all emitters emit a batch, and write their blocks to files. Return the outcome."""
         async with self._one_at_a_time:
             status = self._begin(BATCH_STREAM, tuple(request))
-            outbox, results = Outbox(self._loaded.plan, 0, 0), ResultWriter(folder, 0)
+            outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, results, source, target, runs, rows))
             path = os.path.join(folder, BLOCKS_FILE)
             with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, to_arrow([]).schema) as writer:
@@ -96,7 +96,7 @@ class LocalEmitters:
         if target in self._loaded.plan.places:
             outbox.send(source, target, pack(runs))
         elif (block := result_block(self._loaded, target, runs)) is not None:
-            results.write(source, block, rows)
+            results.write(source, pack(tuple(block)), rows)
 
     async def commit(self, attempt: TransactionAttempt) -> LevelStatus:
         """Let all emitters take part in the commit phase of an attempt."""

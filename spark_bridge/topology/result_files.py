@@ -38,13 +38,13 @@ class ResultWriter:
         self._number = number
         self._open: dict[int, _OpenFile] = {}
 
-    def write(self, source: int, block: ResultBlock, rows: int) -> None:
-        """Append a block to the file of its source."""
+    def write(self, source: int, pickled: bytes, rows: int) -> None:
+        """Append a pickled block to the file of its source."""
         opened = self._open.get(source)
         if opened is None:
             path = os.path.join(self._folder, f"{source}-{self._number}.rows")
             opened = self._open[source] = _OpenFile(path, open(path, "wb"))  # noqa: SIM115 - closed by `close`
-        opened.append(pickle.dumps(tuple(block), protocol=pickle.HIGHEST_PROTOCOL), rows)
+        opened.append(pickled, rows)
 
     def close(self) -> list[ResultFile]:
         """Close the files, and describe them."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from engine import BasicBolt, FailedBatch, FatalError, TopologyError, Tuple, Usa
 from engine.topology import Topology
 from engine.transactional import BatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge.process import SparkConfig
+from spark_bridge.topology.blocks import Block
 from spark_bridge.topology.cluster_run import on_spark, run
 from spark_bridge.topology.job import Job
+from spark_bridge.topology.level_run import LoadedProgram
 from tests.spark_bridge.topology.both_engines import Committed, play
 from tests.spark_bridge.topology.local_jobs import LocalJobs
 from tests.transactional.batch_topologies import Batches
@@ -213,3 +215,159 @@ async def test_a_topology_without_batches_is_refused() -> None:
     builder.set_spout("words", Feeder("word"))
     with pytest.raises(UsageError, match="has no batches"):
         run(builder.build())
+
+
+class Hangs(BatchBolt):
+    """Waits for ever in the first attempt."""
+
+    output_fields = "number"
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    async def execute(self, tup: Tuple) -> None:
+        if tup["number"] == 13 and not self.marker.exists():
+            self.marker.touch()
+            await asyncio.Event().wait()
+        self.collector.emit((tup["number"],))
+
+    def finish_batch(self) -> None: ...
+
+
+@pytest.mark.guarantee("CL-3")
+async def test_a_call_that_hangs_fails_its_attempt_after_the_timeout(tmp_path: Path) -> None:
+    marker = tmp_path / "hung"
+    played = await play(lambda committed: numbers(committed, lambda: Hangs(marker)), jobs=LocalJobs(), batch_timeout_secs=1)
+    assert marker.exists()
+    assert played.committed.rows() == EXPECTED
+
+
+class Locks(BasicBolt):
+    """Emits a value that cannot be pickled, once."""
+
+    output_fields = ("number", "value")
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def execute(self, tup: Tuple) -> tuple[int, Any]:
+        if tup["number"] == 13 and not self.marker.exists():
+            self.marker.touch()
+            return (13, threading.Lock())
+        return (tup["number"], None)
+
+
+@pytest.mark.guarantee("CL-3")
+@pytest.mark.parametrize("goes_to_the_committer", [False, True])
+async def test_a_value_that_cannot_be_pickled_is_named_with_its_task(tmp_path: Path, goes_to_the_committer: bool) -> None:
+    def build(committed: Committed) -> Any:
+        builder = TransactionalTopologyBuilder("locks", "numbers", MemoryTransactionalSpout(NUMBERS, "number", take=20))
+        builder.set_bolt("locks", lambda: Locks(tmp_path / "locked"), 2).fields_grouping("numbers", "number")
+        if not goes_to_the_committer:
+            builder.set_bolt("after", Adds).fields_grouping("locks", "number")
+        builder.set_committer("keep", committed.committer).global_grouping("locks" if goes_to_the_committer else "after")
+        return builder.build()
+
+    played = await play(build, jobs=LocalJobs())
+    assert len(played.committed.rows()) == 40
+    [error] = played.errors
+    assert "'locks' (task " in error
+    assert "cannot pickle" in error
+    assert "input: (13, <unlocked" in error
+
+
+class NeedsDatabase(BasicBolt):
+    """Cannot be prepared until the tries of a file are used up."""
+
+    output_fields = "number"
+
+    def __init__(self, tries: Path, error: Callable[[], BaseException]) -> None:
+        self.tries = tries
+        self.error = error
+
+    def prepare(self) -> None:
+        left = int(self.tries.read_text())
+        if left:
+            self.tries.write_text(str(left - 1))
+            raise self.error()
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        return (tup["number"],)
+
+
+@pytest.mark.guarantee("CL-3")
+async def test_an_outage_in_prepare_fails_attempts_and_the_run_goes_on(tmp_path: Path) -> None:
+    tries = tmp_path / "tries"
+    tries.write_text("9")
+    played = await play(
+        lambda committed: numbers(committed, lambda: NeedsDatabase(tries, lambda: OSError("no database")), 1), jobs=LocalJobs()
+    )
+    assert played.committed.rows() == EXPECTED
+    assert "no database" in played.errors[0]
+
+
+@pytest.mark.guarantee("CL-3")
+async def test_a_program_end_in_prepare_ends_the_run(tmp_path: Path) -> None:
+    tries = tmp_path / "tries"
+    tries.write_text("9")
+    played = await play(lambda committed: numbers(committed, lambda: NeedsDatabase(tries, lambda: SystemExit(3)), 1), jobs=LocalJobs())
+    assert played.error is not None
+    assert "'bolt' (task " in str(played.error)
+    assert "SystemExit: 3" in str(played.error)
+
+
+class Locked:
+    """A grouping that cannot be pickled."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def prepare(self, context: Any, stream: str, targets: Any) -> None:
+        self.targets = targets
+
+    def choose_tasks(self, source_task: int, values: Any) -> list[int]:
+        return [self.targets[0]]
+
+
+@pytest.mark.guarantee("CL-4")
+async def test_a_grouping_that_cannot_be_pickled_is_refused_unless_it_stays_here() -> None:
+    lock = threading.Lock()
+
+    def locked() -> Locked:
+        with lock:
+            return Locked()
+
+    def build(committed: Committed, *, of_the_bolt: bool) -> Any:
+        builder = TransactionalTopologyBuilder("groupings", "numbers", MemoryTransactionalSpout(NUMBERS, "number", take=20))
+        bolt = builder.set_bolt("bolt", Adds)
+        bolt.custom_grouping("numbers", locked) if of_the_bolt else bolt.fields_grouping("numbers", "number")
+        builder.set_committer("keep", committed.committer).custom_grouping("bolt", locked)
+        return builder.build()
+
+    with pytest.raises(TopologyError, match="bolt 'bolt': the grouping of 'numbers': cannot be sent"):
+        run(build(Committed(), of_the_bolt=True))
+    played = await play(lambda committed: build(committed, of_the_bolt=False), jobs=LocalJobs())
+    assert played.committed.rows() == EXPECTED
+
+
+class Recomputes(LocalJobs):
+    """Loses the blocks of level 0 once, after one partition of level 1 has read them, and computes them again for the other."""
+
+    lost = False
+
+    def _level(self, loaded: LoadedProgram, job: Job, level: int, partition: int, blocks: list[Block]) -> Iterator[Block]:
+        if (level, partition) == (1, 1) and not self.lost:
+            self.lost = True
+            again = [block for other in range(job.partitions[0]) for block in super()._level(loaded, job, 0, other, [])]
+            blocks = [block for block in again if block[:2] == (1, 1)]
+        return super()._level(loaded, job, level, partition, blocks)
+
+
+@pytest.mark.guarantee("CL-3")
+async def test_results_of_two_computations_of_one_partition_are_never_mixed() -> None:
+    jobs = Recomputes()
+    played = await play(lambda committed: numbers(committed, Adds), jobs=jobs)
+
+    assert jobs.lost
+    assert played.committed.rows() == [(number + 2,) for number in range(40)]
+    assert played.snapshot.transactions.failed == 1

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, Config, Tuple
+from engine import BasicBolt, Config, Fields, Tuple
+from engine.kernel import Source
 from engine.transactional import BatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.process import pickling
-from spark_bridge.topology.blocks import BLOCK_ROWS, NOTICE, Block, from_arrow, to_arrow
+from spark_bridge.topology.blocks import BLOCK_BYTES, BLOCK_ROWS, NOTICE, Block, Packer, from_arrow, to_arrow
 from spark_bridge.topology.cluster_run import ClusterRun, on_spark
 from spark_bridge.topology.level_run import Attempt, LevelStatus, LoadedProgram, load_program, run_level
 from spark_bridge.topology.program import Program
@@ -54,11 +55,11 @@ def attempt(rows: int = 20) -> Attempt:
     return Attempt(EmitRequest(ATTEMPT, [0], 2, {}, {}, {0: [0, rows]}), None)
 
 
-async def level(loaded: LoadedProgram, number: int, partition: int, blocks: list[Block], rows: int = 20) -> list[Block]:
+async def level(loaded: LoadedProgram, number: int, partition: int, blocks: list[Block], rows: int = 20, tried: int = 1) -> list[Block]:
     """Run one partition of a level, in a thread as in a worker process."""
 
     def work() -> list[Block]:
-        batches = run_level(loaded, attempt(rows), number, partition, 1, [to_arrow(blocks)])
+        batches = run_level(loaded, attempt(rows), number, partition, tried, [to_arrow(blocks)])
         return [block for batch in batches for block in from_arrow(batch)]
 
     return await asyncio.to_thread(work)
@@ -110,7 +111,7 @@ async def test_a_level_below_a_failed_one_ends_without_its_reports() -> None:
     loaded = program()
     first = await level(loaded, 0, 0, [])
     told = [
-        Block(2, 0, NOTICE, 0, 0, b""),
+        Block(2, 0, NOTICE, 0, 0, 1, b""),
         *[block._replace(level=2, target=loaded.plan.task_ids["draws"][0]) for block in first if block.level == 1],
     ]
     async with asyncio.timeout(10):
@@ -123,6 +124,36 @@ async def test_a_level_below_a_failed_one_ends_without_its_reports() -> None:
 async def test_blocks_for_later_levels_pass_through() -> None:
     loaded = program()
     first = await level(loaded, 0, 0, [])
-    through = Block(2, 1, 9, 1, 9, b"payload")
+    through = Block(2, 1, 9, 1, 9, 1, b"payload")
     blocks = await level(loaded, 1, 0, [through, *of(first, 1, 0)])
     assert through in blocks
+
+
+@pytest.mark.guarantee("CL-2")
+@pytest.mark.asyncio
+async def test_blocks_of_two_tries_of_one_partition_are_not_mixed() -> None:
+    loaded = program()
+    first, again = await level(loaded, 0, 0, []), await level(loaded, 0, 0, [], tried=2)
+    mixed = [*of(first, 1, 0)[:-1], of(again, 1, 0)[-1]] if len(of(first, 1, 0)) > 1 else [*of(first, 1, 0), *of(again, 1, 0)]
+    [status] = statuses(await level(loaded, 1, 0, mixed))
+    assert status.failure is not None
+    assert "computed it twice" in (status.failure.error or "")
+
+    [one] = statuses(await level(loaded, 1, 0, of(first, 1, 0)))
+    [other] = statuses(await level(loaded, 1, 1, of(again, 1, 1)))
+    source = loaded.plan.task_ids["numbers"][0]
+    assert (one.read_from, other.read_from) == ({source: 1}, {source: 2}), "the job runner compares them"
+
+
+@pytest.mark.guarantee("CL-2")
+def test_blocks_are_bounded_in_rows_and_in_bytes() -> None:
+    sent: list[tuple[int, int]] = []
+    packer = Packer(lambda source, target, runs, count: sent.append((count, sum(len(rows) for _, rows in runs))))
+    origin = Source("words", "default", 3, Fields("attempt", "word"))
+    packer.add(7, [(origin, [("x" * 100_000,)] * 100)])
+    packer.add(7, [(origin, [("x",)] * (3 * BLOCK_ROWS))])
+    packer.flush()
+    assert sum(count for count, _ in sent) == 100 + 3 * BLOCK_ROWS
+    assert all(count == rows for count, rows in sent)
+    assert sent[0][0] * 100_000 <= 2 * BLOCK_BYTES
+    assert max(count for count, _ in sent) <= 2 * BLOCK_ROWS
