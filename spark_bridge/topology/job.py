@@ -9,7 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_bridge.topology.blocks import DDL, NOTICE, Block
-from spark_bridge.topology.level_run import Attempt, LevelStatus, load_program, run_level
+from spark_bridge.topology.level_run import Attempt, load_program, run_level
+from spark_bridge.topology.level_status import LevelStatus
 from spark_bridge.topology.result_files import ResultBlock, ResultWriter
 
 

@@ -29,7 +29,8 @@ from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
 from spark_bridge.topology.blocks import NOTICE
 from spark_bridge.topology.job import Job, run_job
-from spark_bridge.topology.level_run import Attempt, LevelStatus, LoadedProgram, RunEnd, mixed_tries
+from spark_bridge.topology.level_run import Attempt, LoadedProgram, mixed_tries
+from spark_bridge.topology.level_status import LevelStatus, RunEnd
 from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,6 @@ from engine.api import Tuple, Values
 from engine.clock import Clock
 from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, ComponentError, Failure, FatalError
 from engine.kernel import Mailbox, Source, post_control, post_rows, take_runs
-from engine.metrics import UserMetric
 from engine.names import BATCH_STREAM, REPORT_STREAM
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.plan import TaskInfo
@@ -24,11 +23,10 @@ from engine.transactional.open_batches import EmitRequest
 from spark_bridge.process import pickling
 from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, from_arrow, pack, to_arrow
 from spark_bridge.topology.job_plan import JobPlan
+from spark_bridge.topology.level_status import LevelStatus, RunEnd
+from spark_bridge.topology.outbox import Outbox
 from spark_bridge.topology.program import Program
-from spark_bridge.topology.result_files import ResultBlock, ResultFile, ResultWriter
-
-OUT_BYTES = 1 << 20
-"""Payload of the blocks that are passed to Spark together."""
+from spark_bridge.topology.result_files import ResultBlock, ResultWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,49 +37,6 @@ class Attempt:
     """The coordinator's request. `replay_metadata` has the planned metadata, if executors emit."""
     results_folder: str | None
     """Folder for result files. None: results come back through Spark."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunEnd:
-    """An error that ends the run."""
-
-    component_id: str
-    task_id: int | None
-    message: str
-    hint: str | None
-
-
-@dataclass(slots=True)
-class LevelStatus:
-    """The outcome of one partition of one level."""
-
-    level: int
-    partition: int
-    number: int = 0
-    """Number of the try of this partition."""
-    read_from: dict[int, int] = field(default_factory=dict)
-    """By source task of another partition: the try that sent the blocks that this partition has read."""
-    replies: dict[int, Any] = field(default_factory=dict)
-    """Answers of emitters, by task id."""
-    files: list[ResultFile] = field(default_factory=list)
-    executed: dict[int, int] = field(default_factory=dict)
-    """Number of executed tuples, by task id."""
-    emitted: dict[int, int] = field(default_factory=dict)
-    metrics: list[UserMetric] = field(default_factory=list)
-    """Metrics of user code."""
-    secs: float = 0.0
-    """Duration of the partition."""
-    blocks: int = 0
-    """Blocks that were sent to other levels, with their bytes."""
-    bytes: int = 0
-    reports: list[ErrorReport] = field(default_factory=list)
-    failure: Failure | None = None
-    end: RunEnd | None = None
-
-    @property
-    def has_failed(self) -> bool:
-        """True if the attempt cannot succeed."""
-        return self.failure is not None or self.end is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,55 +92,6 @@ def run_level(
         run.status.secs, run.status.blocks, run.status.bytes = clock.now() - began, outbox.sent_blocks, outbox.sent_bytes
         outbox.send_notice(run.status)
         yield to_arrow(outbox.take())
-
-
-class Outbox:
-    """Blocks of one partition that Spark has not taken yet."""
-
-    def __init__(self, plan: JobPlan, level: int, partition: int, number: int) -> None:
-        """number: of the try of this partition."""
-        self._plan = plan
-        self._partitions = plan.partitions
-        self._level = level
-        self._partition = partition
-        self._number = number
-        self._sequence = 0
-        self._bytes = 0
-        self.blocks: list[Block] = []
-        self.sent_blocks = self.sent_bytes = 0
-
-    @property
-    def is_full(self) -> bool:
-        """True if there are enough blocks to pass to Spark."""
-        return self._bytes + 64 * len(self.blocks) >= OUT_BYTES
-
-    def pass_on(self, block: Block) -> None:
-        """Add a block for a later level, which another partition has sent."""
-        self._bytes += len(block.payload)
-        self.blocks.append(block)
-
-    def send(self, source: int, target: int, payload: bytes) -> None:
-        """Add a block for a task of a later level, or for the end of the job."""
-        level, partition = self._plan.places.get(target, (len(self._partitions), self._partition))
-        self._sequence += 1
-        self._bytes += len(payload)
-        self.sent_blocks += 1
-        self.sent_bytes += len(payload)
-        self.blocks.append(Block(level, partition, source, self._sequence, target, self._number, payload))
-
-    def send_notice(self, status: LevelStatus) -> None:
-        """Add the outcome of this partition. If it has failed, tell the partitions of all later levels."""
-        depth = len(self._partitions)
-        self.blocks.append(Block(depth, self._partition, NOTICE, 0, 0, self._number, pack(status)))
-        if status.has_failed:
-            for level in range(self._level + 1, depth):
-                for partition in range(self._partitions[level]):
-                    self.blocks.append(Block(level, partition, NOTICE, 0, 0, self._number, b""))
-
-    def take(self) -> list[Block]:
-        """Return all blocks, and forget them."""
-        taken, self.blocks, self._bytes = self.blocks, [], 0
-        return taken
 
 
 class LevelRun:

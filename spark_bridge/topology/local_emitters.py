@@ -19,7 +19,9 @@ from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.topology.blocks import Packer, Run, pack, to_arrow
-from spark_bridge.topology.level_run import LevelStatus, LoadedProgram, Outbox, RunEnd, result_block
+from spark_bridge.topology.level_run import LoadedProgram, result_block
+from spark_bridge.topology.level_status import LevelStatus, RunEnd
+from spark_bridge.topology.outbox import Outbox
 from spark_bridge.topology.result_files import ResultWriter
 
 BLOCKS_FILE: Final = "blocks"

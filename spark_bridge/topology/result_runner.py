@@ -18,7 +18,7 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import failure_text, wrong_emit
-from spark_bridge.topology.level_run import RunEnd
+from spark_bridge.topology.level_status import RunEnd
 from spark_bridge.topology.result_files import ResultBlock, ResultFile, read_blocks
 
 SLICE_ROWS: Final = 1_024

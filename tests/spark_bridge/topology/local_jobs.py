@@ -11,7 +11,8 @@ from typing import Any
 
 from spark_bridge.topology.blocks import Block, from_arrow, to_arrow
 from spark_bridge.topology.job import Job, receive_results
-from spark_bridge.topology.level_run import LevelStatus, LoadedProgram, load_program, run_level
+from spark_bridge.topology.level_run import LoadedProgram, load_program, run_level
+from spark_bridge.topology.level_status import LevelStatus
 
 
 class LocalJobs:

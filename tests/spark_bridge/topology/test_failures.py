@@ -351,7 +351,7 @@ async def test_a_grouping_that_cannot_be_pickled_is_refused_unless_it_stays_here
 
 
 class Recomputes(LocalJobs):
-    """Loses the blocks of level 0 once, after one partition of level 1 has read them, and computes them again for the other."""
+    """Loses the blocks of level 0 once, and computes them again for the second partition of level 1."""
 
     lost = False
 
