@@ -88,6 +88,11 @@ class BatchRunner(Bolt, BoltPortUser):
         self.feed = self.port.batch_feed(self, sources, emits_results=emits_results)
         return self.feed
 
+    @property
+    def progress_at(self) -> float:
+        """Time of the newest return of an awaited call, over all open attempts. 0 if there is none."""
+        return max((open_attempt.progress_at for open_attempt in self._open_attempts.values()), default=0.0)
+
     # Attempts
 
     def begin(self, attempt: TransactionAttempt) -> TaskBatch | None:

@@ -27,7 +27,6 @@ from engine.transactional.spouts import Partition
 from spark_bridge.process import SparkConfig, pickling
 from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
-from spark_bridge.topology.blocks import NOTICE
 from spark_bridge.topology.job import Job, run_job
 from spark_bridge.topology.level_run import Attempt, LoadedProgram, mixed_tries
 from spark_bridge.topology.level_status import LevelStatus, RunEnd
@@ -110,12 +109,13 @@ class JobRunner(Bolt, BoltPortUser):
         self.context.create_task(self._keep_fresh())
 
     def _make_root(self) -> str:
-        root = make_spool_folder(self._settings.spool)
         program = self._settings.program
         if not program.executors_emit:  # a spout that stays here may have parts that cannot be pickled
             program = replace(program, spout=None)
+        pickled = pickling.dumps(program)
+        root = make_spool_folder(self._settings.spool)
         with open(os.path.join(root, "program"), "wb") as file:
-            file.write(pickling.dumps(program))
+            file.write(pickled)
         return root
 
     def _snapshot(self) -> JobsSnapshot:
@@ -151,7 +151,8 @@ class JobRunner(Bolt, BoltPortUser):
 
     async def _commit(self, attempt: TransactionAttempt) -> None:
         if self._planner is not None:
-            await maybe_await(self._planner.wrapped.commit(attempt))
+            async with call_timeout(self.context.config, "commit()"):
+                await maybe_await(self._planner.wrapped.commit(attempt))
         elif self._emitters is not None:
             status = await self._emitters.commit(attempt)
             self._raise_failure([status])
@@ -190,7 +191,8 @@ class JobRunner(Bolt, BoltPortUser):
     async def _clean_up_before(self, planner: PlanningAdapter, txid: int) -> None:
         """Tell the user's emitter which txids are committed. An error of the emitter does not fail the current batch."""
         try:
-            await maybe_await(planner.wrapped.cleanup_before(txid))
+            async with call_timeout(self.context.config, "cleanup_before()"):
+                await maybe_await(planner.wrapped.cleanup_before(txid))
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
@@ -247,7 +249,7 @@ class JobRunner(Bolt, BoltPortUser):
         for status in statuses:
             for task, number in status.read_from.items():
                 # Emitters in this process have no partitions of their own.
-                if task != NOTICE and number_of.get(self._loaded.plan.places[task], number) != number and status.failure is None:
+                if number_of.get(self._loaded.plan.places[task], number) != number and status.failure is None:
                     component = next(name for name, tasks in self._loaded.plan.task_ids.items() if task in tasks)
                     status.failure = mixed_tries(component, task)
 

@@ -19,11 +19,12 @@ from engine.runtime.plan import TaskInfo
 from engine.runtime.task_group import TaskGroup
 from engine.topology import Topology
 from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_runner import BatchRunner
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.process import pickling
-from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, from_arrow, pack, to_arrow
+from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, from_arrow, pack
 from spark_bridge.topology.job_plan import JobPlan
-from spark_bridge.topology.level_status import LevelStatus, RunEnd
+from spark_bridge.topology.level_status import LevelStatus, run_end
 from spark_bridge.topology.outbox import Outbox
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultBlock, ResultWriter
@@ -84,14 +85,15 @@ def run_level(
                         runner.run(run.take(block))
                     else:
                         outbox.pass_on(block)
-                if outbox.is_full:
-                    yield to_arrow(outbox.take())
-            runner.run(run.finish())
+                    if outbox.is_full:
+                        yield from outbox.take_batches()
+            while not runner.run(run.finish()):
+                yield from outbox.take_batches()
         finally:
             runner.run(run.close())
         run.status.secs, run.status.blocks, run.status.bytes = clock.now() - began, outbox.sent_blocks, outbox.sent_bytes
         outbox.send_notice(run.status)
-        yield to_arrow(outbox.take())
+        yield from outbox.take_batches()
 
 
 class LevelRun:
@@ -109,6 +111,8 @@ class LevelRun:
         self._sources: dict[tuple[int, str], Source] = {}
         self._progress = asyncio.Event()
         self._was_told = False
+        self._reached = (-1, 0.0)
+        """Result of `_reached_now` at the end of the last timeout."""
         self._group: TaskGroup | None = None
         self.status = LevelStatus(level, partition, number)
 
@@ -182,12 +186,15 @@ class LevelRun:
                 if self._is_over():
                     return
 
-    async def finish(self) -> None:
-        """Wait until all tasks have reported, or the attempt has failed."""
+    async def finish(self) -> bool:
+        """Wait until all tasks have reported, or the attempt has failed. Return False, to be called again, if the outbox is full."""
         while self._unfinished and not self._is_over():
+            if self._outbox.is_full:
+                return False
             await self._wait()
         self._drain()
         self._packer.flush()
+        return True
 
     async def close(self) -> None:
         """End the actors. Close the result files."""
@@ -216,10 +223,17 @@ class LevelRun:
             async with asyncio.timeout(timeout_secs):
                 await self._progress.wait()
         except TimeoutError:
-            task = min(self._unfinished, default=self._local[0])
-            self._fail(
-                Failure(TIMEOUT, self._live_group.component_of[task], task, f"no progress for {timeout_secs:g} s (batch_timeout_secs)")
-            )
+            before, self._reached = self._reached, self._reached_now()
+            if self._reached == before:
+                task = min(self._unfinished, default=self._local[0])
+                text = f"no progress for {timeout_secs:g} s (batch_timeout_secs)"
+                self._fail(Failure(TIMEOUT, self._live_group.component_of[task], task, text))
+
+    def _reached_now(self) -> tuple[int, float]:
+        """Return figures that grow while calls return, although nothing is emitted."""
+        bolts = self._live_group.bolts.values()
+        executed = sum(bolt.core.executed for bolt in bolts)
+        return executed, max((bolt.component.progress_at for bolt in bolts if isinstance(bolt.component, BatchRunner)), default=0.0)
 
     def _drain(self) -> None:
         for target, mailbox in self._live_group.elsewhere.items():
@@ -296,7 +310,7 @@ class LevelRun:
 
     def on_end(self, error: ComponentError) -> None:
         if self.status.end is None:
-            self.status.end = RunEnd(error.component_id, error.task_id, error.message, error.hint)
+            self.status.end = run_end(error)
         self._progress.set()
 
     def _fail(self, failure: Failure) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.errors import Failure
+from engine.errors import ComponentError, Failure
 from engine.metrics import UserMetric
 from engine.runtime.error_report import ErrorReport
 from spark_bridge.topology.result_files import ResultFile
@@ -50,3 +50,8 @@ class LevelStatus:
     def has_failed(self) -> bool:
         """True if the attempt cannot succeed."""
         return self.failure is not None or self.end is not None
+
+
+def run_end(error: ComponentError) -> RunEnd:
+    """Return the error without its place, which the engine's process puts in front again."""
+    return RunEnd(error.component_id, error.task_id, error.message.removeprefix(f"{error.place}: "), error.hint)

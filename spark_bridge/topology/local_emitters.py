@@ -20,7 +20,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.topology.blocks import Packer, Run, pack, to_arrow
 from spark_bridge.topology.level_run import LoadedProgram, result_block
-from spark_bridge.topology.level_status import LevelStatus, RunEnd
+from spark_bridge.topology.level_status import LevelStatus, run_end
 from spark_bridge.topology.outbox import Outbox
 from spark_bridge.topology.result_files import ResultWriter
 
@@ -76,9 +76,9 @@ class LocalEmitters:
                     for target, mailbox in self._group.elsewhere.items():
                         packer.add(target, take_runs(mailbox))
                     if outbox.is_full:
-                        await in_thread(self._pool, lambda: writer.write_batch(to_arrow(outbox.take())))
+                        await in_thread(self._pool, lambda: _write_blocks(writer, outbox))
                 packer.flush()
-                await in_thread(self._pool, lambda: writer.write_batch(to_arrow(outbox.take())))
+                await in_thread(self._pool, lambda: _write_blocks(writer, outbox))
             status.files = results.close()
             status.metrics = self._new_counts()
             return status
@@ -151,5 +151,10 @@ class LocalEmitters:
         self._report(report)
 
     def on_end(self, error: ComponentError) -> None:
-        self._status.end = RunEnd(error.component_id, error.task_id, error.message, error.hint)
+        self._status.end = run_end(error)
         self._progress.set()
+
+
+def _write_blocks(writer: Any, outbox: Outbox) -> None:
+    for batch in outbox.take_batches():
+        writer.write_batch(batch)

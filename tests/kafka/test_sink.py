@@ -111,8 +111,9 @@ async def test_several_tasks_write_side_by_side(kafka: str, new_topic: NewTopic)
     assert Counter(await values(kafka, topic)) == Counter(str(number).encode() for number in range(2000))
 
 
-async def test_records_in_flight_stay_within_the_limit(kafka: str, new_topic: NewTopic) -> None:
-    """Given a limit of one record, then each is made after all earlier ones are written, and none is lost."""
+@pytest.mark.parametrize("limit", ["max_in_flight", "max_in_flight_bytes"])
+async def test_records_and_bytes_in_flight_stay_within_the_limit(limit: str, kafka: str, new_topic: NewTopic) -> None:
+    """Given a limit of one, then each record is made after all earlier ones are written."""
     topic, feeder = await new_topic(partitions=1), Feeder("value")
     runs: list[Run] = []
     written_before: list[float] = []
@@ -127,28 +128,7 @@ async def test_records_in_flight_stay_within_the_limit(kafka: str, new_topic: Ne
             feeder.feed((number,))
         feeder.close()
 
-    await write(sink_config(kafka, topic, max_in_flight=1, value=value), feeder, during=feed)
-    assert written_before == list(range(50))
-    assert await values(kafka, topic) == [str(number).encode() for number in range(50)]
-
-
-async def test_bytes_in_flight_stay_within_the_limit(kafka: str, new_topic: NewTopic) -> None:
-    """Given a limit of one byte, then each is made after all earlier ones are written, and none is lost."""
-    topic, feeder = await new_topic(partitions=1), Feeder("value")
-    runs: list[Run] = []
-    written_before: list[float] = []
-
-    def value(tup: Any) -> str:
-        written_before.append(sum(metric.value for metric in runs[0].snapshot().user_metrics if metric.name == "kafka_records_written"))
-        return str(tup["value"])
-
-    async def feed(run: Run) -> None:
-        runs.append(run)
-        for number in range(50):
-            feeder.feed((number,))
-        feeder.close()
-
-    await write(sink_config(kafka, topic, max_in_flight_bytes=1, value=value), feeder, during=feed)
+    await write(sink_config(kafka, topic, value=value, **{limit: 1}), feeder, during=feed)
     assert written_before == list(range(50))
     assert await values(kafka, topic) == [str(number).encode() for number in range(50)]
 

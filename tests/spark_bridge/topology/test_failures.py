@@ -217,31 +217,6 @@ async def test_a_topology_without_batches_is_refused() -> None:
         run(builder.build())
 
 
-class Hangs(BatchBolt):
-    """Waits for ever in the first attempt."""
-
-    output_fields = "number"
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    async def execute(self, tup: Tuple) -> None:
-        if tup["number"] == 13 and not self.marker.exists():
-            self.marker.touch()
-            await asyncio.Event().wait()
-        self.collector.emit((tup["number"],))
-
-    def finish_batch(self) -> None: ...
-
-
-@pytest.mark.guarantee("CL-3")
-async def test_a_call_that_hangs_fails_its_attempt_after_the_timeout(tmp_path: Path) -> None:
-    marker = tmp_path / "hung"
-    played = await play(lambda committed: numbers(committed, lambda: Hangs(marker)), jobs=LocalJobs(), batch_timeout_secs=1)
-    assert marker.exists()
-    assert played.committed.rows() == EXPECTED
-
-
 class Locks(BasicBolt):
     """Emits a value that cannot be pickled, once."""
 

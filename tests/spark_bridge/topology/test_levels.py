@@ -44,6 +44,11 @@ def program(rows: int = 20) -> LoadedProgram:
     builder.set_bolt("doubles", Doubles, 2).shuffle_grouping("numbers")
     builder.set_bolt("draws", Draws, 2).fields_grouping("doubles", "number")
     builder.set_committer("ends", Draws).global_grouping("draws")
+    return loaded_of(builder)
+
+
+def loaded_of(builder: TransactionalTopologyBuilder) -> LoadedProgram:
+    """Return the program of a topology as executors load it."""
     topology = on_spark(builder.build())
     [feature] = [each for each in topology.features if each.name == "transactional"]
     run: Any = feature.new_run(topology, Config(seed=5))  # type: ignore[attr-defined]
@@ -158,3 +163,27 @@ def test_blocks_are_bounded_in_rows_and_in_bytes() -> None:
     assert all(count == rows for count, rows in sent)
     assert sent[0][0] * 100_000 <= 2 * BLOCK_BYTES
     assert max(count for count, _ in sent) <= 2 * BLOCK_ROWS
+
+
+class Big(BasicBolt):
+    output_fields = ("number", "data")
+
+    def execute(self, tup: Tuple) -> tuple[int, bytes]:
+        return (tup["number"], bytes(100_000))
+
+
+@pytest.mark.guarantee("CL-2")
+@pytest.mark.asyncio
+async def test_spark_gets_the_output_of_a_level_in_bounded_pieces() -> None:
+    builder = TransactionalTopologyBuilder("big", "numbers", MemoryTransactionalSpout([(n,) for n in range(300)], "number", take=300))
+    builder.set_bolt("big", Big).shuffle_grouping("numbers")
+    builder.set_bolt("draws", Draws).fields_grouping("big", "number")
+    builder.set_committer("ends", Draws).global_grouping("draws")
+    loaded = loaded_of(builder)
+
+    def work() -> list[int]:
+        return [batch.nbytes for batch in run_level(loaded, attempt(300), 0, 0, 1, [])]
+
+    sizes = await asyncio.to_thread(work)
+    assert sum(sizes) > 30_000_000
+    assert max(sizes) < 4 * BLOCK_BYTES
