@@ -1,11 +1,9 @@
-"""Blocks: rows that go from one task to another through Spark, packed into one binary cell."""
+"""Blocks: rows that go from one task to another through Spark, packed into one value."""
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
-
-import pyarrow as pa
 
 from engine.names import REPORT_STREAM
 
@@ -19,18 +17,9 @@ BLOCK_BYTES: Final = 4 << 20
 NOTICE: Final = -1
 """Source of blocks that no task has sent. They sort before all others."""
 
-DDL: Final = "level int, partition int, source int, sequence int, target int, attempt long, payload binary"
-_SCHEMA: Final = pa.schema(
-    [
-        *((name, pa.int32()) for name in ("level", "partition", "source", "sequence", "target")),
-        ("attempt", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
-
 
 class Block(NamedTuple):
-    """One row of Spark. `payload` has pickled runs, or a pickled notice."""
+    """One value of Spark. `payload` has pickled runs, or a pickled notice."""
 
     level: int
     """Level that reads the block. The number of levels means the end of the job."""
@@ -53,18 +42,6 @@ class Block(NamedTuple):
 def pack(content: object) -> bytes:
     """Return the payload of a block."""
     return pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-
-
-def to_arrow(blocks: list[Block]) -> pa.RecordBatch:
-    """Return blocks as a batch of Arrow."""
-    columns = zip(*blocks, strict=True) if blocks else ((),) * len(_SCHEMA)
-    return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
-
-
-def from_arrow(batch: pa.RecordBatch) -> Iterator[Block]:
-    """Yield the blocks of a batch."""
-    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-        yield Block(*row)
 
 
 @dataclass(slots=True)

@@ -1,17 +1,24 @@
-"""One job in Spark's process: the levels of an attempt as a chain of stages."""
+"""One job in Spark's process: the levels of an attempt as a chain of stages.
+
+RDDs carry the blocks, because they are opaque bytes. DataFrames would plan each job, and generate code for it: half a second a batch.
+"""
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
-from spark_bridge.topology.blocks import DDL, NOTICE, Block
+from spark_bridge.topology.block_files import blocks_in, pieces_of
+from spark_bridge.topology.blocks import NOTICE, Block
 from spark_bridge.topology.level_run import Attempt, load_program, run_level
 from spark_bridge.topology.level_status import LevelStatus
-from spark_bridge.topology.result_files import ResultBlock, ResultWriter
+from spark_bridge.topology.result_files import ResultBlock, ResultFile, ResultWriter
+from spark_bridge.topology.worker_process import shorten_pauses
+
+PIECE_BYTES: Final = 8 << 20
+"""Blocks that go through the driver at once. Its memory does not depend on the size of a batch (CL-5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,57 +40,43 @@ class Job:
 
 def run_job(spark: Any, call: Any, job: Job) -> list[LevelStatus]:
     """Run the job. Return the outcome of each partition of each level."""
-    program = _broadcast(spark, job.program_path)
-    frame = _first_frame(spark, program, job)
-    for level in range(1, len(job.partitions)):
-        count = job.partitions[level]
-        frame = frame.repartitionById(count, _hop(count)).sortWithinPartitions("level", "source", "sequence")
-        frame = frame.mapInArrow(LevelFunction(program, job.attempt, level), DDL)
-    ends = frame.where(f"level = {len(job.partitions)}")
-    if job.attempt.results_folder is not None:
-        return [block.content() for block in _blocks(ends.collect())]
-    return receive_results(_blocks(ends.toLocalIterator(prefetchPartitions=True)), job.folder)
+    context = spark.sparkContext
+    program = _broadcast(context, job.program_path)
+    with ExitStack() as closing:
+        blocks = _first_blocks(context, program, job, closing)
+        for level in range(1, len(job.partitions)):
+            count = job.partitions[level]
+            arrived = blocks.map(_keyed).repartitionAndSortWithinPartitions(count, _partition_of)
+            blocks = arrived.mapPartitionsWithIndex(LevelFunction(program, job.attempt, level))
+        if job.attempt.results_folder is not None:
+            return [block.content() for block in blocks.collect()]
+        return _fetch_results(blocks, job.folder, closing)
 
 
-def _first_frame(spark: Any, program: Any, job: Job) -> Any:
+def _first_blocks(context: Any, program: Any, job: Job, closing: ExitStack) -> Any:
     if job.blocks_path is None:
-        count = job.partitions[0]
-        return spark.range(0, count, 1, count).mapInArrow(LevelFunction(program, job.attempt, 0), DDL)
+        return _slots(context, job.partitions[0]).mapPartitionsWithIndex(LevelFunction(program, job.attempt, 0))
     if job.executors_read:
-        return spark.range(0, 1, 1, 1).mapInArrow(BlockFileReader(job.blocks_path), DDL)
-    with pa.memory_map(job.blocks_path) as file, pa.ipc.open_stream(file) as reader:
-        return spark.createDataFrame(reader.read_all(), schema=DDL)
+        return _slots(context, 1).mapPartitionsWithIndex(BlockFileReader(job.blocks_path))
+    pieces = []
+    for piece in pieces_of(blocks_in(job.blocks_path), PIECE_BYTES):
+        pieces.append(context.broadcast([tuple(block) for block in piece]))
+        closing.callback(pieces[-1].destroy)
+    return _slots(context, max(len(pieces), 1)).mapPartitionsWithIndex(PieceReader(pieces))
 
 
-def _hop(count: int) -> Any:
+def _keyed(block: Block) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Return a block with its sort key: level, partition, source, sequence."""
+    return block[:4], block[4:]
+
+
+def _partition_of(key: tuple[int, ...]) -> int:
     """Return the partition of the next level. Blocks for later levels may be in any."""
-    from pyspark.sql.functions import expr
-
-    return expr(f"pmod(partition, {count})")
-
-
-def _blocks(rows: Any) -> Iterator[Block]:
-    return (Block(*row.asDict().values())._replace(payload=bytes(row.payload)) for row in rows)
-
-
-def receive_results(blocks: Iterator[Block], folder: str) -> list[LevelStatus]:
-    """Write the results of all tasks to files. Return the outcomes, with these files in the first one."""
-    statuses: list[LevelStatus] = []
-    writer = ResultWriter(folder, 0)
-    try:
-        for block in blocks:
-            if block.source == NOTICE:
-                statuses.append(block.content())
-            else:
-                writer.write(block.source, block.payload, sum(len(rows) for _, rows in ResultBlock(*block.content()).runs))
-    finally:
-        files = writer.close()
-    statuses[0].files += files
-    return statuses
+    return key[1]
 
 
 class LevelFunction:
-    """The function of one level, for `mapInArrow`. Runs on executors."""
+    """The function of one level, for `mapPartitionsWithIndex`. Runs on executors."""
 
     def __init__(self, program: Any, attempt: Attempt, level: int) -> None:
         """program: broadcast bytes of the pickled program."""
@@ -91,43 +84,126 @@ class LevelFunction:
         self._attempt = attempt
         self._level = level
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, partition: int, keyed: Iterable[Any]) -> Iterator[Block]:
         """Run the partition of the running task of Spark."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
+        blocks = (Block(*key, *rest) for key, rest in keyed)
         loaded = load_program(self._program.value)
-        if self._level == 0:
-            for _ in batches:  # Spark ends a worker process that has not read all of its input
-                pass
-        given = iter(()) if self._level == 0 else batches
-        yield from run_level(loaded, self._attempt, self._level, context.partitionId(), context.taskAttemptId(), given)
+        yield from run_level(loaded, self._attempt, self._level, partition, context.taskAttemptId(), blocks)
+        shorten_pauses()
 
 
 class BlockFileReader:
-    """Reads a file of blocks, for `mapInArrow`."""
+    """Reads a file of blocks, for `mapPartitionsWithIndex`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of the file."""
-        for _ in batches:  # as above
-            pass
-        with pa.memory_map(self._path) as file, pa.ipc.open_stream(file) as reader:
-            yield from reader
+    def __call__(self, partition: int, nothing: Iterable[Any]) -> Iterator[Block]:
+        """Yield the blocks of the file."""
+        return blocks_in(self._path)
 
 
-_PROGRAMS: Final = 4
+class PieceReader:
+    """Reads pieces of a file of blocks, for `mapPartitionsWithIndex`. The driver has broadcast them."""
+
+    def __init__(self, pieces: list[Any]) -> None:
+        self._pieces = pieces
+
+    def __call__(self, partition: int, nothing: Iterable[Any]) -> Iterator[Block]:
+        """Yield the blocks of a piece."""
+        return (Block(*block) for block in self._pieces[partition].value)
 
 
-@functools.lru_cache(maxsize=_PROGRAMS)
+# Results that come back through the driver
+
+
+def _fetch_results(ends: Any, folder: str, closing: ExitStack) -> list[LevelStatus]:
+    """Fetch the outcomes, then the results in bounded pieces. Executors keep the results on their disks meanwhile."""
+    from pyspark import StorageLevel
+
+    ends = ends.persist(StorageLevel.DISK_ONLY)
+    closing.callback(ends.unpersist)
+    statuses: list[LevelStatus] = []
+    starts = [0]
+    for size, notices in ends.mapPartitions(_summary).collect():
+        statuses += [notice.content() for notice in notices]
+        starts.append(starts[-1] + size)
+    if not any(status.has_failed for status in statuses):
+        results = ends.filter(_is_result)
+        if starts[-1] <= PIECE_BYTES:
+            blocks = iter(results.collect())
+        else:
+            pieces = results.mapPartitionsWithIndex(PieceNumbers(starts)).partitionBy(1 + starts[-1] // PIECE_BYTES, int)
+            blocks = (block for _, block in pieces.toLocalIterator())
+        statuses[0].files += write_results(blocks, {each.number for each in statuses}, folder)
+    return statuses
+
+
+def _is_result(block: Block) -> bool:
+    return block.source != NOTICE
+
+
+def _summary(blocks: Iterable[Block]) -> Iterator[tuple[int, list[Block]]]:
+    """Yield the bytes of the results of a partition, and its notices."""
+    size, notices = 0, []
+    for block in blocks:
+        if _is_result(block):
+            size += len(block.payload)
+        else:
+            notices.append(block)
+    yield size, notices
+
+
+class PieceNumbers:
+    """Gives each block of results the number of its piece, for `mapPartitionsWithIndex`."""
+
+    def __init__(self, starts: list[int]) -> None:
+        """starts: bytes of the results before each partition."""
+        self._starts = starts
+
+    def __call__(self, partition: int, blocks: Iterable[Block]) -> Iterator[tuple[int, Block]]:
+        """Yield pairs of piece and block. A source is in one partition, so its blocks keep their order."""
+        offset = self._starts[partition]
+        for block in blocks:
+            yield offset // PIECE_BYTES, block
+            offset += len(block.payload)
+
+
+def write_results(blocks: Iterable[Block], tries: Collection[int], folder: str) -> list[ResultFile]:
+    """Write the results of all tasks to files. Raise ValueError if Spark has computed one again since it was counted.
+
+    tries: the numbers of the counted tries.
+    """
+    writer = ResultWriter(folder, 0)
+    try:
+        for block in blocks:
+            if block.attempt not in tries:
+                raise ValueError(f"Spark has computed task {block.source} again after its outcome was known")
+            writer.write(block.source, block.payload, sum(len(rows) for _, rows in ResultBlock(*block.content()).runs))
+    finally:
+        files = writer.close()
+    return files
+
+
+_KEPT: Final = 4
+"""Programs, and collections of slots, that a session keeps."""
+
+
+@functools.lru_cache(maxsize=_KEPT)
 def _broadcast_of(context: Any, path: str, written: int) -> Any:
     with open(path, "rb") as file:
         return context.broadcast(file.read())
 
 
-def _broadcast(spark: Any, path: str) -> Any:
+def _broadcast(context: Any, path: str) -> Any:
     """Return the program as a broadcast value. Each executor loads it once."""
-    return _broadcast_of(spark.sparkContext, path, os.stat(path).st_mtime_ns)
+    return _broadcast_of(context, path, os.stat(path).st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _slots(context: Any, count: int) -> Any:
+    return context.parallelize([], count)

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from engine.api import Tuple, Values
 from engine.clock import Clock
 from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, ComponentError, Failure, FatalError
@@ -22,7 +20,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import BatchRunner
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.process import pickling
-from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, from_arrow, pack
+from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack
 from spark_bridge.topology.job_plan import JobPlan
 from spark_bridge.topology.level_status import LevelStatus, run_end
 from spark_bridge.topology.outbox import Outbox
@@ -64,12 +62,10 @@ def load_program(pickled: bytes) -> LoadedProgram:
     return LoadedProgram.of(pickling.loads(pickled))
 
 
-def run_level(
-    loaded: LoadedProgram, attempt: Attempt, level: int, partition: int, number: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def run_level(loaded: LoadedProgram, attempt: Attempt, level: int, partition: int, number: int, blocks: Iterable[Block]) -> Iterator[Block]:
     """Run one partition of a level. Read its blocks, and yield blocks for the levels below and for the end of the job.
 
-    number: different for each try of this partition. batches: blocks, sorted by source and sequence. Level 0 reads none. Blocks for later
+    number: different for each try of this partition. blocks: sorted by level, source and sequence. Level 0 reads none. Blocks for later
     levels pass through.
     """
     outbox = Outbox(loaded.plan, level, partition, number)
@@ -79,21 +75,20 @@ def run_level(
         run = LevelRun(loaded, attempt, level, partition, number, outbox)
         try:
             runner.run(run.open())
-            for batch in batches:
-                for block in from_arrow(batch):
-                    if block.level == level:
-                        runner.run(run.take(block))
-                    else:
-                        outbox.pass_on(block)
-                    if outbox.is_full:
-                        yield from outbox.take_batches()
+            for block in blocks:
+                if block.level == level:
+                    runner.run(run.take(block))
+                else:
+                    outbox.pass_on(block)
+                if outbox.is_full:
+                    yield from outbox.take()
             while not runner.run(run.finish()):
-                yield from outbox.take_batches()
+                yield from outbox.take()
         finally:
             runner.run(run.close())
         run.status.secs, run.status.blocks, run.status.bytes = clock.now() - began, outbox.sent_blocks, outbox.sent_bytes
         outbox.send_notice(run.status)
-        yield from outbox.take_batches()
+        yield from outbox.take()
 
 
 class LevelRun:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-import pyarrow as pa
-
 from engine.api import Tuple, Values
 from engine.errors import ComponentError, Failure
 from engine.in_thread import in_thread
@@ -18,7 +16,8 @@ from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
-from spark_bridge.topology.blocks import Packer, Run, pack, to_arrow
+from spark_bridge.topology.block_files import write_blocks
+from spark_bridge.topology.blocks import Packer, Run, pack
 from spark_bridge.topology.level_run import LoadedProgram, result_block
 from spark_bridge.topology.level_status import LevelStatus, run_end
 from spark_bridge.topology.outbox import Outbox
@@ -70,15 +69,15 @@ class LocalEmitters:
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, results, source, target, runs, rows))
             path = os.path.join(folder, BLOCKS_FILE)
-            with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, to_arrow([]).schema) as writer:
+            with await in_thread(self._pool, lambda: open(path, "wb")) as file:
                 while self._unsettled and status.end is None:  # after a failure the other emitters still emit for this attempt
                     await self._progress_made()
                     for target, mailbox in self._group.elsewhere.items():
                         packer.add(target, take_runs(mailbox))
                     if outbox.is_full:
-                        await in_thread(self._pool, lambda: _write_blocks(writer, outbox))
+                        await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
                 packer.flush()
-                await in_thread(self._pool, lambda: _write_blocks(writer, outbox))
+                await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
             status.files = results.close()
             status.metrics = self._new_counts()
             return status
@@ -153,8 +152,3 @@ class LocalEmitters:
     def on_end(self, error: ComponentError) -> None:
         self._status.end = run_end(error)
         self._progress.set()
-
-
-def _write_blocks(writer: Any, outbox: Outbox) -> None:
-    for batch in outbox.take_batches():
-        writer.write_batch(batch)

@@ -1,11 +1,8 @@
 """Blocks of one partition that Spark has not taken yet."""
 
-from collections.abc import Iterator
 from typing import Final
 
-import pyarrow as pa
-
-from spark_bridge.topology.blocks import NOTICE, Block, pack, to_arrow
+from spark_bridge.topology.blocks import NOTICE, Block, pack
 from spark_bridge.topology.job_plan import JobPlan
 from spark_bridge.topology.level_status import LevelStatus
 
@@ -56,16 +53,7 @@ class Outbox:
                 for partition in range(self._partitions[level]):
                     self.blocks.append(Block(level, partition, NOTICE, 0, 0, self._number, b""))
 
-    def take_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield all blocks as bounded batches of Arrow, and forget them."""
+    def take(self) -> list[Block]:
+        """Return all blocks, and forget them."""
         taken, self.blocks, self._bytes = self.blocks, [], 0
-        part: list[Block] = []
-        size = 0
-        for block in taken:
-            part.append(block)
-            size += len(block.payload)
-            if size >= OUT_BYTES:
-                yield to_arrow(part)
-                part, size = [], 0
-        if part:
-            yield to_arrow(part)
+        return taken

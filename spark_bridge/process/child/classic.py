@@ -13,6 +13,8 @@ from spark_bridge.process.child.diagnosis import check_java_and_master, describe
 
 DEATH_SECS: Final = 2.0
 """Longest time from an error of the JVM connection to the exit of the JVM."""
+LONGEST_FOLDER: Final = 60
+"""Longest folder in which the paths of Unix sockets fit. The limit of a path is 107 bytes."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _CONNECTION_ERRORS: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
@@ -127,6 +129,8 @@ def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
         ("spark.ui.showConsoleProgress", "false"),
         ("spark.sql.warehouse.dir", os.path.join(folder, "warehouse")),
         ("spark.sql.session.timeZone", "UTC"),
+        # Between a JVM and its Python workers TCP delays each task by 40 ms (Nagle's algorithm). Known to Spark 4.1 and newer.
+        ("spark.python.unix.domain.socket.enabled", "true" if len(folder) <= LONGEST_FOLDER else ""),
         (_JAVA_OPTIONS, f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder} {archive}".rstrip()),
     ]
     if settings["is_on_this_machine"]:

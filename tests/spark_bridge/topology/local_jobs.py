@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spark_bridge.topology.blocks import Block, from_arrow, to_arrow
-from spark_bridge.topology.job import Job, receive_results
+from spark_bridge.topology.block_files import blocks_in
+from spark_bridge.topology.blocks import NOTICE, Block
+from spark_bridge.topology.job import Job, write_results
 from spark_bridge.topology.level_run import LoadedProgram, load_program, run_level
 from spark_bridge.topology.level_status import LevelStatus
 
@@ -41,14 +42,15 @@ class LocalJobs:
                 hops[block.partition % count].append(block)
             blocks = [block for partition, of in enumerate(hops) for block in self._level(loaded, job, level, partition, of)]
         assert all(block.level == len(job.partitions) for block in blocks)
-        return receive_results(iter(blocks), job.folder) if job.attempt.results_folder is None else [block.content() for block in blocks]
+        statuses: list[LevelStatus] = [block.content() for block in blocks if block.source == NOTICE]
+        results = [block for block in blocks if block.source != NOTICE]
+        if job.attempt.results_folder is None and not any(status.has_failed for status in statuses):
+            statuses[0].files += write_results(results, {status.number for status in statuses}, job.folder)
+        return statuses
 
     def _first(self, loaded: LoadedProgram, job: Job) -> list[Block]:
         if job.blocks_path is not None:
-            import pyarrow as pa
-
-            with pa.memory_map(job.blocks_path) as file, pa.ipc.open_stream(file) as reader:
-                return [block for batch in reader for block in from_arrow(batch)]
+            return list(blocks_in(job.blocks_path))
         return [block for partition in range(job.partitions[0]) for block in self._level(loaded, job, 0, partition, [])]
 
     def _level(self, loaded: LoadedProgram, job: Job, level: int, partition: int, blocks: list[Block]) -> Iterator[Block]:
@@ -56,5 +58,4 @@ class LocalJobs:
         blocks.sort(key=lambda block: block[:1] + block[2:4])
         self.tries += 1
         self.before(job, level, partition)
-        for batch in run_level(loaded, job.attempt, level, partition, self.tries, [to_arrow(blocks)]):
-            yield from from_arrow(batch)
+        yield from run_level(loaded, job.attempt, level, partition, self.tries, blocks)

@@ -11,7 +11,7 @@ from engine.kernel import Source
 from engine.transactional import BatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.process import pickling
-from spark_bridge.topology.blocks import BLOCK_BYTES, BLOCK_ROWS, NOTICE, Block, Packer, from_arrow, to_arrow
+from spark_bridge.topology.blocks import BLOCK_BYTES, BLOCK_ROWS, NOTICE, Block, Packer
 from spark_bridge.topology.cluster_run import ClusterRun, on_spark
 from spark_bridge.topology.level_run import Attempt, LoadedProgram, load_program, run_level
 from spark_bridge.topology.level_status import LevelStatus
@@ -65,8 +65,7 @@ async def level(loaded: LoadedProgram, number: int, partition: int, blocks: list
     """Run one partition of a level, in a thread as in a worker process."""
 
     def work() -> list[Block]:
-        batches = run_level(loaded, attempt(rows), number, partition, tried, [to_arrow(blocks)])
-        return [block for batch in batches for block in from_arrow(batch)]
+        return list(run_level(loaded, attempt(rows), number, partition, tried, blocks))
 
     return await asyncio.to_thread(work)
 
@@ -182,8 +181,8 @@ async def test_spark_gets_the_output_of_a_level_in_bounded_pieces() -> None:
     loaded = loaded_of(builder)
 
     def work() -> list[int]:
-        return [batch.nbytes for batch in run_level(loaded, attempt(300), 0, 0, 1, [])]
+        return [len(block.payload) for block in run_level(loaded, attempt(300), 0, 0, 1, [])]
 
     sizes = await asyncio.to_thread(work)
     assert sum(sizes) > 30_000_000
-    assert max(sizes) < 4 * BLOCK_BYTES
+    assert max(sizes) < 2 * BLOCK_BYTES

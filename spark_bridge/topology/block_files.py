@@ -1,0 +1,34 @@
+"""Files of blocks: the rows of emitters in the engine's process, on their way to executors."""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from spark_bridge.topology.blocks import Block
+
+
+def write_blocks(file: BinaryIO, blocks: Iterable[Block]) -> None:
+    """Append blocks to a file."""
+    for block in blocks:
+        pickle.dump(tuple(block), file, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def blocks_in(path: str) -> Iterator[Block]:
+    """Yield the blocks of a file, in order."""
+    with open(path, "rb") as file:
+        while file.peek(1):
+            yield Block(*pickle.load(file))
+
+
+def pieces_of(blocks: Iterable[Block], most_bytes: int) -> Iterator[list[Block]]:
+    """Yield the blocks as lists. The payload of a list exceeds `most_bytes` by at most one block."""
+    piece: list[Block] = []
+    size = 0
+    for block in blocks:
+        piece.append(block)
+        size += len(block.payload)
+        if size >= most_bytes:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
