@@ -15,9 +15,9 @@ from engine.metrics import UserMetrics
 from engine.names import DEFAULT_STREAM
 from engine.randomness import RunRandom
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.error_report import ErrorReport
+from engine.runtime.error_report import ErrorReport, ErrorReporter
 from engine.runtime.latest_failures import LatestFailures
-from engine.runtime.plan import plan_tasks
+from engine.runtime.plan import TaskInfo, plan_tasks
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_port import LiveRunPort
 from engine.runtime.task_ports import ExecutorBoltPort
@@ -114,6 +114,11 @@ class TaskGroup:
         """Return the origin of tuples that a task of another process emitted."""
         component = self.component_of[task]
         return Source(component, stream, task, self.topology.components[component].streams[stream])
+
+    def reporter_of(self, task: int) -> ErrorReporter:
+        """Return the reporter of errors of a task, which may run elsewhere."""
+        component = self.component_of[task]
+        return self.run_context.reporter_of(TaskInfo(component, task, self.run_context.task_ids[component].index(task)))
 
     async def begin(self) -> None:
         """Make and prepare all instances, then start the actors. Raises the ComponentError of an instance that cannot begin."""

@@ -27,6 +27,7 @@ from engine.transactional.transactions import (
     with_reports,
 )
 from spark_bridge.process import SparkConfig, pickling
+from spark_bridge.topology.combining import combined_inputs, with_merged_inputs, with_partial_streams
 from spark_bridge.topology.job_runner import RESULTS_FIELDS, RESULTS_STREAM, JobRunner, JobSettings
 from spark_bridge.topology.program import NO_INSTANCES, Program
 from spark_bridge.topology.result_runner import ResultRunner
@@ -113,6 +114,7 @@ class ClusterRun(TransactionalRun):
         super().__init__(topology, config, feature.spout, feature.admissions)
         self._feature = feature
         self._emitter = new_emitter(feature.spout)
+        self._combined = combined_inputs(topology, self._late)
         self._jobs_port: RunPort | None = None
 
     def running(self) -> Topology:
@@ -122,9 +124,9 @@ class ClusterRun(TransactionalRun):
         components: dict[str, ComponentSpec] = {coordinator: self.coordinator_spec(coordinator, emitters=1)}
         for spec in self._topology.components.values():
             if spec.component_id in self._late:
-                components[spec.component_id] = self.runner_spec(spec, coordinator)
+                components[spec.component_id] = self.runner_spec(with_merged_inputs(spec, self._combined), coordinator)
             else:
-                components[spec.component_id] = _result_spec(spec, job)
+                components[spec.component_id] = _result_spec(with_partial_streams(spec, self._combined), job)
         components[job] = self._job_spec(job, coordinator)
         return replace(self._topology, components=MappingProxyType(components))
 
@@ -143,7 +145,7 @@ class ClusterRun(TransactionalRun):
         executors_emit = can_plan(self._emitter)
         seed = RunRandom(self._config.seed).seed
         spout = self._feature.spout
-        return Program(self._described(), spout, replays_differ(spout), self._config, seed, executors_emit=executors_emit)
+        return Program(self._described(), spout, replays_differ(spout), self._config, seed, executors_emit, self._combined)
 
     def _job_spec(self, component_id: str, coordinator: str) -> ComponentSpec:
         settings = JobSettings(self.program(), self._feature.spark, self._feature.spool)

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from spark_bridge.topology.block_files import blocks_in, pieces_of
 from spark_bridge.topology.blocks import NOTICE, Block
-from spark_bridge.topology.level_run import Attempt, load_program, run_level
+from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
+from spark_bridge.topology.loaded_program import load_program
 from spark_bridge.topology.result_files import ResultBlock, ResultFile, ResultWriter
 from spark_bridge.topology.worker_process import shorten_pauses
 

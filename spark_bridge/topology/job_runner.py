@@ -28,8 +28,9 @@ from spark_bridge.process import SparkConfig, pickling
 from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
 from spark_bridge.topology.job import Job, run_job
-from spark_bridge.topology.level_run import Attempt, LoadedProgram, mixed_tries
+from spark_bridge.topology.level_run import Attempt, mixed_tries
 from spark_bridge.topology.level_status import LevelStatus, RunEnd
+from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile

@@ -1,7 +1,6 @@
 """Runs the tasks of one partition of one level, for one attempt, on the engine's own actors. Imports no pyspark."""
 
 import asyncio
-import functools
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,18 +12,16 @@ from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, ComponentError, Fai
 from engine.kernel import Mailbox, Source, post_control, post_rows, take_runs
 from engine.names import BATCH_STREAM, REPORT_STREAM
 from engine.runtime.error_report import ErrorReport
-from engine.runtime.plan import TaskInfo
 from engine.runtime.task_group import TaskGroup
-from engine.topology import Topology
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_runner import BatchRunner
+from engine.transactional.batch_runner import BatchRunner, failure_text
 from engine.transactional.open_batches import EmitRequest
-from spark_bridge.process import pickling
+from engine.transactional.values.reduction import CombiningFailed
 from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack
-from spark_bridge.topology.job_plan import JobPlan
 from spark_bridge.topology.level_status import LevelStatus, run_end
+from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
-from spark_bridge.topology.program import Program
+from spark_bridge.topology.result_blocks import ResultBlocks
 from spark_bridge.topology.result_files import ResultBlock, ResultWriter
 
 
@@ -36,30 +33,6 @@ class Attempt:
     """The coordinator's request. `replay_metadata` has the planned metadata, if executors emit."""
     results_folder: str | None
     """Folder for result files. None: results come back through Spark."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedProgram:
-    """A program, with the parts that all of its levels need."""
-
-    program: Program
-    topology: Topology
-    plan: JobPlan
-    late_tasks: frozenset[int]
-    """Tasks of the user's components outside of the job."""
-
-    @classmethod
-    def of(cls, program: Program) -> "LoadedProgram":
-        """Return the program with its topology and its plan."""
-        plan = program.plan()
-        late = {task for component in program.described.components for task in plan.task_ids[component] if task not in plan.places}
-        return cls(program, program.topology(), plan, frozenset(late))
-
-
-@functools.lru_cache(maxsize=4)
-def load_program(pickled: bytes) -> LoadedProgram:
-    """Return a pickled program. The worker processes of Spark live for many tasks, so they keep the newest programs."""
-    return LoadedProgram.of(pickling.loads(pickled))
 
 
 def run_level(loaded: LoadedProgram, attempt: Attempt, level: int, partition: int, number: int, blocks: Iterable[Block]) -> Iterator[Block]:
@@ -100,6 +73,7 @@ class LevelRun:
         self._id: TransactionAttempt = attempt.request.attempt
         self._outbox = outbox
         self._packer = Packer(self._send)
+        self._result_blocks = ResultBlocks(loaded, self._send_results)
         self._results = None if attempt.results_folder is None else ResultWriter(attempt.results_folder, number)
         self._local = tuple(loaded.plan.tasks_at(level, partition))
         self._unfinished = set(self._local)
@@ -168,7 +142,7 @@ class LevelRun:
         try:
             runs: list[Run] = block.content()
         except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be unpickled
-            self._refuse(block.source, error, None)
+            self._refuse(block.source, error, None, f"a value cannot be read in another process: {failure_text(error)}")
             return
         for stream, rows in runs:
             origin, position = self._source(block.source, stream), 0
@@ -189,6 +163,8 @@ class LevelRun:
             await self._wait()
         self._drain()
         self._packer.flush()
+        if not self._is_over():
+            self._result_blocks.finish()
         return True
 
     async def close(self) -> None:
@@ -242,12 +218,17 @@ class LevelRun:
             if payload is not None:
                 self._outbox.send(source, target, payload)
             return
-        block = result_block(self._loaded, target, runs)
-        payload = None if block is None else self._packed(source, tuple(block), runs)
+        try:
+            self._result_blocks.add(source, target, runs)
+        except CombiningFailed as failed:
+            self._refuse(source, failed.error, failed.row, f"a committer cannot combine a tuple: {failure_text(failed.error)}")
+
+    def _send_results(self, source: int, block: ResultBlock, rows: int) -> None:
+        payload = self._packed(source, tuple(block), block.runs)
         if payload is None:
             return
         if self._results is None:
-            self._outbox.send(source, target, payload)
+            self._outbox.send(source, block.target, payload)
         else:
             self._results.write(source, payload, rows)
 
@@ -256,15 +237,14 @@ class LevelRun:
         try:
             return pack(content)
         except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be pickled
-            self._refuse(source, error, next((row for _, rows in runs for row in rows if not _can_travel(row)), None))
+            row = next((row for _, rows in runs for row in rows if not _can_travel(row)), None)
+            self._refuse(source, error, row, f"a value cannot go to another process: {failure_text(error)}")
             return None
 
-    def _refuse(self, source: int, error: Exception, row: object) -> None:
-        """Report rows that cannot go to another process, and fail the attempt."""
-        group = self._live_group
-        place = TaskInfo(group.component_of[source], source, group.run_context.task_ids[group.component_of[source]].index(source))
-        group.run_context.reporter_of(place).report(error, tup=row, next_step=f"batch {self._id} fails, and is tried again")
-        self._fail(Failure(ERROR, place.component_id, source, f"a value cannot go to another process: {type(error).__name__}: {error}"))
+    def _refuse(self, source: int, error: BaseException, row: object, text: str) -> None:
+        """Report a row that cannot leave this task, and fail the attempt."""
+        self._live_group.reporter_of(source).report(error, tup=row, next_step=f"batch {self._id} fails, and is tried again")
+        self._fail(Failure(ERROR, self._live_group.component_of[source], source, text))
 
     def _source(self, task: int, stream: str) -> Source:
         key = (task, stream)
@@ -328,12 +308,6 @@ def _can_travel(row: object) -> bool:
     except Exception:  # noqa: BLE001 - of user code
         return False
     return True
-
-
-def result_block(loaded: LoadedProgram, target: int, runs: list[Run]) -> ResultBlock | None:
-    """Return the rows for a component outside of the job, None if there are none. The engine's process makes the reports again."""
-    rows = [run for run in runs if run[0] != REPORT_STREAM]
-    return ResultBlock(target if target in loaded.late_tasks else 0, rows) if rows else None
 
 
 def _seed(run_seed: int, txid: int) -> int:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from engine.api import Tuple, Values
-from engine.errors import ComponentError, Failure
+from engine.errors import ERROR, ComponentError, Failure
 from engine.in_thread import in_thread
 from engine.kernel import Source, post_control, take_runs
 from engine.metrics import UserMetric
@@ -15,12 +15,15 @@ from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_runner import failure_text
 from engine.transactional.open_batches import EmitRequest
+from engine.transactional.values.reduction import CombiningFailed
 from spark_bridge.topology.block_files import write_blocks
 from spark_bridge.topology.blocks import Packer, Run, pack
-from spark_bridge.topology.level_run import LoadedProgram, result_block
 from spark_bridge.topology.level_status import LevelStatus, run_end
+from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
+from spark_bridge.topology.result_blocks import ResultBlocks
 from spark_bridge.topology.result_files import ResultWriter
 
 BLOCKS_FILE: Final = "blocks"
@@ -67,20 +70,28 @@ class LocalEmitters:
         async with self._one_at_a_time:
             status = self._begin(BATCH_STREAM, tuple(request))
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
-            packer = Packer(lambda source, target, runs, rows: self._send(outbox, results, source, target, runs, rows))
+            result_blocks = ResultBlocks(self._loaded, lambda source, block, rows: results.write(source, pack(tuple(block)), rows))
+            packer = Packer(lambda source, target, runs, rows: self._send(outbox, result_blocks, source, target, runs))
             path = os.path.join(folder, BLOCKS_FILE)
             with await in_thread(self._pool, lambda: open(path, "wb")) as file:
                 while self._unsettled and status.end is None:  # after a failure the other emitters still emit for this attempt
                     await self._progress_made()
-                    for target, mailbox in self._group.elsewhere.items():
-                        packer.add(target, take_runs(mailbox))
+                    self._drain(packer)
                     if outbox.is_full:
                         await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
+                self._drain(packer)  # the emitters may have settled while the file was written
                 packer.flush()
+                if not status.has_failed:
+                    result_blocks.finish()
                 await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
             status.files = results.close()
             status.metrics = self._new_counts()
             return status
+
+    def _drain(self, packer: Packer) -> None:
+        for target, mailbox in self._group.elsewhere.items():
+            if len(mailbox):
+                packer.add(target, take_runs(mailbox))
 
     def _new_counts(self) -> list[UserMetric]:
         """Return the metrics of the emitters, with the growth of counters since the last batch."""
@@ -93,11 +104,20 @@ class LocalEmitters:
             grown.append(metric)
         return grown
 
-    def _send(self, outbox: Outbox, results: ResultWriter, source: int, target: int, runs: list[Run], rows: int) -> None:
+    def _send(self, outbox: Outbox, results: ResultBlocks, source: int, target: int, runs: list[Run]) -> None:
         if target in self._loaded.plan.places:
             outbox.send(source, target, pack(runs))
-        elif (block := result_block(self._loaded, target, runs)) is not None:
-            results.write(source, pack(tuple(block)), rows)
+        elif not self._status.has_failed:
+            try:
+                results.add(source, target, runs)
+            except CombiningFailed as failed:
+                self._refuse(source, failed)
+
+    def _refuse(self, source: int, failed: CombiningFailed) -> None:
+        """Report a row that a committer cannot combine, and fail the attempt."""
+        self._group.reporter_of(source).report(failed.error, tup=failed.row, next_step="the batch fails, and is tried again")
+        text = f"a committer cannot combine a tuple: {failure_text(failed.error)}"
+        self._status.failure = Failure(ERROR, self._group.component_of[source], source, text)
 
     async def commit(self, attempt: TransactionAttempt) -> LevelStatus:
         """Let all emitters take part in the commit phase of an attempt."""

@@ -13,6 +13,7 @@ from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topo
 from engine.transactional.feature import coordinator_id
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactions import COORDINATOR_STREAMS, all_of, bolt_wiring, emitter_spec, late_components, runner_spec
+from spark_bridge.topology.combining import Combined
 from spark_bridge.topology.job_plan import JobPlan, plan_job
 
 RESULTS_COMPONENT: Final = "$results"
@@ -34,6 +35,8 @@ class Program:
     """Of the run. Random choices depend on it, on the txid and on the task."""
     executors_emit: bool
     """True if the emitters run on executors, by planned metadata."""
+    combined: tuple[Combined, ...] = ()
+    """Inputs of committers that are combined in the job."""
 
     def topology(self) -> Topology:
         """Return the topology that runs in a job. Task ids are those of the engine's process."""

@@ -13,6 +13,7 @@ from engine.errors import FatalError, UsageError
 from engine.state.values import ValueKind
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.values.open_values import OpenValues
+from engine.transactional.values.reduction import Reduction
 from engine.transactional.values.value_maps import ValueMap
 
 K = TypeVar("K")
@@ -87,6 +88,15 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     @abstractmethod
     def combine(self, stored: V | None, partial: P) -> V:
         """Return the new value of a key. stored: None if there is no value."""
+
+    @property
+    def reduction(self) -> Reduction | None:
+        """How other processes may combine the tuples of this bolt's input. None: they may not."""
+        return None
+
+    def merge(self, tup: Tuple) -> None:
+        """Add a partial result of a `reduction` to those of the batch. It is the last value of the tuple, behind the fields of the key."""
+        raise UsageError(f"{type(self).__name__} has no merge()", hint="Define it together with `reduction`.")
 
     def execute(self, tup: Tuple) -> None:
         partials, key = self.partials, self.key(tup)
@@ -175,6 +185,14 @@ class _Reducing(ReducingCommitter[Any, Any, Any]):
     @property
     def reads(self) -> tuple[str, ...]:
         return (*super().reads, self.field)
+
+    @property
+    def reduction(self) -> Reduction | None:
+        return Reduction(self.keyed_by or (), self.field, self.reduce)
+
+    def merge(self, tup: Tuple) -> None:
+        partials, key, partial = self.partials, self.key(tup), tup.values[-1]
+        partials[key] = self.reduce(partials[key], partial) if key in partials else partial
 
     def execute(self, tup: Tuple) -> None:
         partials, key = self.partials, self.key(tup)

@@ -12,8 +12,9 @@ from typing import Any
 from spark_bridge.topology.block_files import blocks_in
 from spark_bridge.topology.blocks import NOTICE, Block
 from spark_bridge.topology.job import Job, write_results
-from spark_bridge.topology.level_run import LoadedProgram, load_program, run_level
+from spark_bridge.topology.level_run import run_level
 from spark_bridge.topology.level_status import LevelStatus
+from spark_bridge.topology.loaded_program import LoadedProgram, load_program
 
 
 class LocalJobs:

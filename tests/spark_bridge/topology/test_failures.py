@@ -15,7 +15,7 @@ from spark_bridge.process import SparkConfig
 from spark_bridge.topology.blocks import Block
 from spark_bridge.topology.cluster_run import on_spark, run
 from spark_bridge.topology.job import Job
-from spark_bridge.topology.level_run import LoadedProgram
+from spark_bridge.topology.loaded_program import LoadedProgram
 from tests.spark_bridge.topology.both_engines import Committed, play
 from tests.spark_bridge.topology.local_jobs import LocalJobs
 from tests.transactional.batch_topologies import Batches
