@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from engine.api import Custom, Direct, Fields, FieldsGrouping, Global
+from engine.api import Custom, Direct, Fields, FieldsGrouping, Global, Grouping
 from engine.topology import ComponentSpec, Subscription, Topology
+from engine.transactional.combining import Combining
 from engine.transactional.feature import COMMITTER
 from engine.transactional.transactions import MadeBy
-from engine.transactional.values.reduction import Reduction
 from spark_bridge.process import pickling
 
 PARTIAL_FIELD: Final = "$partial"
@@ -21,7 +21,7 @@ class Combined:
     committer: str
     source: str
     stream: str
-    reduction: Reduction
+    combining: Combining
 
     @property
     def partial_stream(self) -> str:
@@ -31,30 +31,41 @@ class Combined:
     @property
     def partial_fields(self) -> Fields:
         """Fields of this stream: the attempt, the key, the partial result."""
-        return Fields("attempt", *self.reduction.keyed_by, PARTIAL_FIELD)
+        return Fields("attempt", *self.combining.keyed_by, PARTIAL_FIELD)
 
 
 def combined_inputs(topology: Topology, late: frozenset[str]) -> tuple[Combined, ...]:
     """Return the inputs of committers that can be combined. late: components outside of the job."""
     return tuple(
-        Combined(spec.component_id, each.source, each.stream, reduction)
+        Combined(spec.component_id, each.source, each.stream, combining)
         for spec in topology.bolts
-        if COMMITTER in spec.marks and (reduction := _reduction_of(spec)) is not None
+        if COMMITTER in spec.marks and (combining := _combining_of(spec)) is not None
         for each in spec.subscriptions
-        if each.source not in late and not isinstance(each.grouping, (Custom, Direct))  # these may leave tuples out
+        if each.source not in late and _keeps_tasks(spec, each.grouping, combining)
     )
 
 
-def _reduction_of(spec: ComponentSpec) -> Reduction | None:
-    """Return the reduction of a committer. None if it has none, or if its function cannot be sent to executors."""
-    reduction = getattr(spec.factory.create(), "reduction", None)
+def _keeps_tasks(spec: ComponentSpec, grouping: Grouping, combining: Combining) -> bool:
+    """Return whether partial results reach the same task as their tuples would."""
+    if isinstance(grouping, (Custom, Direct)):  # these may leave tuples out
+        return False
+    return spec.parallelism == 1 or _is_keyed(grouping, combining)
+
+
+def _is_keyed(grouping: Grouping, combining: Combining) -> bool:
+    return isinstance(grouping, FieldsGrouping) and grouping.names == combining.keyed_by
+
+
+def _combining_of(spec: ComponentSpec) -> Combining | None:
+    """Return how a committer combines. None if it does not, or if a function of it cannot be sent to executors."""
+    combining: Combining | None = getattr(spec.factory.create(), "combining", None)
     try:
-        pickling.dumps(reduction)
+        pickling.dumps(combining)
     except ModuleNotFoundError:
         raise
     except Exception:  # noqa: BLE001 - of user code: the committer then gets each tuple, as in one process
         return None
-    return reduction if isinstance(reduction, Reduction) else None
+    return combining
 
 
 def with_partial_streams(spec: ComponentSpec, combined: tuple[Combined, ...]) -> ComponentSpec:
@@ -75,9 +86,8 @@ def with_merged_inputs(spec: ComponentSpec, combined: tuple[Combined, ...]) -> C
 def _merged(subscription: Subscription, combined: Combined | None) -> Subscription:
     if combined is None:
         return subscription
-    # `build()` lets only one task write a key: by this grouping, or because it is the only task.
-    is_keyed = isinstance(subscription.grouping, FieldsGrouping) and subscription.grouping.names == combined.reduction.keyed_by
-    return Subscription(subscription.source, combined.partial_stream, subscription.grouping if is_keyed else Global())
+    grouping = subscription.grouping if _is_keyed(subscription.grouping, combined.combining) else Global()
+    return Subscription(subscription.source, combined.partial_stream, grouping)
 
 
 def _merging(spec: ComponentSpec) -> Any:

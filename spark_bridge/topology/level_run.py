@@ -15,10 +15,10 @@ from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import BatchRunner, failure_text
+from engine.transactional.combining import CombiningFailed
 from engine.transactional.open_batches import EmitRequest
-from engine.transactional.values.reduction import CombiningFailed
 from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack
-from spark_bridge.topology.level_status import LevelStatus, run_end
+from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
 from spark_bridge.topology.result_blocks import ResultBlocks
@@ -73,7 +73,7 @@ class LevelRun:
         self._id: TransactionAttempt = attempt.request.attempt
         self._outbox = outbox
         self._packer = Packer(self._send)
-        self._result_blocks = ResultBlocks(loaded, self._send_results)
+        self._result_blocks = ResultBlocks(loaded, self._id, self._send_results)
         self._results = None if attempt.results_folder is None else ResultWriter(attempt.results_folder, number)
         self._local = tuple(loaded.plan.tasks_at(level, partition))
         self._unfinished = set(self._local)
@@ -221,6 +221,9 @@ class LevelRun:
         try:
             self._result_blocks.add(source, target, runs)
         except CombiningFailed as failed:
+            if isinstance(failed.error, FatalError):
+                self.status.end = RunEnd(self._live_group.component_of[source], source, failed.error.message, failed.error.hint)
+                return
             self._refuse(source, failed.error, failed.row, f"a committer cannot combine a tuple: {failure_text(failed.error)}")
 
     def _send_results(self, source: int, block: ResultBlock, rows: int) -> None:

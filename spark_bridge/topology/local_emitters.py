@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from engine.api import Tuple, Values
-from engine.errors import ERROR, ComponentError, Failure
+from engine.errors import ERROR, ComponentError, Failure, FatalError
 from engine.in_thread import in_thread
 from engine.kernel import Source, post_control, take_runs
 from engine.metrics import UserMetric
@@ -16,11 +16,11 @@ from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import failure_text
+from engine.transactional.combining import CombiningFailed
 from engine.transactional.open_batches import EmitRequest
-from engine.transactional.values.reduction import CombiningFailed
 from spark_bridge.topology.block_files import write_blocks
 from spark_bridge.topology.blocks import Packer, Run, pack
-from spark_bridge.topology.level_status import LevelStatus, run_end
+from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
 from spark_bridge.topology.result_blocks import ResultBlocks
@@ -70,7 +70,9 @@ class LocalEmitters:
         async with self._one_at_a_time:
             status = self._begin(BATCH_STREAM, tuple(request))
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
-            result_blocks = ResultBlocks(self._loaded, lambda source, block, rows: results.write(source, pack(tuple(block)), rows))
+            result_blocks = ResultBlocks(
+                self._loaded, request.attempt, lambda source, block, rows: results.write(source, pack(tuple(block)), rows)
+            )
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, result_blocks, source, target, runs))
             path = os.path.join(folder, BLOCKS_FILE)
             with await in_thread(self._pool, lambda: open(path, "wb")) as file:
@@ -115,6 +117,9 @@ class LocalEmitters:
 
     def _refuse(self, source: int, failed: CombiningFailed) -> None:
         """Report a row that a committer cannot combine, and fail the attempt."""
+        if isinstance(failed.error, FatalError):
+            self._status.end = RunEnd(self._group.component_of[source], source, failed.error.message, failed.error.hint)
+            return
         self._group.reporter_of(source).report(failed.error, tup=failed.row, next_step="the batch fails, and is tried again")
         text = f"a committer cannot combine a tuple: {failure_text(failed.error)}"
         self._status.failure = Failure(ERROR, self._group.component_of[source], source, text)

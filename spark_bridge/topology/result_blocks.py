@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from engine.kernel import Source
 from engine.names import REPORT_STREAM
-from engine.transactional.values.reduction import Combiner
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.combining import Combiner
 from spark_bridge.topology.blocks import BLOCK_ROWS, Run
 from spark_bridge.topology.combining import Combined
 from spark_bridge.topology.loaded_program import LoadedProgram
@@ -15,9 +17,10 @@ from spark_bridge.topology.result_files import ResultBlock
 class ResultBlocks:
     """The results of one partition, or of the emitters in the engine's process, for one attempt."""
 
-    def __init__(self, loaded: LoadedProgram, send: Callable[[int, ResultBlock, int], None]) -> None:
+    def __init__(self, loaded: LoadedProgram, attempt: TransactionAttempt, send: Callable[[int, ResultBlock, int], None]) -> None:
         """send: gets the source task, a block, and its number of rows."""
         self._loaded = loaded
+        self._attempt = attempt
         self._send = send
         self._combiners: dict[tuple[int, Combined], Combiner] = {}
 
@@ -38,8 +41,9 @@ class ResultBlocks:
         for combined in self._loaded.combined.get((component, stream), ()):
             combiner = self._combiners.get((source, combined))
             if combiner is None:
-                names = self._loaded.program.described.components[component].streams[stream].names[1:]
-                combiner = self._combiners[source, combined] = combined.reduction.combiner(names)
+                fields = self._loaded.program.described.components[component].streams[stream]
+                origin = Source(component, stream, source, fields)
+                combiner = self._combiners[source, combined] = combined.combining.combiner(origin, self._attempt)
             combiner.add(rows)
         return (component, stream) in self._loaded.raw
 

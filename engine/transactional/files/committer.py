@@ -14,6 +14,7 @@ from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer
+from engine.transactional.files.formatted_lines import FormattedLines, formatted_line
 from engine.transactional.files.output_files import OWNER, OutputName, name_of, superseded
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -73,14 +74,17 @@ class FileWriter(Committer):
         self._suffix = suffix
         self._lines: list[bytes] = []
 
+    @property
+    def combining(self) -> FormattedLines:
+        """Formats lines in other processes."""
+        return FormattedLines(self._line_of)
+
+    def merge(self, tup: Tuple) -> None:
+        """Add formatted lines of another process."""
+        self._lines.append(tup.values[-1])
+
     def execute(self, tup: Tuple) -> None:
-        line = self._line_of(tup)
-        if isinstance(line, str):
-            self._lines.append(line.encode() + b"\n")
-        elif isinstance(line, bytes):
-            self._lines.append(line)
-        else:
-            raise FatalError(f"FileCommitter: format({tup!r}) returned {line!r}", hint="Return a str, which is a line, or bytes.")
+        self._lines.append(formatted_line(self._line_of, tup))
 
     async def finish_batch(self) -> None:
         folder = await self.resources.opened(self._folder)

@@ -89,15 +89,6 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     def combine(self, stored: V | None, partial: P) -> V:
         """Return the new value of a key. stored: None if there is no value."""
 
-    @property
-    def reduction(self) -> Reduction | None:
-        """How other processes may combine the tuples of this bolt's input. None: they may not."""
-        return None
-
-    def merge(self, tup: Tuple) -> None:
-        """Add a partial result of a `reduction` to those of the batch. It is the last value of the tuple, behind the fields of the key."""
-        raise UsageError(f"{type(self).__name__} has no merge()", hint="Define it together with `reduction`.")
-
     def execute(self, tup: Tuple) -> None:
         partials, key = self.partials, self.key(tup)
         partials[key] = self.fold(partials.get(key), tup)
@@ -187,10 +178,12 @@ class _Reducing(ReducingCommitter[Any, Any, Any]):
         return (*super().reads, self.field)
 
     @property
-    def reduction(self) -> Reduction | None:
+    def combining(self) -> Reduction:
+        """Combines tuples in other processes."""
         return Reduction(self.keyed_by or (), self.field, self.reduce)
 
     def merge(self, tup: Tuple) -> None:
+        """Add a partial result of another process."""
         partials, key, partial = self.partials, self.key(tup), tup.values[-1]
         partials[key] = self.reduce(partials[key], partial) if key in partials else partial
 

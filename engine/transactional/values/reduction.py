@@ -1,37 +1,20 @@
-"""Combines the tuples of a batch where they are emitted, so that a committer in another process gets one row for each key."""
+"""Reduces tuples where they are emitted, so a committer in another process gets one row for each key."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from engine.api import Values
-
-
-class Combiner(Protocol):
-    """The partial results of one task in one batch."""
-
-    def add(self, rows: list[tuple[Any, ...]]) -> None:
-        """Add tuples, given by their values without the attempt. Raises CombiningFailed."""
-
-    def partial_rows(self) -> Iterator[Values]:
-        """Yield the values of the key and the partial result, for each key."""
-
-
-class CombiningFailed(Exception):
-    """A tuple cannot be combined."""
-
-    def __init__(self, row: Values, error: Exception) -> None:
-        """error: of the user's function, or of a key without a hash."""
-        super().__init__(row, error)
-        self.row = row
-        self.error = error
+from engine.kernel import Source
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.combining import Combiner, CombiningFailed
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Reduces a field of all tuples with equal keys, or counts these tuples. Can be pickled if `reduce` can."""
+    """Reduces a field of all tuples with equal keys, or counts these tuples. A `Combining`."""
 
     keyed_by: tuple[str, ...]
     """The fields of the key. Empty: all tuples have the same key."""
@@ -39,8 +22,9 @@ class Reduction:
     """None: count the tuples."""
     reduce: Callable[[Any, Any], Any]
 
-    def combiner(self, names: tuple[str, ...]) -> Combiner:
-        """Return an empty combiner for tuples with these fields."""
+    def combiner(self, origin: Source, attempt: TransactionAttempt) -> Combiner:
+        """Return an empty combiner."""
+        names = tuple(origin.fields)[1:]
         key = KeyOfRow.of([names.index(name) for name in self.keyed_by])
         return _CountingCombiner(key) if self.value is None else _ReducingCombiner(key, names.index(self.value), self.reduce)
 
