@@ -25,8 +25,8 @@ class Combined:
 
     @property
     def partial_stream(self) -> str:
-        """Stream of the source with the partial results."""
-        return f"$combined {self.committer} {self.stream}"
+        """Stream of the source with the partial results. Shown to users as an edge of the run."""
+        return f"{self.stream}, combined for {self.committer}"
 
     @property
     def partial_fields(self) -> Fields:
@@ -80,7 +80,8 @@ def with_merged_inputs(spec: ComponentSpec, combined: tuple[Combined, ...]) -> C
     if not own:
         return spec
     subscriptions = tuple(_merged(each, own.get((each.source, each.stream))) for each in spec.subscriptions)
-    return replace(spec, subscriptions=subscriptions, factory=MadeBy(lambda: _merging(spec)))
+    streams = {each.partial_stream for each in own.values()}
+    return replace(spec, subscriptions=subscriptions, factory=MadeBy(lambda: _merging(spec, streams)))
 
 
 def _merged(subscription: Subscription, combined: Combined | None) -> Subscription:
@@ -90,11 +91,11 @@ def _merged(subscription: Subscription, combined: Combined | None) -> Subscripti
     return Subscription(subscription.source, combined.partial_stream, grouping)
 
 
-def _merging(spec: ComponentSpec) -> Any:
-    """Return a committer that merges partial results, and executes all other tuples."""
+def _merging(spec: ComponentSpec, streams: set[str]) -> Any:
+    """Return a committer that merges the tuples of these streams, and executes all others."""
     committer: Any = spec.factory.create()
     execute, merge = committer.execute, committer.merge
-    committer.execute = lambda tup: merge(tup) if tup.stream.startswith("$combined ") else execute(tup)
+    committer.execute = lambda tup: merge(tup) if tup.stream in streams else execute(tup)
     return committer
 
 
