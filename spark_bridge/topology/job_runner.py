@@ -103,9 +103,8 @@ class JobRunner(Bolt, BoltPortUser):
             await maybe_await(emitter.open())
             self._planner = PlanningAdapter(emitter)
         else:
-            emitters = LocalEmitters(self._loaded, self._pool, self._report_later)
-            await emitters.open()
-            self._emitters = emitters
+            self._emitters = LocalEmitters(self._loaded, self._pool, self._report_later)
+            await self._emitters.open()
         self.context.create_task(self._keep_fresh())
 
     def _make_root(self) -> str:
@@ -216,6 +215,8 @@ class JobRunner(Bolt, BoltPortUser):
                 del self._open[opened.attempt.txid]
 
     async def _call_spark(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> list[LevelStatus]:
+        if emitted is not None and len(self._loaded.plan.partitions) == 1:
+            return [emitted]  # there is no bolt before the committers, so no work for Spark
         assert self._spark is not None
         assert self._root is not None
         shared = self._settings.spool is not None or self._settings.spark.is_on_this_machine

@@ -16,7 +16,7 @@ from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
-from spark_bridge.topology.block_files import write_blocks
+from spark_bridge.topology.block_files import append_blocks
 from spark_bridge.topology.blocks import Packer, Run, pack
 from spark_bridge.topology.level_run import LoadedProgram, result_block
 from spark_bridge.topology.level_status import LevelStatus, run_end
@@ -69,18 +69,24 @@ class LocalEmitters:
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, results, source, target, runs, rows))
             path = os.path.join(folder, BLOCKS_FILE)
-            with await in_thread(self._pool, lambda: open(path, "wb")) as file:
+            try:
                 while self._unsettled and status.end is None:  # after a failure the other emitters still emit for this attempt
-                    await self._progress_made()
-                    for target, mailbox in self._group.elsewhere.items():
-                        packer.add(target, take_runs(mailbox))
                     if outbox.is_full:
-                        await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
+                        await in_thread(self._pool, lambda: append_blocks(path, outbox.take()))
+                    else:
+                        await self._progress_made(packer)
+                self._drain(packer)
                 packer.flush()
-                await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
-            status.files = results.close()
+                await in_thread(self._pool, lambda: append_blocks(path, outbox.take()))
+            finally:
+                status.files = results.close()
             status.metrics = self._new_counts()
             return status
+
+    def _drain(self, packer: Packer) -> None:
+        """Pack the tuples that the emitters have sent."""
+        for target, mailbox in self._group.elsewhere.items():
+            packer.add(target, take_runs(mailbox))
 
     def _new_counts(self) -> list[UserMetric]:
         """Return the metrics of the emitters, with the growth of counters since the last batch."""
@@ -104,7 +110,8 @@ class LocalEmitters:
         async with self._one_at_a_time:
             status = self._begin(COMMIT_STREAM, (attempt,))
             while self._unsettled and status.end is None:
-                await self._progress_made()
+                self._progress.clear()
+                await self._progress.wait()
             return status
 
     def _begin(self, stream: str, values: Values) -> LevelStatus:
@@ -114,11 +121,13 @@ class LocalEmitters:
             post_control(self._group.bolts[task].core.mailbox, tuple(values), self._streams[stream])
         return self._status
 
-    async def _progress_made(self) -> None:
+    async def _progress_made(self, packer: Packer) -> None:
+        """Take the tuples, then wait for more. A mailbox tells only of tuples that come after its `park`, so none may be in it then."""
+        self._progress.clear()
+        self._drain(packer)
         for mailbox in self._group.elsewhere.values():
             mailbox.park()
         await self._progress.wait()
-        self._progress.clear()
 
     async def close(self) -> None:
         """Close the user's emitters."""
