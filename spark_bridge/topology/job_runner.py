@@ -253,6 +253,10 @@ class JobRunner(Bolt, BoltPortUser):
                 if number_of.get(self._loaded.plan.places[task], number) != number and status.failure is None:
                     component = next(name for name, tasks in self._loaded.plan.task_ids.items() if task in tasks)
                     status.failure = mixed_tries(component, task)
+        if any(status.was_told for status in statuses) and not any(status.has_failed for status in statuses):
+            # A partition has ended early because of a failed try, and the try that is counted has succeeded.
+            text = "Spark has computed a failed partition again, after others had read of its failure. The batch is tried again"
+            statuses[0].failure = Failure(FAILED, self.context.component_id, self.context.task_id, text)
 
     # The end of an attempt
 
