@@ -1,6 +1,6 @@
 """Metadata and output of the open batches (TX-7, TX-9). Both together define a batch. This module holds plain data, like `machine`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -131,10 +131,22 @@ class OpenBatches:
             # A later batch may have begun at the end of a replied partition, so a replay must end at the same position.
             replied = {partition: output for partition, output in batch.emitted.items() if partition != UNPARTITIONED}
             batch.output = {**replied, **batch.output}
+            self._forget_later(attempt.txid, batch.partitions - batch.output.keys())
         batch.attempt, batch.emitted, batch.repliers = attempt, {}, set()
         replay_metadata = {} if self._replays_differ else {partition: output.metadata for partition, output in batch.output.items()}
         positions, awaited = self._positions_before(attempt.txid)
         return EmitRequest(attempt, batch.metadata, self._committed.committed, positions, awaited, replay_metadata)
+
+    def _forget_later(self, txid: int, partitions: Set[Partition]) -> None:
+        """Forget the output of later batches in partitions whose end at this txid is not known any more.
+
+        Jobs on Spark run side by side, so a later batch may have replied first. It began at a position that the replay may not end at.
+        """
+        for later, batch in self._open.items():
+            if later > txid:
+                for partition in partitions:
+                    batch.output.pop(partition, None)
+                    batch.emitted.pop(partition, None)
 
     def changes_partitions(self, txid: int) -> bool:
         """Return whether the previous open batch has other partitions, so that partitions may move to other emitters."""

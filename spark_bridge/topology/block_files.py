@@ -2,15 +2,15 @@
 
 import pickle
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 from spark_bridge.topology.blocks import Block
 
 
-def write_blocks(file: BinaryIO, blocks: Iterable[Block]) -> None:
-    """Append blocks to a file."""
-    for block in blocks:
-        pickle.dump(tuple(block), file, protocol=pickle.HIGHEST_PROTOCOL)
+def append_blocks(path: str, blocks: Iterable[Block]) -> None:
+    """Append blocks to a file, which is created if it is missing."""
+    with open(path, "ab") as file:
+        for block in blocks:
+            pickle.dump(tuple(block), file, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def blocks_in(path: str) -> Iterator[Block]:

@@ -104,9 +104,8 @@ class JobRunner(Bolt, BoltPortUser):
             await maybe_await(emitter.open())
             self._planner = PlanningAdapter(emitter)
         else:
-            emitters = LocalEmitters(self._loaded, self._pool, self._report_later)
-            await emitters.open()
-            self._emitters = emitters
+            self._emitters = LocalEmitters(self._loaded, self._pool, self._report_later)
+            await self._emitters.open()
         self.context.create_task(self._keep_fresh())
 
     def _make_root(self) -> str:
@@ -217,6 +216,8 @@ class JobRunner(Bolt, BoltPortUser):
                 del self._open[opened.attempt.txid]
 
     async def _call_spark(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> list[LevelStatus]:
+        if emitted is not None and len(self._loaded.plan.partitions) == 1:
+            return [emitted]  # there is no bolt before the committers, so no work for Spark
         assert self._spark is not None
         assert self._root is not None
         shared = self._settings.spool is not None or self._settings.spark.is_on_this_machine
@@ -253,6 +254,10 @@ class JobRunner(Bolt, BoltPortUser):
                 if number_of.get(self._loaded.plan.places[task], number) != number and status.failure is None:
                     component = next(name for name, tasks in self._loaded.plan.task_ids.items() if task in tasks)
                     status.failure = mixed_tries(component, task)
+        if any(status.was_told for status in statuses) and not any(status.has_failed for status in statuses):
+            # A partition has ended early because of a failed try, and the try that is counted has succeeded.
+            text = "Spark has computed a failed partition again, after others had read of its failure. The batch is tried again"
+            statuses[0].failure = Failure(FAILED, self.context.component_id, self.context.task_id, text)
 
     # The end of an attempt
 

@@ -131,7 +131,7 @@ class LevelRun:
     async def take(self, block: Block) -> None:
         """Give the rows of a block to its task. Returns at once after a failure."""
         if block.source == NOTICE:
-            self._was_told = True
+            self._was_told = self.status.was_told = True
         if self._is_over():
             return
         group = self._live_group

@@ -29,6 +29,8 @@ class LevelStatus:
     """Number of the try of this partition."""
     read_from: dict[int, int] = field(default_factory=dict)
     """By source task of another partition: the try that sent the blocks that this partition has read."""
+    was_told: bool = False
+    """True if another partition has told this one of its failure, so this one has ended early."""
     replies: dict[int, Any] = field(default_factory=dict)
     """Answers of emitters, by task id."""
     files: list[ResultFile] = field(default_factory=list)

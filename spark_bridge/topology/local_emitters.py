@@ -18,7 +18,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import failure_text
 from engine.transactional.combining import CombiningFailed
 from engine.transactional.open_batches import EmitRequest
-from spark_bridge.topology.block_files import write_blocks
+from spark_bridge.topology.block_files import append_blocks
 from spark_bridge.topology.blocks import Packer, Run, pack
 from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
@@ -75,25 +75,26 @@ class LocalEmitters:
             )
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, result_blocks, source, target, runs))
             path = os.path.join(folder, BLOCKS_FILE)
-            with await in_thread(self._pool, lambda: open(path, "wb")) as file:
+            try:
                 while self._unsettled and status.end is None:  # after a failure the other emitters still emit for this attempt
-                    await self._progress_made()
-                    self._drain(packer)
                     if outbox.is_full:
-                        await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
-                self._drain(packer)  # the emitters may have settled while the file was written
+                        await in_thread(self._pool, lambda: append_blocks(path, outbox.take()))
+                    else:
+                        await self._progress_made(packer)
+                self._drain(packer)
                 packer.flush()
                 if not status.has_failed:
                     result_blocks.finish()
-                await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
-            status.files = results.close()
+                await in_thread(self._pool, lambda: append_blocks(path, outbox.take()))
+            finally:
+                status.files = results.close()
             status.metrics = self._new_counts()
             return status
 
     def _drain(self, packer: Packer) -> None:
+        """Pack the tuples that the emitters have sent."""
         for target, mailbox in self._group.elsewhere.items():
-            if len(mailbox):
-                packer.add(target, take_runs(mailbox))
+            packer.add(target, take_runs(mailbox))
 
     def _new_counts(self) -> list[UserMetric]:
         """Return the metrics of the emitters, with the growth of counters since the last batch."""
@@ -129,7 +130,8 @@ class LocalEmitters:
         async with self._one_at_a_time:
             status = self._begin(COMMIT_STREAM, (attempt,))
             while self._unsettled and status.end is None:
-                await self._progress_made()
+                self._progress.clear()
+                await self._progress.wait()
             return status
 
     def _begin(self, stream: str, values: Values) -> LevelStatus:
@@ -139,11 +141,13 @@ class LocalEmitters:
             post_control(self._group.bolts[task].core.mailbox, tuple(values), self._streams[stream])
         return self._status
 
-    async def _progress_made(self) -> None:
+    async def _progress_made(self, packer: Packer) -> None:
+        """Take the tuples, then wait for more. A mailbox tells only of tuples that come after its `park`, so none may be in it then."""
+        self._progress.clear()
+        self._drain(packer)
         for mailbox in self._group.elsewhere.values():
             mailbox.park()
         await self._progress.wait()
-        self._progress.clear()
 
     async def close(self) -> None:
         """Close the user's emitters."""

@@ -10,6 +10,7 @@ Usage:
 
 import argparse
 import gc
+import importlib.util
 import logging
 import random
 import sys
@@ -22,12 +23,15 @@ from typing import Any, Final, TypeVar
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
-from tests.soak import campaign, flow, kafka, kills, spark, transactions
+from tests.soak import campaign, cluster, flow, kafka, kills, spark, transactions
 from tests.soak.figures import FLOW, OFFSETS, STRICT_ORDER, Figures
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
 CHECKPOINTS, TRANSACTIONS, FLOWS = kills.Checkpoints(), transactions.Transactions(), flow.Flow()
-PARTS: Final = ("dags", "offsets", "flow", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "flow-kills", "spark")
+PARTS: Final = (
+    *("dags", "offsets", "flow", "runs", "state", "transactions", "cluster"),
+    *("kills", "kafka", "transaction-kills", "flow-kills", "spark", "cluster-kills"),
+)
 BATCH: Final = 250
 """Programs of a proof that share a seed."""
 LINE_EVERY_SECS: Final = 10.0
@@ -47,19 +51,23 @@ class Counts:
     runs: int
     state: int
     transactions: int
+    cluster: int
     kills: int
     kafka: Mapping[str, int]
     transaction_kills: int
     flow_kills: int
     spark_kills: int
+    cluster_kills: int
     frozen_secs: float
 
     def __str__(self) -> str:
         return (
             f"{sum(self.dags.values()):,} DAGs, {self.offsets:,} Kafka partitions, {self.flow:,} schedules of a flow, "
-            f"{self.runs:,} runs, {self.state:,} runs with state, {self.transactions:,} with transactions, {self.kills:,} kills, "
+            f"{self.runs:,} runs, {self.state:,} runs with state, {self.transactions:,} with transactions, "
+            f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
-            f"{self.flow_kills:,} of flows, {self.spark_kills:,} kills around Spark"
+            f"{self.flow_kills:,} of flows, {self.spark_kills:,} kills around Spark, "
+            f"{self.cluster_kills:,} around topologies on Spark"
         )
 
 
@@ -70,11 +78,13 @@ FULL: Final = Counts(
     runs=1000,
     state=2000,
     transactions=5000,
+    cluster=1000,
     kills=CHECKPOINTS.full,
     kafka=kafka.FULL,
     transaction_kills=TRANSACTIONS.full,
     flow_kills=FLOWS.full,
     spark_kills=spark.FULL,
+    cluster_kills=cluster.FULL,
     frozen_secs=spark.FROZEN_SECS,
 )
 ROUND: Final = Counts(
@@ -84,11 +94,13 @@ ROUND: Final = Counts(
     runs=40,
     state=80,
     transactions=100,
+    cluster=20,
     kills=kills.ROUND,
     kafka=kafka.ROUND,
     transaction_kills=transactions.ROUND,
     flow_kills=flow.ROUND,
     spark_kills=spark.ROUND,
+    cluster_kills=cluster.ROUND,
     frozen_secs=spark.ROUND_FROZEN_SECS,
 )
 
@@ -122,10 +134,12 @@ class Soak:
             "kills": lambda: self.kill(CHECKPOINTS, figures.add_kills, counts.kills),
             "flow": lambda: self.prove({FLOW: counts.flow}),
             "transactions": lambda: self.simulate(simulate_transactions, figures.add_transactions, counts.transactions),
+            "cluster": lambda: self.simulate_on_spark(counts.cluster),
             "kafka": lambda: self.torture_kafka(counts.kafka),
             "transaction-kills": lambda: self.kill(TRANSACTIONS, figures.add_killed_transactions, counts.transaction_kills),
             "flow-kills": lambda: self.kill(FLOWS, figures.add_killed_flows, counts.flow_kills),
             "spark": lambda: self.kill_around_spark(counts.spark_kills, counts.frozen_secs),
+            "cluster-kills": lambda: self.kill_around_cluster(counts.cluster_kills),
         }
         for name, run_part in parts.items():
             if name in self.parts and not self.is_over:
@@ -158,6 +172,13 @@ class Soak:
             add(one(self.draws.getrandbits(40)))
             self.report()
 
+    def simulate_on_spark(self, count: int) -> None:
+        """Run simulations of transactions with their processing phase on Spark's levels. They need pyspark's pickling, and no JVM."""
+        if importlib.util.find_spec("pyspark") is not None:
+            from tests.spark_bridge.topology.model.simulate import simulate as simulate_cluster
+
+            self.simulate(simulate_cluster, self.figures.add_cluster, count)
+
     def kill(self, kind: campaign.Campaign[Any, Any], add: Callable[[Any], None], count: int) -> None:
         """Kill processes of one kind of topology, which prints its violations itself."""
         if kind.why_not() is None:
@@ -178,6 +199,12 @@ class Soak:
         """Kill processes of an engine and a pipeline, then freeze Spark."""
         if spark.why_not() is None:
             self.figures.add_spark(spark.run(count, self.draws.getrandbits(40), frozen_secs, lambda: self.is_over))
+            self.report(are_printed=True)
+
+    def kill_around_cluster(self, count: int) -> None:
+        """Kill processes around topologies on Spark."""
+        if cluster.why_not() is None:
+            self.figures.add_killed_clusters(cluster.run(count, self.draws.getrandbits(40), lambda: self.is_over))
             self.report(are_printed=True)
 
     def report(self, *, are_printed: bool = False) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
 from tests.soak import campaign
+from tests.soak.cluster import ClusterResult
 from tests.soak.flow import FlowResult
 from tests.soak.kafka import ScenarioResult
 from tests.soak.kills import CheckpointsResult
@@ -41,6 +42,8 @@ class Figures:
     """Simulated runs with state: runs, ends of their processes, faults by kind, and comparisons."""
     transactions: Counter[str] = field(default_factory=Counter)
     """Simulated transactional topologies: runs by kind of source, ends of their processes, faults, and comparisons."""
+    cluster: Counter[str] = field(default_factory=Counter)
+    """The same, with their processing phase on Spark's levels."""
     kills: Counter[str] = field(default_factory=Counter)
     """Topologies with state as real processes: kills by store and step, and checked numbers."""
     kafka: dict[str, Counter[str]] = field(default_factory=dict)
@@ -51,6 +54,8 @@ class Figures:
     """Topologies under flow control as real processes: kills by combination and step, and repeated records."""
     spark: Counter[str] = field(default_factory=Counter)
     """An engine and a pipeline on Spark: kills by victim, and checked numbers."""
+    killed_clusters: Counter[str] = field(default_factory=Counter)
+    """Topologies on Spark: kills by store and victim."""
     frozen: list[str] = field(default_factory=list)
     """Measurements while Spark was frozen."""
     programs: Counter[str] = field(default_factory=Counter)
@@ -82,10 +87,17 @@ class Figures:
 
     def add_transactions(self, simulated: TransactionsSimulated) -> None:
         """Count one simulated transactional topology."""
-        self.transactions.update(["runs", f"source {simulated.kind}", *(f"process {outcome}" for outcome in simulated.outcomes)])
-        self.transactions.update({f"struck {kind}": count for kind, count in simulated.strikes.items()})
-        self.transactions.update(batches=simulated.batches, replayed=simulated.replayed)
-        self.transactions.update(unavailable=simulated.unavailable, refused=simulated.refused, landed=simulated.landed_late)
+        self._add_transactions(self.transactions, simulated)
+
+    def add_cluster(self, simulated: TransactionsSimulated) -> None:
+        """Count one simulated transactional topology with its processing phase on Spark."""
+        self._add_transactions(self.cluster, simulated)
+
+    def _add_transactions(self, counts: Counter[str], simulated: TransactionsSimulated) -> None:
+        counts.update(["runs", f"source {simulated.kind}", *(f"process {outcome}" for outcome in simulated.outcomes)])
+        counts.update({f"struck {kind}": count for kind, count in simulated.strikes.items()})
+        counts.update(batches=simulated.batches, replayed=simulated.replayed)
+        counts.update(unavailable=simulated.unavailable, refused=simulated.refused, landed=simulated.landed_late)
         self.virtual_secs += simulated.secs
         if simulated.violations:
             self.violations.append(simulated.describe())
@@ -125,6 +137,14 @@ class Figures:
         self.frozen += [each.line() for each in result.frozen]
         self.violations += result.violations
 
+    def add_killed_clusters(self, result: ClusterResult) -> None:
+        """Count rounds of kills around topologies on Spark."""
+        counts = self.killed_clusters
+        counts.update(rounds=result.rounds, kills=result.kills)
+        counts.update({f"of {store}": count for store, count in result.by_store.items()})
+        counts.update({f"died {name}": count for name, count in result.deaths.items()})
+        self.violations += result.violations
+
     @property
     def dags(self) -> Counter[str]:
         """Programs of tuple DAGs."""
@@ -155,12 +175,14 @@ class Figures:
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
             f"  killed: {deaths}",
             *self.state_lines(),
-            *self.transaction_lines(),
+            *transaction_lines("simulated transactional topologies", self.transactions),
+            *transaction_lines("the same on Spark's levels", self.cluster),
             *self.kill_lines(),
             *self.kafka_lines(),
             *self.killed_transactions_lines(),
             *self.killed_flows_lines(),
             *self.spark_lines(),
+            *self.killed_clusters_lines(),
             f"violations: {len(self.violations)}",
             *self.violations,
         ]
@@ -174,17 +196,6 @@ class Figures:
             f"  struck: {list_counts(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
             f"  compared: {counts['cuts']:,} committed cuts, {counts['rollbacks']:,} states after a rollback; "
             f"{counts['replayed']:,} messages replayed",
-        ]
-
-    def transaction_lines(self) -> list[str]:
-        """Totals of the simulated transactional topologies."""
-        counts = self.transactions
-        return [
-            f"simulated transactional topologies: {counts['runs']:,} ({list_counts(counts, 'source ')}); "
-            f"their processes: {list_counts(counts, 'process ')}",
-            f"  struck: {list_counts(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
-            f"  compared: {counts['batches']:,} committed batches; {counts['replayed']:,} attempts replayed; of writes that nobody waited "
-            f"for {counts['landed']:,} came late, {counts['refused']:,} were refused",
         ]
 
     def kill_lines(self) -> list[str]:
@@ -226,10 +237,29 @@ class Figures:
             *(f"  {line}" for line in self.frozen),
         ]
 
+    def killed_clusters_lines(self) -> list[str]:
+        """Totals of the kills around topologies on Spark."""
+        counts = self.killed_clusters
+        return [
+            f"kill -9 around topologies on Spark: {counts['kills']:,}, in {counts['rounds']:,} rounds",
+            f"  by store: {list_counts(counts, 'of ')}",
+            f"  by victim: {list_counts(counts, 'died ')}",
+        ]
+
     def kafka_lines(self) -> list[str]:
         """Totals of the groups on a Kafka broker."""
         lines = [f"  {name}: {list_counts(counts, '')}" for name, counts in self.kafka.items()]
         return [f"groups on a Kafka broker: {len(self.kafka)} scenarios", *lines]
+
+
+def transaction_lines(name: str, counts: Counter[str]) -> list[str]:
+    """Totals of simulated transactional topologies."""
+    return [
+        f"{name}: {counts['runs']:,} ({list_counts(counts, 'source ')}); their processes: {list_counts(counts, 'process ')}",
+        f"  struck: {list_counts(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
+        f"  compared: {counts['batches']:,} committed batches; {counts['replayed']:,} attempts replayed; of writes that nobody waited "
+        f"for {counts['landed']:,} came late, {counts['refused']:,} were refused",
+    ]
 
 
 def list_counts(counts: Counter[str], prefix: str) -> str:

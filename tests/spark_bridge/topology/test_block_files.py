@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_bridge.topology import job
-from spark_bridge.topology.block_files import blocks_in, pieces_of, write_blocks
+from spark_bridge.topology.block_files import append_blocks, blocks_in, pieces_of
 from spark_bridge.topology.blocks import NOTICE, Block, pack
 from spark_bridge.topology.job import PieceNumbers, write_results
 from spark_bridge.topology.result_files import ResultBlock, read_blocks
@@ -22,10 +22,10 @@ def block(source: int, sequence: int, content: Any = b"", attempt: int = 1) -> B
 @pytest.mark.guarantee("CL-2")
 def test_a_file_gives_back_the_blocks_in_order(tmp_path: Path) -> None:
     written = [block(task, number, bytes(number)) for task in (3, 1) for number in range(50)]
-    with (tmp_path / "blocks").open("wb") as file:
-        write_blocks(file, written[:60])
-        write_blocks(file, written[60:])
-    assert list(blocks_in(str(tmp_path / "blocks"))) == written
+    path = str(tmp_path / "blocks")
+    append_blocks(path, written[:60])
+    append_blocks(path, written[60:])
+    assert list(blocks_in(path)) == written
 
 
 @pytest.mark.guarantee("CL-5")

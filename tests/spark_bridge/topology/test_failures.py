@@ -1,6 +1,7 @@
 """Failures of user code and of Spark fail their attempt, and the batch is replayed (CL-3, CL-4)."""
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -161,6 +162,28 @@ async def test_a_damaged_result_file_fails_the_attempt() -> None:
     assert played.committed.rows() == [(number + 2,) for number in range(40)]
     assert damaged
     assert "is damaged" in played.errors[0]
+
+
+@pytest.mark.guarantee("CL-3")
+async def test_a_partition_that_failed_and_was_computed_again_loses_no_rows_of_those_that_read_its_failure(tmp_path: Path) -> None:
+    marker = tmp_path / "raised"
+
+    class ComputesFailedAgain(LocalJobs):
+        """Computes a failed partition of level 1 again. One partition behind it has read the failure before."""
+
+        def _level(self, loaded: LoadedProgram, job: Job, level: int, partition: int, blocks: list[Block]) -> Iterator[Block]:
+            existed = marker.exists()
+            first = list(super()._level(loaded, job, level, partition, blocks))
+            if level != 1 or existed or not marker.exists():
+                return iter(first)
+            again = list(super()._level(loaded, job, level, partition, blocks))
+            return iter([block for tried, read in ((first, True), (again, False)) for block in tried if (block[:2] == (2, 1)) == read])
+
+    bolt = functools.partial(RaisesOnce, marker, functools.partial(OSError, "not now"))
+    played = await play(lambda committed: numbers(committed, bolt), jobs=ComputesFailedAgain())
+
+    assert marker.exists()
+    assert played.committed.rows() == EXPECTED
 
 
 def _damage(path: str) -> None:

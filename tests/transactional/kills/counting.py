@@ -29,6 +29,8 @@ class Places:
     words: str
     others: str
     """URLs of the coordinator's state and of the two databases."""
+    spark: str = ""
+    """Spark's master for the processing phase, `levels` for its levels without a JVM. Empty: the engine runs all."""
 
     def maps(self) -> dict[str, ValueMap]:
         """Return the map of each committer."""

@@ -1,11 +1,13 @@
 """One process of a transactional topology: python -m tests.transactional.kills.killing TOLD"""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from engine import Config
 from tests.kills import lives
+from tests.kills.steps import Step
 from tests.transactional.kills.counting import Places, counting_topology, spout_of
 from tests.transactional.kills.steps import STEPS
 
@@ -31,7 +33,12 @@ async def main() -> None:
 
         redis.KEYS_PER_PART = KEYS_PER_PART  # type: ignore[misc]
     topology = counting_topology(places, spout_of(places, batch=death.batch), pending=death.pending)
-    await lives.live(topology, Config(state_provider=places.state, batch_interval_ms=5), death, STEPS)
+    steps: Mapping[str, Step] = STEPS
+    if places.spark:
+        from tests.spark_bridge.topology.kills import killing  # with the packages of Spark
+
+        topology, steps = killing.on_spark(topology, places.spark), killing.STEPS
+    await lives.live(topology, Config(state_provider=places.state, batch_interval_ms=5), death, steps)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,14 @@ BATCH: Final = 3
 MOST_INSTANT_SECS: Final = 0.3
 
 
-def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combination, list[TransactionStep]]:
+def spread(
+    combinations: Iterable[Combination] = COMBINATIONS, steps: Iterable[TransactionStep] = tuple(STEPS.values())
+) -> Mapping[Combination, list[TransactionStep]]:
     """Give each step to one combination that reaches it. All combinations get about the same number."""
     having: dict[Combination, list[TransactionStep]] = {combination: [] for combination in combinations}
-    choices = {step.name: [combination for combination in having if step.where(combination)] for step in STEPS.values()}
-    for step in sorted(STEPS.values(), key=lambda step: len(choices[step.name])):
+    steps = list(steps)
+    choices = {step.name: [combination for combination in having if step.where(combination)] for step in steps}
+    for step in sorted(steps, key=lambda step: len(choices[step.name])):
         having[min(choices[step.name], key=lambda combination: len(having[combination]))].append(step)
     return having
 

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from tests.kills.rounds import Killed, KilledTopology
 from tests.transactional.kills.combinations import Combination
@@ -39,6 +39,9 @@ class KilledTransactions(KilledTopology[Killed, Death]):
     to_its_end = Death()
     places: Places
 
+    spark: ClassVar[str] = ""
+    """Spark's master, as in `Places`."""
+
     def __init__(self, combination: Combination, servers: Servers, folder: Path, name: str, lines: Sequence[str]) -> None:
         self.lines = lines
         self._brokers = servers.kafka
@@ -59,6 +62,7 @@ class KilledTransactions(KilledTopology[Killed, Death]):
             state=states[combination.state],
             words=urls[combination.values],
             others=urls[combination.other_values],
+            spark=self.spark,
         )
         super().__init__(Killed(combination), places, folder)
 

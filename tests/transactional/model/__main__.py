@@ -3,14 +3,15 @@
 import argparse
 import logging
 import pprint
+from collections.abc import Callable
 
 from tests.transactional.model.plan import draw_plan
-from tests.transactional.model.simulate import simulate
+from tests.transactional.model.simulate import Simulated, simulate
 
 
-def main() -> int:
+def main(module: str = "tests.transactional.model", simulate: Callable[..., Simulated] = simulate) -> int:
     """Replay one seed; status 1 after a violation."""
-    parser = argparse.ArgumentParser(prog="python -m tests.transactional.model", description="Replay one simulated transactional topology.")
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description="Replay one simulated transactional topology.")
     parser.add_argument("seed", type=int)
     parser.add_argument("--calm", action="store_true", help="without faults")
     arguments = parser.parse_args()

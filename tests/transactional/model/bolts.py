@@ -14,11 +14,12 @@ from tests.transactional.model.interpreter import Items
 from tests.transactional.model.shape import STREAMS, BasicStyle, BoltShape, Item, Neighbours, chosen_task, streams_of
 from tests.transactional.model.source import SPOUTS, Source
 from tests.transactional.model.stores import Files, Server, ValueMap
+from tests.transactional.model.tries import TRY, Recorder, SharedByJobs
 from tests.transactional.model.witness import Task, Witness
 
 
 @dataclass
-class ProcessState:
+class ProcessState(SharedByJobs):
     """State that all components of one process share."""
 
     source: Source
@@ -34,13 +35,18 @@ class ProcessState:
         """Whether the process was killed."""
         return self.is_dead
 
-    def takes(self, where: Task, tup: Tuple) -> bool:
+    def takes(self, recorder: Recorder, where: Task, tup: Tuple) -> bool:
         """Begin a call of execute; False if its tuple is lost."""
         if self.faults.reach("execute", self.source_context[where]):
-            self.run.lose_tuple(self.source_context[where].task_id, tup)
+            recorder.loses(self.run, self.source_context[where].task_id, tup)
             return False
-        self.witness.takes(where, tup[0], tuple(tup.values[1:]))  # type: ignore[arg-type]
+        recorder.takes(where, tup[0], item_in(tup))
         return True
+
+    @property
+    def recorder(self) -> Recorder:
+        """Recorder of the events of an instance that is created now."""
+        return TRY.get() or self.witness
 
     def __post_init__(self) -> None:
         self.source_context: dict[Task, TaskContext] = {}
@@ -51,6 +57,7 @@ class BoltBase:
 
     shape: BoltShape
     process: ProcessState
+    recorder: Recorder
     context: TaskContext
     collector: Any
     where: Task
@@ -85,7 +92,7 @@ class Basic(BoltBase, BasicBolt):
     output_fields = STREAMS
 
     def __init__(self, shape: BoltShape, process: ProcessState) -> None:
-        self.shape, self.process = shape, process
+        self.shape, self.process, self.recorder = shape, process, process.recorder
 
     def prepare(self) -> None:
         self.read_context()
@@ -99,7 +106,7 @@ class Collects(Basic):
     """EmitterBase through its collector."""
 
     def execute(self, tup: Tuple) -> None:
-        if self.process.takes(self.where, tup):
+        if self.process.takes(self.recorder, self.where, tup):
             self.send(item_in(tup))
 
 
@@ -107,14 +114,14 @@ class Returns(Basic):
     """Returns values."""
 
     def execute(self, tup: Tuple) -> Item | None:
-        return self.send(item_in(tup), all_but_last=True) if self.process.takes(self.where, tup) else None
+        return self.send(item_in(tup), all_but_last=True) if self.process.takes(self.recorder, self.where, tup) else None
 
 
 class Yields(Basic):
     """Yields values."""
 
     def execute(self, tup: Tuple) -> Iterator[Item]:
-        if self.process.takes(self.where, tup):
+        if self.process.takes(self.recorder, self.where, tup):
             last = self.send(item_in(tup), all_but_last=True)
             if last is not None:
                 yield last
@@ -125,7 +132,7 @@ class Waits(Basic):
 
     async def execute(self, tup: Tuple) -> Item | None:
         await self.process.faults.wait()
-        if not self.process.takes(self.where, tup):
+        if not self.process.takes(self.recorder, self.where, tup):
             return None
         last = self.send(item_in(tup), all_but_last=True)
         await self.process.faults.wait()
@@ -137,7 +144,7 @@ class WaitsAndYields(Basic):
 
     async def execute(self, tup: Tuple) -> AsyncIterator[Item]:
         await self.process.faults.wait()
-        if self.process.takes(self.where, tup):
+        if self.process.takes(self.recorder, self.where, tup):
             last = self.send(item_in(tup), all_but_last=True)
             await self.process.faults.wait()
             if last is not None:
@@ -148,7 +155,7 @@ class InThreads(Basic):
     """Runs in a thread pool, where it only calls the witness, which counts."""
 
     def execute(self, tup: Tuple) -> Iterator[Item]:
-        self.process.witness.takes(self.where, tup[0], item_in(tup))
+        self.recorder.takes(self.where, tup[0], item_in(tup))
         last = self.send(item_in(tup), all_but_last=True)
         if last is not None:
             yield last
@@ -170,7 +177,7 @@ class Batch(BoltBase, BatchBolt):
     output_fields = STREAMS
 
     def __init__(self, shape: BoltShape, process: ProcessState) -> None:
-        self.shape, self.process = shape, process
+        self.shape, self.process, self.recorder = shape, process, process.recorder
         self.items: Items = Counter()
         self.calls = 0
         self.is_prepared = self.is_over = False
@@ -192,7 +199,7 @@ class Batch(BoltBase, BatchBolt):
             self.process.witness.add_violation(
                 f"a tuple of {tup[0]} came to {self.where} {'after finish' if self.is_over else 'before prepare'}"
             )
-        if not self.process.takes(self.where, tup):
+        if not self.process.takes(self.recorder, self.where, tup):
             return None
         take = partial(self._take, item_in(tup))
         return self._later("execute", take) if "execute" in self.shape.awaits else take()
@@ -203,7 +210,7 @@ class Batch(BoltBase, BatchBolt):
             self.send(item)
 
     def finish_batch(self) -> Any:
-        self.process.witness.asks(self.where, self.attempt)
+        self.recorder.asks(self.where, self.attempt)
         self.is_over = True
         if self.calls:
             self.process.witness.add_violation(f"finish_batch of {self.attempt} in {self.where} while execute goes on")
@@ -219,7 +226,7 @@ class Batch(BoltBase, BatchBolt):
                 self._commit()
             self._send_all()
             self.process.faults.reach("finished", self.context)
-            self.process.witness.has_finished(self.where, self.attempt)
+            self.recorder.has_finished(self.where, self.attempt)
         finally:
             self._ends()
 
@@ -233,7 +240,7 @@ class Batch(BoltBase, BatchBolt):
             self._send_all()
             await self.process.faults.wait()
             self.process.faults.reach("finished", self.context)
-            self.process.witness.has_finished(self.where, self.attempt)
+            self.recorder.has_finished(self.where, self.attempt)
         except asyncio.CancelledError:
             if self.shape.stubborn:
                 await asyncio.sleep(self.process.faults.longest_secs)

@@ -41,7 +41,7 @@ class Simulated(process.Simulated):
 
 
 class Simulation:
-    """A topology, its disk, its stores of values, and the witness that judges it."""
+    """A topology, its disk, its stores of values, and the witness that judges it. Subclasses run it on another engine."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.shape = plan, plan.shape
@@ -57,13 +57,21 @@ class Simulation:
             if bolt.keeps == "values"
         }
         self.files = {bolt.name: Files() for bolt in self.shape.bolts if bolt.keeps == "files"}
-        self.simulated = Simulated(plan.seed, kind=self.shape.kind, violations=self.witness.violations)
+        self.simulated = self.new_result()
+
+    def new_result(self) -> Simulated:
+        """Return the result, which is empty yet."""
+        return Simulated(self.plan.seed, kind=self.shape.kind, violations=self.witness.violations)
+
+    def new_process(self, plan: ProcessPlan, number: int) -> "Process":
+        """Return the process with this number."""
+        return Process(self, plan, number)
 
     def simulate(self) -> Simulated:
         """Run all processes, and judge the final state."""
         simulated, witness = self.simulated, self.witness
         for number, process_plan in enumerate(self.plan.processes):
-            outcome = Process(self, process_plan, number).simulate()
+            outcome = self.new_process(process_plan, number).simulate()
             simulated.outcomes.append(outcome)
             if outcome == "unfinished" or (outcome == "complete" and witness.in_commit is None):
                 break
@@ -92,8 +100,8 @@ class Process(process.Process):
         seed = simulation.plan.seed
         draws = random.Random(f"{seed} trouble {number}")
         self.faults = Faults(draws, plan.faults, plan.waits, plan.longest_secs, self.kill_later, self.kill_process)
-        source = Source(simulation.shape, self.witness, self.faults, random.Random(f"{seed} source {number}"), plan.source_is_slow)
-        self.components = ProcessState(source, self.witness, self.faults, simulation.server, simulation.values, simulation.files)
+        self.source = Source(simulation.shape, self.witness, self.faults, random.Random(f"{seed} source {number}"), plan.source_is_slow)
+        self.components = ProcessState(self.source, self.witness, self.faults, simulation.server, simulation.values, simulation.files)
 
     def simulate(self) -> Outcome:
         """Run the process; return how it ended."""
@@ -132,7 +140,11 @@ def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> S
 
     `is_calm` means without faults; by default one run in ten is calm. `quiet` turns the engine's log off.
     """
-    simulation = Simulation(draw_plan(seed, is_calm=is_calm))
+    return judged(Simulation(draw_plan(seed, is_calm=is_calm)), quiet=quiet)
+
+
+def judged(simulation: Simulation, *, quiet: bool) -> Simulated:
+    """Simulate, and judge also the warnings of the engine."""
     with report_complaints(simulation.witness.add_violation, quiet=quiet):
         simulated = simulation.simulate()
     if "killed" in simulated.outcomes:  # such a process leaves unfinished coroutines

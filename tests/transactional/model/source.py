@@ -19,6 +19,7 @@ from engine.transactional import (
 )
 from tests.transactional.model.faults import Faults
 from tests.transactional.model.shape import SPOUT, STREAMS, Item, Shape, chosen_task, item_of, streams_of
+from tests.transactional.model.tries import TRY, SharedByJobs
 from tests.transactional.model.witness import Witness
 
 AWAY: Final = 0.2
@@ -28,7 +29,7 @@ LEFT_OUT: Final = 0.2
 
 
 @dataclass
-class Source:
+class Source(SharedByJobs):
     """State that all parts of a spout share in one process."""
 
     shape: Shape
@@ -37,6 +38,8 @@ class Source:
     draws: random.Random
     is_slow: bool
     """Whether its methods are async."""
+    plans: bool = False
+    """Whether emitters of partitions plan their batches, so that executors of Spark can emit them."""
 
     @property
     def direct_targets(self) -> Sequence[str]:
@@ -113,7 +116,7 @@ class EmitterBase:
         """Tell the witness, once for each attempt."""
         if getattr(self, "newest", None) != attempt:
             self.newest = attempt
-            self.source.witness.emits((SPOUT, self.context.task_index), attempt)
+            (TRY.get() or self.source.witness).emits((SPOUT, self.context.task_index), attempt)
 
     def cleanup_before(self, txid: int) -> Any:
         self.source.faults.reach("forget", self.context)
@@ -171,6 +174,14 @@ class SameEmitter(EmitterBase, PartitionedEmitter[list[int]]):
         return self.send(collector, (item_of(partition, number) for number in range(*metadata)))
 
 
+class PlannedEmitter(SameEmitter):
+    """SameEmitter whose batches can be planned."""
+
+    def plan_partition_batch(self, attempt: TransactionAttempt, partition: Any, previous: list[int] | None) -> Any:
+        begin = 0 if previous is None else previous[1]
+        return self.source.answer([begin, min(begin + self.source.length(), self.source.shape.size)])
+
+
 class OtherEmitter(EmitterBase, OpaqueEmitter[list[int]]):
     """EmitterBase another piece of a partition in each replay, and nothing while the partition is missing."""
 
@@ -199,6 +210,9 @@ class WholeEmitterInCommits(CommitParticipant, WholeEmitter): ...
 
 
 class SameEmitterInCommits(CommitParticipant, SameEmitter): ...
+
+
+class PlannedEmitterInCommits(CommitParticipant, PlannedEmitter): ...
 
 
 class OtherEmitterInCommits(CommitParticipant, OtherEmitter): ...
@@ -232,6 +246,11 @@ class Same(SpoutBase, PartitionedTransactionalSpout[list[int]]):
     """Transactional spout with partitions: replays are the same."""
 
     coordinators, emitters, emitters_in_commits = Partitions, SameEmitter, SameEmitterInCommits
+
+    def emitter(self) -> Any:
+        if not self.source.plans:
+            return super().emitter()
+        return (PlannedEmitterInCommits if self.source.shape.takes_part else PlannedEmitter)(self.source)
 
 
 class Other(SpoutBase, OpaquePartitionedTransactionalSpout[list[int]]):

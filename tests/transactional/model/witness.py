@@ -72,9 +72,10 @@ class Witness:
         self._told[task] = attempt.attempt_id
         if attempt.txid <= self.committed:
             self.add_violation(f"{attempt} is emitted, and txid {self.committed} is committed")
-        self._sees(attempt)
+        self.sees(attempt)
 
-    def _sees(self, attempt: TransactionAttempt) -> None:
+    def sees(self, attempt: TransactionAttempt) -> None:
+        """An attempt has begun."""
         newest = self.newest.setdefault(attempt.txid, attempt)
         if newest < attempt:
             self.newest[attempt.txid] = attempt
@@ -99,17 +100,27 @@ class Witness:
         """A task's finish_batch is called."""
         if self.is_deaf:
             return
-        self._sees(attempt)
+        self.sees(attempt)
         self.asked[attempt, task] += 1
         if self.asked[attempt, task] > 1:
             self.add_violation(f"finish_batch of {attempt} is called {self.asked[attempt, task]} times in {task}")
-        bolt = self.shape.by_name[task[0]]
-        before = {each.source for each in bolt.inputs}
-        missing = {each for each in self.shape.batch_tasks if each[0] in before} - self.finished[attempt]
-        if missing:
-            self.add_violation(f"finish_batch of {attempt} is called in {task}, and {sorted(missing)} have not finished")
+        self.check_sources(task, attempt, self.sources_of(task) - self.finished[attempt])
         if task[0] in self.shape.late:
             self._in_commit_phase(f"finish_batch of {attempt} is called in {task}", attempt)
+
+    def sources_of(self, task: Task) -> set[Task]:
+        """Tasks that send to this one, and call finish_batch."""
+        before = {each.source for each in self.shape.by_name[task[0]].inputs}
+        return {each for each in self.shape.batch_tasks if each[0] in before}
+
+    def check_sources(self, task: Task, attempt: TransactionAttempt, missing: set[Task]) -> None:
+        """All sources of a task must have finished before its finish_batch is called."""
+        if missing:
+            self.add_violation(f"finish_batch of {attempt} is called in {task}, and {sorted(missing)} have not finished")
+
+    def loses(self, run: Any, task_id: int, tup: Any) -> None:
+        """A tuple is lost."""
+        run.lose_tuple(task_id, tup)
 
     def begins_finish(self, task: Task, attempt: TransactionAttempt) -> None:
         """A committer's finish_batch begins."""
