@@ -31,6 +31,7 @@ IMPORTS: Final = (
     "engine.transactional.transactions",
     "engine.transactional.values",
     "aiokafka",
+    "spark_bridge.topology.cluster_run",
     "spark_bridge.writer.spark_handover",
     "pyarrow.parquet",
 )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FULL: Final = 200
 """Number of processes to kill."""
 ROUND: Final = 10
-DEATHS_PER_ROUND: Final = 10
+DEATHS_PER_ROUND: Final = 6
 LINES: Final = 40_000
 WORDS: Final = 40
 MOST_VIOLATIONS: Final = 3

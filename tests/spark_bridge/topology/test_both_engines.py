@@ -268,3 +268,18 @@ async def test_counters_and_the_snapshot_tell_of_the_work_on_spark() -> None:
     assert JobsEntry.from_json(json.loads(json.dumps(jobs.to_json()))).value == jobs.value
     assert "Spark jobs 3 done · 0 running · 0 failed" in "\n".join(state_texts(None, there.snapshot))
     assert JobsEntry(None).text() is None
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_committers_right_behind_emitters_here_need_no_job() -> None:
+    def build(committed: Committed) -> Any:
+        builder = TransactionalTopologyBuilder("direct", "numbers", Batches([[1, 2, 3], [4], [5, 6]]), 2)
+        builder.set_committer("keep", committed.committer, 2).fields_grouping("numbers", "number")
+        return builder.build()
+
+    here, there = await play_both(build)
+
+    assert there.committed.batches == here.committed.batches
+    assert there.committed.rows() == [(number,) for number in range(1, 7)]
+    assert there.jobs is not None
+    assert there.jobs.jobs == 0

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 
 from engine import Config
 from spark_bridge.process import SparkConfig
@@ -17,7 +18,7 @@ from tests.servers.keeper import descendants
 from tests.servers.spark_cluster import driver_settings
 from tests.spark_bridge.kills.processes import CHILD, JVM, command_line
 from tests.spark_bridge.topology.campaign.counting import topology_of
-from tests.spark_bridge.topology.campaign.places import Life
+from tests.spark_bridge.topology.campaign.places import STRUCK, Life
 from tests.spark_bridge.topology.kills.steps import STEPS
 
 LOOK_SECS = 0.05
@@ -28,6 +29,8 @@ class OtherVictim(Trigger):
     """Kills a process of Spark once. The engine lives on."""
 
     marking = ""
+    struck = Path()
+    """File that tells of the death."""
 
     def strike(self) -> None:  # type: ignore[override]
         """Kill it, if it runs. Otherwise wait for the next call."""
@@ -35,7 +38,7 @@ class OtherVictim(Trigger):
             if self.marking in command_line(pid):
                 self.number = sys.maxsize
                 os.kill(pid, signal.SIGKILL)
-                print("struck", flush=True)
+                self.struck.touch()
                 return
 
 
@@ -48,6 +51,7 @@ def arm(life: Life) -> None:
         return
     trigger = OtherVictim(step.counts, life.number, 0.0)
     trigger.marking = CHILD if life.victim == "child" else JVM
+    trigger.struck = life.places.path(STRUCK)
     put_deadly_call(step.target, step.moment, trigger)
 
 
@@ -55,10 +59,19 @@ def spark_of(life: Life) -> SparkConfig:
     """Return the session of a round."""
     places = life.places
     conf = {"spark.executorEnv.PYTHONPATH": ROOT}
+    executor_memory = None
     if places.master.startswith("spark://"):
         conf |= driver_settings()
-    log = str(places.path("spark.log"))
-    return SparkConfig(master=places.master, driver_memory="512m", app_name=places.name, conf=conf, log_file=log, start_timeout_secs=90)
+        executor_memory = conf.pop("spark.executor.memory")
+    return SparkConfig(
+        master=places.master,
+        driver_memory="512m",
+        executor_memory=executor_memory,
+        app_name=places.name,
+        conf=conf,
+        log_file=str(places.path("spark.log")),
+        start_timeout_secs=90,
+    )
 
 
 async def main(life: Life) -> None:

@@ -8,6 +8,8 @@ from typing import Final
 STORES: Final = ("sqlite", "redis", "postgres", "files", "kafka")
 """Stores of the committed counts."""
 FILES: Final = 4
+STRUCK: Final = "struck"
+"""File that an engine writes when it has killed a process of Spark."""
 
 
 @dataclass(frozen=True, kw_only=True)

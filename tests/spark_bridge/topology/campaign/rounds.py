@@ -12,7 +12,7 @@ from tests.servers.spark_cluster import SparkCluster
 from tests.spark_bridge.kills.processes import CHILD, JVM, LivingProcess, NotInTime, command_line, until
 from tests.spark_bridge.topology.campaign import striking
 from tests.spark_bridge.topology.campaign.judge import faults_of
-from tests.spark_bridge.topology.campaign.places import FILES, Life, Places
+from tests.spark_bridge.topology.campaign.places import FILES, STRUCK, Life, Places
 from tests.spark_bridge.topology.campaign.plan import Death
 
 MOST_SECS = 240.0
@@ -21,7 +21,6 @@ STEP_SECS = 60.0
 """Longest time until a step or point is reached. After it, the engine dies anywhere."""
 LAST_BATCH = 5_000
 TAIL_CHARACTERS = 3000
-STRUCK = "struck"
 
 
 @dataclass
@@ -82,21 +81,17 @@ class KilledCluster:
         """Start an engine that dies, or kills the victim, when it comes to the step."""
         await self._end_engine()
         engine = await self._start(Life(places=self.places, step=death.at, number=death.number, victim=death.victim))
-        lines: list[str] = []
-
-        def has_struck() -> bool:
-            lines.append(engine.last_line)
-            return engine.has_ended or STRUCK in lines
-
+        struck = self.places.path(STRUCK)
         with suppress(NotInTime):
-            await until(has_struck, STEP_SECS, "")
+            await until(lambda: engine.has_ended or struck.exists(), STEP_SECS, "")
         if engine.has_ended and engine.process.returncode == 0:
             return
         if death.victim == "engine":
             if not engine.has_ended:
                 self._violated(f"an engine did not come to the step {death.at!r}")
             await self._end_engine(death.name)
-        elif STRUCK in lines:
+        elif struck.exists():
+            struck.unlink()
             self._count(death.name)
         else:
             self._violated(f"{death.name}: nothing was struck")
@@ -168,7 +163,7 @@ class KilledCluster:
         engine = self._engine
         assert engine is not None
         before = engine.last_line
-        await until(lambda: engine.has_ended or engine.last_line not in (before, STRUCK, "0", ""), MOST_SECS, "the next job")
+        await until(lambda: engine.has_ended or engine.last_line not in (before, "0", ""), MOST_SECS, "the next job")
         return not self._ended_by_itself()
 
     async def _wait(self, secs: float) -> bool:
