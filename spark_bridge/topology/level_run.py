@@ -20,6 +20,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import BatchRunner
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.process import pickling
+from spark_bridge.task_try import TASK_TRY
 from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack
 from spark_bridge.topology.job_plan import JobPlan
 from spark_bridge.topology.level_status import LevelStatus, run_end
@@ -69,6 +70,7 @@ def run_level(loaded: LoadedProgram, attempt: Attempt, level: int, partition: in
     levels pass through.
     """
     outbox = Outbox(loaded.plan, level, partition, number)
+    TASK_TRY.set(number)
     with asyncio.Runner() as runner:
         clock = Clock.of(runner.get_loop())
         began = clock.now()
@@ -117,7 +119,7 @@ class LevelRun:
         """Prepare the instances. At level 0, give the emitters their request."""
         program = self._loaded.program
         group = self._group = TaskGroup(
-            self._loaded.topology,
+            program.topology(),  # a new one, because its bolts share asyncio tasks, which belong to one event loop
             program.config,
             self._local,
             seed=_seed(program.seed, self._id.txid),
