@@ -1,6 +1,7 @@
 """The examples run unchanged on both engines, with equal results (CL-1, CL-2)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from spark_bridge.topology.level_run import LoadedProgram
 from tests.examples.conftest import load
 from tests.examples.log_etl import topology as log_etl
 from tests.examples.log_etl import traffic
+from tests.kafka.play import produce
+from tests.servers.kafka_fixtures import NewTopic
 from tests.spark_bridge.spark_fixtures import LOCAL
 from tests.spark_bridge.topology.local_jobs import LocalJobs
 
@@ -80,6 +83,24 @@ async def test_the_global_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert here == there
     assert here.skipped == 5
+
+
+async def test_the_word_count_of_a_topic(kafka: str, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await new_topic(partitions=2)
+    lines = [f"to be {number % 7} or not {number % 11}" for number in range(900)]
+    await produce(kafka, topic, lines, partition=None)
+    monkeypatch.setenv("KAFKA_BROKERS", kafka)
+    monkeypatch.setenv("LINES_TOPIC", topic)
+
+    async def counts(name: str, run: Callable[[Any], Any]) -> dict[str, int]:
+        monkeypatch.setenv("COUNTS_FOLDER", str(tmp_path / name))
+        example = load("cluster_word_count")
+        monkeypatch.setattr(example, "BATCH_RECORDS", 100)
+        await run(example.topology())
+        return dict(example.counted(tmp_path / name))
+
+    here = await counts("here", lambda topology: finish(engine.run(topology)))
+    assert here == await counts("there", on_levels) == Counter(word for line in lines for word in line.split())
 
 
 @pytest.mark.parametrize(("batch", "at_once"), [(100, 1), (100, 8)])
