@@ -17,7 +17,7 @@ NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 DAY      = $(if $(LINES),--lines $(LINES)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help run run-pipeline run-pipeline-cluster test test-all test-matrix docs check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
+.PHONY: help run run-cluster run-pipeline run-pipeline-cluster test test-all test-matrix docs check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ help: ## this list
 run: build ## the main job: word count over real text (INPUT=file or folder)
 	@$(BIN)/python examples/word_count.py $(if $(INPUT),"$(INPUT)")
 	@echo 'Next: `. $(BIN)/activate`, then `python -m engine run examples/hello.py`, or docs/TUTORIAL.md'
+
+run-cluster: dev ## a word count of a Kafka topic on one core, then on a Spark cluster of two workers (LINES=n)
+	@scripts/install-system-packages kafka spark
+	@$(BIN)/python -m tests.examples.words_on_cluster $(if $(LINES),--lines $(LINES))
 
 run-pipeline: $(VENV)/.spark $(VENV)/.built ## access logs -> engine -> Spark -> a report (LINES=n SEED=n)
 	@scripts/install-system-packages java

@@ -24,7 +24,7 @@ from spark_bridge.handover.errors import (
 from spark_bridge.handover.handover import Handover
 from spark_bridge.handover.manifest import Manifest, StagedFile, open_staged
 from spark_bridge.handover.schema import REJECTS_SCHEMA, RESERVED, schema_of
-from spark_bridge.handover.storage import Storage, storage_at
+from spark_bridge.handover.storage import Storage, absolute_folder, storage_at
 
 __all__ = [
     "REJECTS_SCHEMA",
@@ -44,6 +44,7 @@ __all__ = [
     "TornFile",
     "TransactionDeleted",
     "TransactionMissing",
+    "absolute_folder",
     "ddl_of",
     "open_staged",
     "schema_of",

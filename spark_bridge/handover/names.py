@@ -24,7 +24,7 @@ _CONSUMER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class StagedName:
-    """Name of a Parquet file. Attempt, task and part make it unique, so no two attempts write the same file.
+    """Name of a Parquet file. Attempt, task and part make it unique, so no two attempts or tries write the same file.
 
     >>> str(StagedName(7, EPOCH_SIZE + 9, task=0, tasks=2, part=0))
     'files/000000000007-00000001.0000000009-0-of-2-0.parquet'
@@ -37,7 +37,7 @@ class StagedName:
     tasks: int
     """Number of stager tasks."""
     part: int
-    """Index among the files of this task and attempt: 0, 1, …"""
+    """Number of the file: 0, 1, … On Spark, each try of a task has other numbers."""
     folder: str = FILES
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import BatchRunner, failure_text
 from engine.transactional.combining import CombiningFailed
 from engine.transactional.open_batches import EmitRequest
+from spark_bridge.task_try import TASK_TRY
 from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack
 from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
@@ -42,6 +43,7 @@ def run_level(loaded: LoadedProgram, attempt: Attempt, level: int, partition: in
     levels pass through.
     """
     outbox = Outbox(loaded.plan, level, partition, number)
+    TASK_TRY.set(number)
     with asyncio.Runner() as runner:
         clock = Clock.of(runner.get_loop())
         began = clock.now()
@@ -91,7 +93,7 @@ class LevelRun:
         """Prepare the instances. At level 0, give the emitters their request."""
         program = self._loaded.program
         group = self._group = TaskGroup(
-            self._loaded.topology,
+            program.topology(),  # a new one, because its bolts share asyncio tasks, which belong to one event loop
             program.config,
             self._local,
             seed=_seed(program.seed, self._id.txid),

@@ -23,6 +23,8 @@ FILE_BYTES: Final = 64 << 20
 """Bytes of a file before the next one begins. An executor holds a whole file in memory to verify it before it returns a row."""
 ROW_GROUP_ROWS: Final = 131_072
 """Rows that wait in memory, as Arrow, before they are written."""
+PARTS_OF_TRY: Final = 1_000_000
+"""Numbers of parts that each try of a task has."""
 
 
 class Unconverted(NamedTuple):
@@ -43,12 +45,22 @@ class StagedFiles(NamedTuple):
     rejects: tuple[StagedFile, ...]
 
 
-class PartitionOutput:
-    """Writes the rows of one attempt at one task to files that no other attempt or task writes."""
+class StagingPlace(NamedTuple):
+    """The writer of some files. No two writers have the same place."""
 
-    def __init__(self, storage: Storage, settings: HandoverSettings, attempt: TransactionAttempt, task: int, tasks: int) -> None:
+    attempt: TransactionAttempt
+    task: int
+    tasks: int
+    task_try: int = 0
+    """Number of the try on Spark. If Spark computes a task again, files of the first try exist, or are still written."""
+
+
+class PartitionOutput:
+    """Writes the rows of one attempt at one task to files that no other attempt, task or try writes."""
+
+    def __init__(self, storage: Storage, settings: HandoverSettings, place: StagingPlace) -> None:
         self._storage, self._settings = storage, settings
-        self._attempt, self._task, self._tasks = attempt, task, tasks
+        self._attempt, self._task, self._tasks, self._try = place
         self._rows = 0
         self._file: ParquetFile | None = None
         self._reject_file: ParquetFile | None = None
@@ -98,6 +110,7 @@ class PartitionOutput:
             self._file = None
 
     def _open_file(self, folder: str, part: int, schema: pa.Schema) -> "ParquetFile":
+        part += self._try * PARTS_OF_TRY
         name = str(StagedName(*self._attempt, task=self._task, tasks=self._tasks, part=part, folder=folder))
         return ParquetFile(self._storage, name, schema, self._settings.compression)
 

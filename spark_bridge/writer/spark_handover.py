@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.errors import UsageError
 from engine.topology import BoltDeclarer
 from engine.transactional import TransactionalTopologyBuilder
-from spark_bridge.handover import HandoverError, Storage, schema_of, storage_at
+from spark_bridge.handover import HandoverError, Storage, absolute_folder, schema_of, storage_at
 from spark_bridge.handover.names import consumer_file
 from spark_bridge.writer.manifest_committer import ManifestCommitter
 from spark_bridge.writer.open_folder import HandoverSettings
@@ -62,6 +62,8 @@ class SparkHandover:
             self.storage()
         except HandoverError as error:
             raise UsageError(f"SparkHandover: {error.message}", hint=error.hint) from None
+        if self.filesystem is None:  # an executor of Spark has another working folder
+            object.__setattr__(self, "folder", absolute_folder(self.folder))
 
     def _faults(self) -> Iterator[tuple[str, str]]:
         consumers: object = self.consumers

@@ -6,10 +6,11 @@ from typing import ClassVar, Final
 
 from engine.api import Fields
 from engine.transactional import BurstBolt
+from spark_bridge.task_try import TASK_TRY
 from spark_bridge.writer.backpressure import HandoverBackpressure
 from spark_bridge.writer.columns import Columns, Row, places_of
 from spark_bridge.writer.open_folder import FolderResource, HandoverSettings, OpenFolder
-from spark_bridge.writer.partition_output import Burst, PartitionOutput, Unconverted
+from spark_bridge.writer.partition_output import Burst, PartitionOutput, StagingPlace, Unconverted
 
 BURST_ROWS: Final = 2_048
 """Rows that are converted in one call.
@@ -83,7 +84,8 @@ class Stager(BurstBolt):
         if self._folder is None or self._output is None:
             context = self.context
             self._folder = await self.resources.opened(FolderResource(self._settings, context.component_id))
-            self._output = PartitionOutput(self._folder.storage, self._settings, self.attempt, context.task_index, context.tasks)
+            place = StagingPlace(self.attempt, context.task_index, context.tasks, TASK_TRY.get())
+            self._output = PartitionOutput(self._folder.storage, self._settings, place)
         return self._folder, self._output
 
     async def finish_batch(self) -> None:

@@ -15,6 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.version",
         "spark_bridge.handover",
         "spark_bridge.process_identity",
+        "spark_bridge.task_try",
     ),
     (
         "engine.cancellation",

@@ -23,6 +23,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 
 # Those that do not end by themselves, or are no programs, and who runs them.
 ELSEWHERE = {
+    "cluster_word_count.py": "tests/spark_bridge/topology/test_examples.py, on a real broker and on both engines",
     "kafka_word_count.py": "tests/examples/test_kafka_word_count.py, on a real broker",
     "log_etl": "tests/examples/test_log_etl_lines.py, and others beside it",
     "lmdb_state.py": "tests/examples/test_lmdb_state.py, by the suite of state providers and beneath word_count.py",

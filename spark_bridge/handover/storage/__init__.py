@@ -13,7 +13,7 @@ from spark_bridge.handover.storage.api import Storage, is_draft
 from spark_bridge.handover.storage.filesystems import ArrowStorage, FsspecStorage
 from spark_bridge.handover.storage.local import LocalStorage
 
-__all__ = ["Storage", "is_draft", "storage_at"]
+__all__ = ["Storage", "absolute_folder", "is_draft", "storage_at"]
 
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.*")
 
@@ -38,10 +38,20 @@ def storage_at(folder: str | os.PathLike[str], options: Mapping[str, Any] | None
         return _on_filesystem(filesystem, text)
     found = URL.fullmatch(text)
     if found is None:
-        return LocalStorage(os.path.abspath(text))
+        return LocalStorage(absolute_folder(text))
     if found[1].lower() == "file":
         return LocalStorage(unquote(urlsplit(text).path))
     return _by_url(text, found[1].lower(), dict(options or {}))
+
+
+def absolute_folder(folder: str | os.PathLike[str]) -> str:
+    """Return a path as an absolute one, and a URL unchanged.
+
+    >>> absolute_folder("s3://bucket/handover")
+    's3://bucket/handover'
+    """
+    text = os.fspath(folder)
+    return os.path.abspath(text) if URL.fullmatch(text) is None else text
 
 
 def _on_filesystem(filesystem: object, path: str) -> Storage:
