@@ -24,7 +24,7 @@ from engine.transactional.batch_runner import REFUSALS, call_timeout, failure_te
 from engine.transactional.open_batches import EmitRequest, PartitionOutput
 from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
 from engine.transactional.spouts import Partition
-from spark_bridge.process import SparkConfig, pickling
+from spark_bridge.process import SparkConfig
 from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
 from spark_bridge.topology.job import Job, run_job
@@ -32,6 +32,7 @@ from spark_bridge.topology.level_run import Attempt, mixed_tries
 from spark_bridge.topology.level_status import LevelStatus, RunEnd
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
+from spark_bridge.topology.pickled_program import pickle_program
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile
 from spark_bridge.topology.result_runner import Outcome, remote_error
@@ -113,7 +114,7 @@ class JobRunner(Bolt, BoltPortUser):
         program = self._settings.program
         if not program.executors_emit:  # a spout that stays here may have parts that cannot be pickled
             program = replace(program, spout=None)
-        pickled = pickling.dumps(program)
+        pickled = pickle_program(program)
         root = make_spool_folder(self._settings.spool)
         with open(os.path.join(root, "program"), "wb") as file:
             file.write(pickled)
