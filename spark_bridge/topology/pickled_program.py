@@ -1,8 +1,8 @@
 """The bytes of a program, with the classes that exist only in files that executors cannot import.
 
-Rows are pickled by reference: a value is stored with the name of its class. A topology file, a script and a notebook have no module on
-executors, so their classes are sent by value, and registered there under the names that they have in the engine's process. Sending the file
-itself would run it again on each executor, with all that it does when it is imported.
+Rows are pickled by reference: a value is stored with the name of its class. Executors cannot import a topology file, a script or a
+notebook. So their classes are sent by value, and registered there under the names that they have in the engine's process. Sending the
+file itself would run it again on each executor, with all that it does when it is imported.
 """
 
 import sys
