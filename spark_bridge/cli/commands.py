@@ -93,20 +93,33 @@ def consumers_command(folder: str, action: str, names: tuple[str, ...], checkpoi
     return run_on_folder(folder, lambda handover: remove_consumers(handover, names, is_sure=is_sure))
 
 
-@click.command("package", short_help="Write the zip that Spark needs on a cluster.")
+@click.command("package", short_help="Write the archive that Spark needs on a cluster.")
 @click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
-def package_command(output: Path) -> int:
+@click.option("--engine", "with_engine", is_flag=True, help="Pack the engine, for topologies on Spark.")
+@click.option("--extra", "extras", metavar="NAME", multiple=True, help="With --engine: an extra to pack, such as kafka. May be repeated.")
+def package_command(output: Path, extras: tuple[str, ...], *, with_engine: bool) -> int:
     """Write OUTPUT, a zip with the code that drivers and executors need to read a hand-over. It needs only pyarrow.
 
     \b
       package stormcell-spark.zip
       spark-submit --py-files stormcell-spark.zip program.py
       run pipeline.py --folder s3://bucket/handover --master spark://box:7077 --py-files stormcell-spark.zip
+
+    With --engine, write a .tar.gz with the engine of this environment, its compiled part and its dependencies. Executors of a
+    topology then need only a Python of the same version, on the same kind of system.
+
+    \b
+      package --engine env.tar.gz --extra kafka
+      topology words.py --master spark://box:7077 --archives env.tar.gz#environment
     """
+    from spark_bridge.process.engine_archive import write_engine_archive
     from spark_bridge.source import package_zip
 
+    if extras and not with_engine:
+        raise click.UsageError("--extra belongs to --engine. Write `package --engine env.tar.gz --extra NAME`.")
     try:
-        click.echo(f"wrote {package_zip(output)}: {output.stat().st_size:,} bytes")
+        written = write_engine_archive(output, extras) if with_engine else package_zip(output)
+        click.echo(f"wrote {written}: {output.stat().st_size:,} bytes")
     except OSError as error:
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
     return 0

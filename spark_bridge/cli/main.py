@@ -26,7 +26,7 @@ Run a pipeline on Spark over the committed batches of a topology.
   check      validate a pipeline file without running it
   look       show a hand-over folder and the positions of its consumers
   consumers  list, add, remove or repair the consumers of a folder
-  package    write the zip that Spark needs on a cluster
+  package    write the archive that Spark needs on a cluster
   prepare    build an archive with which sessions start in less than half the time
 
 \b

@@ -22,6 +22,7 @@ _OPTIONS: Final = (
     click.option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver: 512m, 2g.  [default: 1g]"),
     click.option("--jars", metavar="PATHS", help="Jars for Spark, separated by commas."),
     click.option("--py-files", metavar="PATHS", help="Python files and zips for the executors, separated by commas."),
+    click.option("--archives", metavar="PATHS", help="Archives that executors import from: env.tar.gz#environment. Separated by commas."),
 )
 
 
@@ -43,6 +44,7 @@ def spark_config(chosen: Mapping[str, Any], app_name: str) -> "SparkConfig":
         conf=pairs_of(chosen["conf"], "--conf"),
         jars=_paths(chosen["jars"]),
         py_files=_paths(chosen["py_files"]),
+        archives=_paths(chosen["archives"]),
     )
 
 

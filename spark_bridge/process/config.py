@@ -26,6 +26,7 @@ _FIELD_OF_SETTING: Final = {
     "spark.executor.memory": "executor_memory",
     "spark.jars": "jars",
     "spark.submit.pyFiles": "py_files",
+    "spark.archives": "archives",
     "spark.pyspark.python": "python",
 }
 
@@ -49,6 +50,8 @@ class SparkConfig:
     jars: tuple[str, ...] = ()
     py_files: tuple[str, ...] = ()
     """Python modules and zips that the executors need."""
+    archives: tuple[str, ...] = ()
+    """Archives that executors unpack and import from, such as `env.tar.gz#environment` (`python -m spark_bridge package --engine`)."""
     python: str | None = None
     """Python of the executors. Default: this Python. On YARN and Kubernetes, the Python of the cluster."""
     log_file: str | None = None
@@ -58,7 +61,7 @@ class SparkConfig:
 
     def __post_init__(self) -> None:
         faults: list[str] = []
-        for name in ("jars", "py_files"):
+        for name in ("jars", "py_files", "archives"):
             object.__setattr__(self, name, _paths(name, getattr(self, name), faults))
         object.__setattr__(self, "conf", _pairs(self.conf, faults))
         faults += _field_faults(self)
@@ -128,6 +131,8 @@ def _field_faults(config: SparkConfig) -> Iterator[str]:
             f"master is {config.master!r}. Give 'local[2]', 'local-cluster[2,1,1024]', 'spark://host:7077', 'yarn', "
             "'k8s://https://host:443' or 'sc://host:15002'."
         )
+    if config.archives and config.kind == "connect":
+        yield f"archives is {config.archives!r}, but with {config.master!r} the server has the executors. Configure the server."
     app_name: object = config.app_name
     if not isinstance(app_name, str) or not app_name.strip():
         yield f"app_name is {app_name!r}. Give a string that is not blank."

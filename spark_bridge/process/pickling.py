@@ -23,7 +23,7 @@ def dumps(value: object) -> bytes:
     """Return a value as bytes. Code that the other process cannot import (`__main__`, run files, lambdas) is pickled by value."""
     cloudpickle = _cloudpickle()
     for module in list(sys.modules.values()):
-        if _needs_value_pickling(module):
+        if _needs_registration(module):
             cloudpickle.register_pickle_by_value(module)
     pickled: bytes = cloudpickle.dumps(value)
     return pickled
@@ -60,8 +60,13 @@ def _load() -> ModuleType:
     return module
 
 
-def _needs_value_pickling(module: ModuleType | None) -> bool:
-    """Tell whether an import by name cannot find the file of a module. An example is a topology file."""
+def is_sent_by_value(module: ModuleType) -> bool:
+    """Tell whether `dumps` sends the classes and functions of a module by value. Examples are `__main__` and a topology file."""
+    return getattr(module, "__name__", None) == "__main__" or _needs_registration(module)
+
+
+def _needs_registration(module: ModuleType | None) -> bool:
+    """Tell whether an import by name cannot find the file of a module. cloudpickle knows this only of `__main__`."""
     spec = getattr(module, "__spec__", None)
     if spec is None or not spec.has_location or sys.modules.get(spec.name) is not module:
         return False

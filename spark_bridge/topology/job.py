@@ -15,7 +15,7 @@ from spark_bridge.topology.blocks import NOTICE, Block
 from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
 from spark_bridge.topology.loaded_program import load_program
-from spark_bridge.topology.result_files import ResultBlock, ResultFile, ResultWriter
+from spark_bridge.topology.result_files import ResultFile, ResultWriter
 from spark_bridge.topology.worker_process import shorten_pauses
 
 PIECE_BYTES: Final = 8 << 20
@@ -184,7 +184,7 @@ def write_results(blocks: Iterable[Block], tries: Collection[int], folder: str) 
         for block in blocks:
             if block.attempt not in tries:
                 raise ValueError(f"Spark has computed task {block.source} again after its outcome was known")
-            writer.write(block.source, block.payload, sum(len(rows) for _, rows in ResultBlock(*block.content()).runs))
+            writer.write(block.source, block.payload)  # not unpickled: this process may not have the classes of its values
     finally:
         files = writer.close()
     return files

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from engine.api import Bolt, Fields, Tuple
 from engine.cancellation import was_cancelled
-from engine.errors import ERROR, FAILED, EngineBug, Failure, FatalError
+from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError
 from engine.in_thread import in_thread
 from engine.maybe_await import maybe_await
 from engine.metrics import UserMetric
@@ -24,7 +24,7 @@ from engine.transactional.batch_runner import REFUSALS, call_timeout, failure_te
 from engine.transactional.open_batches import EmitRequest, PartitionOutput
 from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
 from engine.transactional.spouts import Partition
-from spark_bridge.process import SparkConfig, pickling
+from spark_bridge.process import SparkConfig
 from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
 from spark_bridge.topology.job import Job, run_job
@@ -32,6 +32,8 @@ from spark_bridge.topology.level_run import Attempt, mixed_tries
 from spark_bridge.topology.level_status import LevelStatus, RunEnd
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
+from spark_bridge.topology.pickled_program import pickle_program
+from spark_bridge.topology.probe import check_executors
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile
 from spark_bridge.topology.result_runner import Outcome, remote_error
@@ -77,6 +79,8 @@ class JobRunner(Bolt, BoltPortUser):
         self._planner: PlanningAdapter | None = None
         self._emitters: LocalEmitters | None = None
         self._spark: SparkHold | None = None
+        self._is_probed = False
+        """True after the executors have shown that they can run the program."""
         self._root: str | None = None
         self._done = self._failed = self._blocks = self._bytes = 0
         self._last: tuple[float, float] | None = None
@@ -95,6 +99,12 @@ class JobRunner(Bolt, BoltPortUser):
     async def _prepare(self) -> None:
         self._root = await in_thread(self._pool, self._make_root)
         self._spark = hold(self._settings.spark)
+        try:
+            await self._probe(self._settings.spark.start_timeout_secs)
+        except FatalError:
+            raise
+        except EngineError:
+            self._is_probed = False  # Spark is not available now. The first attempt looks again, and reports its own error
         self.port.run.show_in_snapshot(ENTRY, self.context.task_id, self._snapshot)
         spout = self._settings.program.spout
         assert spout is not None
@@ -108,11 +118,23 @@ class JobRunner(Bolt, BoltPortUser):
             await self._emitters.open()
         self.context.create_task(self._keep_fresh())
 
+    async def _probe(self, timeout: float | None = None) -> None:
+        """Raise FatalError with all reasons if the executors cannot run the program (CL-4)."""
+        assert self._spark is not None
+        assert self._root is not None
+        await check_executors(self._spark, self._settings.program, self._root, shared=self._is_shared, timeout=timeout)
+        self._is_probed = True
+
+    @property
+    def _is_shared(self) -> bool:
+        """True if executors reach the files of this machine."""
+        return self._settings.spool is not None or self._settings.spark.is_on_this_machine
+
     def _make_root(self) -> str:
         program = self._settings.program
         if not program.executors_emit:  # a spout that stays here may have parts that cannot be pickled
             program = replace(program, spout=None)
-        pickled = pickling.dumps(program)
+        pickled = pickle_program(program)
         root = make_spool_folder(self._settings.spool)
         with open(os.path.join(root, "program"), "wb") as file:
             file.write(pickled)
@@ -201,6 +223,8 @@ class JobRunner(Bolt, BoltPortUser):
     async def _run(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> None:
         began = self.context.clock.now()
         try:
+            if not self._is_probed:
+                await self._probe()
             statuses = await self._call_spark(opened, request, emitted)
             self._check_tries(statuses)
             self._note_job(statuses, self.context.clock.now() - began)
@@ -220,13 +244,12 @@ class JobRunner(Bolt, BoltPortUser):
             return [emitted]  # there is no bolt before the committers, so no work for Spark
         assert self._spark is not None
         assert self._root is not None
-        shared = self._settings.spool is not None or self._settings.spark.is_on_this_machine
         job = Job(
             os.path.join(self._root, "program"),
             self._loaded.plan.partitions,
-            Attempt(request, opened.folder if shared else None),
+            Attempt(request, opened.folder if self._is_shared else None),
             None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
-            shared,
+            self._is_shared,
             opened.folder,
         )
         statuses: list[LevelStatus] = await self._spark.call(run_job, job)

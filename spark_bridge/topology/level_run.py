@@ -228,14 +228,14 @@ class LevelRun:
                 return
             self._refuse(source, failed.error, failed.row, f"a committer cannot combine a tuple: {failure_text(failed.error)}")
 
-    def _send_results(self, source: int, block: ResultBlock, rows: int) -> None:
+    def _send_results(self, source: int, block: ResultBlock) -> None:
         payload = self._packed(source, tuple(block), block.runs)
         if payload is None:
             return
         if self._results is None:
             self._outbox.send(source, block.target, payload)
         else:
-            self._results.write(source, payload, rows)
+            self._results.write(source, payload)
 
     def _packed(self, source: int, content: object, runs: list[Run]) -> bytes | None:
         """Return pickled rows. Fail the attempt, and return None, if a value cannot be pickled."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from engine.topology import Topology
 from engine.transactional.transactions import late_components
-from spark_bridge.process import pickling
 from spark_bridge.topology.combining import Combined, raw_inputs
 from spark_bridge.topology.job_plan import JobPlan
+from spark_bridge.topology.pickled_program import unpickle_program
 from spark_bridge.topology.program import Program
 
 
@@ -45,4 +45,4 @@ class LoadedProgram:
 @functools.lru_cache(maxsize=4)
 def load_program(pickled: bytes) -> LoadedProgram:
     """Return a pickled program. The worker processes of Spark live for many tasks, so they keep the newest programs."""
-    return LoadedProgram.of(pickling.loads(pickled))
+    return LoadedProgram.of(unpickle_program(pickled))

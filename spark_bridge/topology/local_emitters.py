@@ -70,9 +70,7 @@ class LocalEmitters:
         async with self._one_at_a_time:
             status = self._begin(BATCH_STREAM, tuple(request))
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
-            result_blocks = ResultBlocks(
-                self._loaded, request.attempt, lambda source, block, rows: results.write(source, pack(tuple(block)), rows)
-            )
+            result_blocks = ResultBlocks(self._loaded, request.attempt, lambda source, block: results.write(source, pack(tuple(block))))
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, result_blocks, source, target, runs))
             path = os.path.join(folder, BLOCKS_FILE)
             try:

@@ -17,8 +17,8 @@ from spark_bridge.topology.result_files import ResultBlock
 class ResultBlocks:
     """The results of one partition, or of the emitters in the engine's process, for one attempt."""
 
-    def __init__(self, loaded: LoadedProgram, attempt: TransactionAttempt, send: Callable[[int, ResultBlock, int], None]) -> None:
-        """send: gets the source task, a block, and its number of rows."""
+    def __init__(self, loaded: LoadedProgram, attempt: TransactionAttempt, send: Callable[[int, ResultBlock], None]) -> None:
+        """send: gets the source task, and a block."""
         self._loaded = loaded
         self._attempt = attempt
         self._send = send
@@ -33,7 +33,7 @@ class ResultBlocks:
             kept = [(stream, rows) for stream, rows in runs if stream != REPORT_STREAM and self._is_raw(source, stream, rows)]
             target_task = 0
         if kept:
-            self._send(source, ResultBlock(target_task, kept), sum(len(rows) for _, rows in kept))
+            self._send(source, ResultBlock(target_task, kept))
 
     def _is_raw(self, source: int, stream: str, rows: list[tuple[Any, ...]]) -> bool:
         """Combine rows for the committers that allow it. Return whether another component needs each row."""
@@ -51,7 +51,7 @@ class ResultBlocks:
         """Send the partial results, in the order of the source tasks."""
         for (source, combined), combiner in sorted(self._combiners.items(), key=lambda entry: (entry[0][0], entry[0][1].partial_stream)):
             for rows in _slices(combiner.partial_rows()):
-                self._send(source, ResultBlock(0, [(combined.partial_stream, rows)]), len(rows))
+                self._send(source, ResultBlock(0, [(combined.partial_stream, rows)]))
 
 
 def _slices(rows: Iterator[Any]) -> Iterator[list[Any]]:

@@ -25,7 +25,6 @@ class ResultFile(NamedTuple):
     """Task that sent the rows."""
     path: str
     blocks: int
-    rows: int
     checksum: int
     """CRC-32 of the file."""
 
@@ -38,33 +37,32 @@ class ResultWriter:
         self._number = number
         self._open: dict[int, _OpenFile] = {}
 
-    def write(self, source: int, pickled: bytes, rows: int) -> None:
+    def write(self, source: int, pickled: bytes) -> None:
         """Append a pickled block to the file of its source."""
         opened = self._open.get(source)
         if opened is None:
             path = os.path.join(self._folder, f"{source}-{self._number}.rows")
             opened = self._open[source] = _OpenFile(path, open(path, "wb"))  # noqa: SIM115 - closed by `close`
-        opened.append(pickled, rows)
+        opened.append(pickled)
 
     def close(self) -> list[ResultFile]:
         """Close the files, and describe them."""
         opened, self._open = self._open, {}
         for each in opened.values():
             each.file.close()
-        return [ResultFile(source, each.path, each.blocks, each.rows, each.checksum) for source, each in opened.items()]
+        return [ResultFile(source, each.path, each.blocks, each.checksum) for source, each in opened.items()]
 
 
 class _OpenFile:
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path = path
         self.file = file
-        self.blocks = self.rows = self.checksum = 0
+        self.blocks = self.checksum = 0
 
-    def append(self, pickled: bytes, rows: int) -> None:
+    def append(self, pickled: bytes) -> None:
         self.file.write(pickled)
         self.checksum = zlib.crc32(pickled, self.checksum)
         self.blocks += 1
-        self.rows += rows
 
 
 def read_blocks(described: ResultFile) -> Iterator[ResultBlock]:

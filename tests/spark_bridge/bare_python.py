@@ -11,8 +11,17 @@ import pytest
 @pytest.fixture
 def bare_python(tmp_path: Path) -> Path:
     """Return this Python without this checkout. An editable install is a .pth file, which only `site` reads."""
-    path = tmp_path / "python"
     libraries = f"{sysconfig.get_path('purelib')}:{sysconfig.get_path('platlib')}"
-    path.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
+    return _program(tmp_path / "python", f'PYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"')
+
+
+@pytest.fixture
+def barest_python(tmp_path: Path) -> Path:
+    """Return this Python without any installed package."""
+    return _program(tmp_path / "python", f'exec {sys.executable} -S "$@"')
+
+
+def _program(path: Path, command: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{command}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path

@@ -91,9 +91,10 @@ def open_session(settings: dict[str, Any], folder: str) -> Session:
         hint = "See the traceback in the log. Look for a broken installation, or for a module of yours that hides another one."
         text = f"pyspark is installed, but cannot be imported: {type(error).__name__}: {error}"
         raise SessionRefused(StartFailure(False, text, hint, shows_log=True)) from error
-    for path in (*settings["jars"], *settings["py_files"]):
+    for path in (*settings["jars"], *settings["py_files"], *(archive.partition("#")[0] for archive in settings["archives"])):
         if "://" not in path and not os.path.exists(path):
-            raise SessionRefused(StartFailure(False, f"there is no file {path!r}", "Correct jars= or py_files= of SparkConfig."))
+            hint = "Correct jars=, py_files= or archives= of SparkConfig."
+            raise SessionRefused(StartFailure(False, f"there is no file {path!r}", hint))
     if settings["kind"] == "connect":
         from spark_bridge.process.child.connect import ConnectSession
 

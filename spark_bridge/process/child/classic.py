@@ -17,6 +17,7 @@ LONGEST_FOLDER: Final = 60
 """Longest folder in which the paths of Unix sockets fit. The limit of a path is 107 bytes."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
+_IMPORT_PATH: Final = "spark.executorEnv.PYTHONPATH"
 _CONNECTION_ERRORS: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 
 
@@ -111,11 +112,20 @@ def _conf(settings: dict[str, Any], folder: str) -> SparkConf:
     conf = SparkConf(loadDefaults=True)
     for name, value in _defaults(settings, folder):
         conf.setIfMissing(name, value)
-    for name, value in settings["conf"]:
+    for name, value in (*settings["conf"], *_import_path(settings)):
         is_appended = name in (_JAVA_OPTIONS, _EXECUTOR_JAVA_OPTIONS)
         conf.set(name, f"{conf.get(name, '')} {value}".strip() if is_appended else value)
     conf.setMaster(settings["master"]).setAppName(settings["app_name"])
     return conf
+
+
+def _import_path(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the setting with which the Python workers import from the archives. Spark unpacks them into the folder of each executor."""
+    if not settings["archives"]:
+        return []
+    given = dict(settings["conf"]).get(_IMPORT_PATH)
+    names = (archive.rpartition("/")[2].rpartition("#")[2] for archive in settings["archives"])
+    return [(_IMPORT_PATH, os.pathsep.join([*(f"./{name}" for name in names), *([given] if given else [])]))]
 
 
 def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
@@ -124,6 +134,7 @@ def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
         ("spark.driver.memory", settings["driver_memory"] or "1g"),
         ("spark.executor.memory", settings["executor_memory"]),
         ("spark.jars", ",".join(settings["jars"])),
+        ("spark.archives", ",".join(settings["archives"])),
         ("spark.pyspark.python", settings["python"]),
         ("spark.ui.enabled", "false"),
         ("spark.ui.showConsoleProgress", "false"),

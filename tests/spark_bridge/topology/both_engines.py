@@ -60,11 +60,15 @@ class Played:
     snapshot: Snapshot
 
 
+async def _nothing(*arguments: Any, **options: Any) -> None:
+    """Do nothing. LocalJobs has no executors to look at."""
+
+
 async def play(build: Callable[[Committed], Any], *, jobs: LocalJobs | None, **config: Any) -> Played:
     """Run a topology in one process, or with the given jobs on levels. `build` gets the record of its committers."""
     committed = Committed()
     topology, settings = build(committed), Config(seed=7, **config)
-    with patch.object(job_runner, "hold", lambda spark: jobs):
+    with patch.object(job_runner, "hold", lambda spark: jobs), patch.object(job_runner, "check_executors", _nothing):
         run = engine.run(topology, settings) if jobs is None else cluster_run.run(topology, settings)
         error: BaseException | None = None
         try:

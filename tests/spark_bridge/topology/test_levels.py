@@ -10,12 +10,12 @@ from engine import BasicBolt, Config, Fields, Tuple
 from engine.kernel import Source
 from engine.transactional import BatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
-from spark_bridge.process import pickling
 from spark_bridge.topology.blocks import BLOCK_BYTES, BLOCK_ROWS, NOTICE, Block, Packer
 from spark_bridge.topology.cluster_run import ClusterRun, on_spark
 from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
 from spark_bridge.topology.loaded_program import LoadedProgram, load_program
+from spark_bridge.topology.pickled_program import pickle_program
 from spark_bridge.topology.program import Program
 
 ATTEMPT = TransactionAttempt(3, 2**32 + 5)
@@ -55,7 +55,7 @@ def loaded_of(builder: TransactionalTopologyBuilder) -> LoadedProgram:
     run: Any = feature.new_run(topology, Config(seed=5))  # type: ignore[attr-defined]
     assert isinstance(run, ClusterRun)
     made: Program = run.program()
-    return load_program(pickling.dumps(made))
+    return load_program(pickle_program(made))
 
 
 def attempt(rows: int = 20) -> Attempt:
