@@ -4,10 +4,11 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.api import Tuple, Values
-from engine.errors import ComponentError, Failure
+from engine.clock import Clock
+from engine.errors import ERROR, ComponentError, Failure
 from engine.in_thread import in_thread
 from engine.kernel import Source, post_control, take_runs
 from engine.metrics import UserMetric
@@ -17,7 +18,7 @@ from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.topology.block_files import write_blocks
-from spark_bridge.topology.blocks import Packer, Run, pack
+from spark_bridge.topology.blocks import Packer, Run, pack, rows_in, unpicklable_row
 from spark_bridge.topology.level_run import LoadedProgram, result_block
 from spark_bridge.topology.level_status import LevelStatus, run_end
 from spark_bridge.topology.outbox import Outbox
@@ -27,11 +28,20 @@ BLOCKS_FILE: Final = "blocks"
 """Name of the file for level 1 in the folder of an attempt."""
 
 
+class Sent(NamedTuple):
+    """Rows of an emitter for one task."""
+
+    source: int
+    target: int
+    runs: list[Run]
+    rows: int
+
+
 class LocalEmitters:
     """All emitter tasks of a spout. They emit one batch at a time. A `GroupListener` of its own group."""
 
     def __init__(self, loaded: LoadedProgram, pool: ThreadPoolExecutor, report: Callable[[ErrorReport], None]) -> None:
-        """pool: for file writes. report: gets the errors of the emitters."""
+        """pool: for file writes. report: gets the errors that belong to no batch. Those of a batch are in its outcome."""
         [source] = loaded.program.described.spouts
         self._loaded = loaded
         self._pool = pool
@@ -50,11 +60,14 @@ class LocalEmitters:
             stream: Source(coordinator, stream, self._coordinator, loaded.topology.components[coordinator].streams[stream])
             for stream in (BATCH_STREAM, COMMIT_STREAM)
         }
+        for bolt in self._group.bolts.values():
+            bolt.reporter.logs = False  # the engine's task of the emitter reports the error once more
         self.tasks = self._group.run_context.task_ids[source.component_id]
         self._one_at_a_time = asyncio.Lock()
         self._progress = asyncio.Event()
         self._unsettled: set[int] = set()
         self._status = LevelStatus(0, 0)
+        self._is_in_batch = False
         self._counted: dict[Any, Any] = {}
         """Values of the counters after the last batch."""
 
@@ -65,22 +78,33 @@ class LocalEmitters:
     async def emit(self, request: EmitRequest, folder: str) -> LevelStatus:
         """Let all emitters emit a batch, and write their blocks to files. Return the outcome."""
         async with self._one_at_a_time:
-            status = self._begin(BATCH_STREAM, tuple(request))
+            clock = Clock.of(asyncio.get_running_loop())
+            began, status = clock.now(), self._begin(BATCH_STREAM, tuple(request))
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
-            packer = Packer(lambda source, target, runs, rows: self._send(outbox, results, source, target, runs, rows))
+            packer = Packer(
+                lambda source, target, runs, rows: self._send(request.attempt, outbox, results, Sent(source, target, runs, rows))
+            )
             path = os.path.join(folder, BLOCKS_FILE)
             with await in_thread(self._pool, lambda: open(path, "wb")) as file:
                 while self._unsettled and status.end is None:  # after a failure the other emitters still emit for this attempt
                     await self._progress_made()
-                    for target, mailbox in self._group.elsewhere.items():
-                        packer.add(target, take_runs(mailbox))
+                    self._drain(packer)
                     if outbox.is_full:
                         await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
+                self._drain(packer)  # emitters may have ended while a file was opened or written
                 packer.flush()
                 await in_thread(self._pool, lambda: write_blocks(file, outbox.take()))
             status.files = results.close()
             status.metrics = self._new_counts()
+            status.secs = clock.now() - began
+            outbox.note_sent(status)
+            self._is_in_batch = False
             return status
+
+    def _drain(self, packer: Packer) -> None:
+        for target, mailbox in self._group.elsewhere.items():
+            if len(mailbox):
+                packer.add(target, take_runs(mailbox))
 
     def _new_counts(self) -> list[UserMetric]:
         """Return the metrics of the emitters, with the growth of counters since the last batch."""
@@ -93,11 +117,24 @@ class LocalEmitters:
             grown.append(metric)
         return grown
 
-    def _send(self, outbox: Outbox, results: ResultWriter, source: int, target: int, runs: list[Run], rows: int) -> None:
-        if target in self._loaded.plan.places:
-            outbox.send(source, target, pack(runs))
-        elif (block := result_block(self._loaded, target, runs)) is not None:
-            results.write(source, pack(tuple(block)), rows)
+    def _send(self, attempt: TransactionAttempt, outbox: Outbox, results: ResultWriter, sent: Sent) -> None:
+        try:
+            if sent.target in self._loaded.plan.places:
+                outbox.send(sent.source, sent.target, pack(sent.runs), rows_in(sent.runs))
+            elif (block := result_block(self._loaded, sent.target, sent.runs)) is not None:
+                results.write(sent.source, pack(tuple(block)), sent.rows)
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be pickled
+            self._refuse(attempt, sent, error)
+
+    def _refuse(self, attempt: TransactionAttempt, sent: Sent, error: Exception) -> None:
+        """Report rows that cannot go to another process, and fail the attempt."""
+        bolt = self._group.bolts[sent.source]
+        bolt.reporter.report(error, tup=unpicklable_row(sent.runs), next_step=f"batch {attempt} fails, and is tried again")
+        if self._status.failure is None:
+            text = f"a value cannot go to another process: {type(error).__name__}: {error}"
+            self._status.failure = Failure(ERROR, bolt.info.component_id, sent.source).because(text)
 
     async def commit(self, attempt: TransactionAttempt) -> LevelStatus:
         """Let all emitters take part in the commit phase of an attempt."""
@@ -105,10 +142,12 @@ class LocalEmitters:
             status = self._begin(COMMIT_STREAM, (attempt,))
             while self._unsettled and status.end is None:
                 await self._progress_made()
+            self._is_in_batch = False
             return status
 
     def _begin(self, stream: str, values: Values) -> LevelStatus:
         self._status = LevelStatus(0, 0)
+        self._is_in_batch = True
         self._unsettled = set(self.tasks)
         for task in self.tasks:
             post_control(self._group.bolts[task].core.mailbox, tuple(values), self._streams[stream])
@@ -147,7 +186,10 @@ class LocalEmitters:
         self._progress.set()
 
     def on_report(self, report: ErrorReport) -> None:
-        self._report(report)
+        if self._is_in_batch:
+            self._status.reports.append(report)
+        else:
+            self._report(report)
 
     def on_end(self, error: ComponentError) -> None:
         self._status.end = run_end(error)
