@@ -88,6 +88,8 @@ class ErrorReporter:
         self._left_out = 0
         self._logger = TaskLogger(LOGGER, component_id, task_id)
         self.errors = 0
+        self.logs = True
+        """False: reports are published and not logged, because a listener reports them once more."""
 
     def report(self, error: BaseException, *, tup: object = None, next_step: str, verb: Literal["raised", "reported"] = "raised") -> None:
         """Log and publish an error, or only count it if a limit is reached."""
@@ -119,7 +121,8 @@ class ErrorReporter:
         )
         self._left_out = 0
         self._publish(report)
-        self._logger.error("%s", report.describe())
+        if self.logs:
+            self._logger.error("%s", report.describe())
 
     def _end_window(self, kind: _Kind) -> None:
         """Log how many similar errors followed."""

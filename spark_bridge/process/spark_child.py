@@ -225,6 +225,11 @@ class SparkHold:
         self._closed = False
         self.child = shared.child
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts of the running child, see `SparkChild.facts`."""
+        return self.child.facts
+
     async def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Return `await child.call(...)`."""
         return await self.child.call(function, *arguments, **options)

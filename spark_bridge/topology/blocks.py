@@ -44,6 +44,22 @@ def pack(content: object) -> bytes:
     return pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
 
 
+def rows_in(runs: Iterable[Run]) -> int:
+    """Return the number of rows, without reports."""
+    return sum(len(rows) for stream, rows in runs if stream != REPORT_STREAM)
+
+
+def unpicklable_row(runs: Iterable[Run]) -> tuple[Any, ...] | None:
+    """Return the first row that cannot be pickled, None if each one can."""
+    for _, rows in runs:
+        for row in rows:
+            try:
+                pack(row)
+            except Exception:  # noqa: BLE001 - of user code
+                return row
+    return None
+
+
 @dataclass(slots=True)
 class _OpenBlock:
     runs: list[Run] = field(default_factory=list)

@@ -33,7 +33,7 @@ from spark_bridge.topology.program import NO_INSTANCES, Program
 from spark_bridge.topology.result_runner import ResultRunner
 from spark_bridge.topology.status import ENTRY, JobsEntry
 
-SPARK_DEFAULTS: Final = {"spark.scheduler.mode": "FAIR", "spark.sql.adaptive.enabled": "false"}
+SPARK_DEFAULTS: Final = {"spark.scheduler.mode": "FAIR", "spark.sql.adaptive.enabled": "false", "spark.ui.enabled": "true"}
 """Settings of jobs, unless the user gives others. Fair scheduling runs the jobs of several batches side by side."""
 
 

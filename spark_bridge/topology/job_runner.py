@@ -4,7 +4,6 @@ import asyncio
 import functools
 import os
 import shutil
-from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,17 +16,19 @@ from engine.in_thread import in_thread
 from engine.maybe_await import maybe_await
 from engine.metrics import UserMetric
 from engine.names import COMMIT_STREAM, POOL_NAME
-from engine.runtime.error_report import ErrorReport
+from engine.runtime.error_report import ErrorReport, error_text, user_traceback
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import REFUSALS, call_timeout, failure_text
 from engine.transactional.open_batches import EmitRequest, PartitionOutput
 from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
 from engine.transactional.spouts import Partition
-from spark_bridge.process import SparkConfig
+from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
+from spark_bridge.topology.hang_watch import notes_in
 from spark_bridge.topology.job import Job, run_job
+from spark_bridge.topology.job_log import JobLog, LoggedJob
 from spark_bridge.topology.level_run import Attempt, mixed_tries
 from spark_bridge.topology.level_status import LevelStatus, RunEnd
 from spark_bridge.topology.loaded_program import LoadedProgram
@@ -42,6 +43,8 @@ from spark_bridge.topology.status import ENTRY, JobsSnapshot
 RESULTS_STREAM: Final = "$results"
 RESULTS_FIELDS: Final = Fields("attempt", "outcome")
 REFRESHES_PER_TIMEOUT: Final = 10
+PROGRAM_FILE: Final = "program"
+"""Name of the file with the pickled program in the folder of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class _OpenJob:
     request: Tuple
     """The coordinator's request, to settle at the end."""
     folder: str
+    logged: LoggedJob
     aio_task: "asyncio.Task[None] | None" = None
 
 
@@ -82,11 +86,6 @@ class JobRunner(Bolt, BoltPortUser):
         self._is_probed = False
         """True after the executors have shown that they can run the program."""
         self._root: str | None = None
-        self._done = self._failed = self._blocks = self._bytes = 0
-        self._last: tuple[float, float] | None = None
-        """Seconds of the newest job that has ended, and of its slowest partition."""
-        self._executed: Counter[str] = Counter()
-        self._emitted: Counter[str] = Counter()
 
     async def prepare(self) -> None:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix=f"{POOL_NAME} {self.context.component_id}")
@@ -99,6 +98,7 @@ class JobRunner(Bolt, BoltPortUser):
     async def _prepare(self) -> None:
         self._root = await in_thread(self._pool, self._make_root)
         self._spark = hold(self._settings.spark)
+        self._log = JobLog(self._loaded.plan, self.context.clock, self._settings.spark.master)
         try:
             await self._probe(self._settings.spark.start_timeout_secs)
         except FatalError:
@@ -114,7 +114,7 @@ class JobRunner(Bolt, BoltPortUser):
             await maybe_await(emitter.open())
             self._planner = PlanningAdapter(emitter)
         else:
-            self._emitters = LocalEmitters(self._loaded, self._pool, self._report_later)
+            self._emitters = LocalEmitters(self._loaded, self._pool, self._report_here)
             await self._emitters.open()
         self.context.create_task(self._keep_fresh())
 
@@ -131,24 +131,24 @@ class JobRunner(Bolt, BoltPortUser):
         return self._settings.spool is not None or self._settings.spark.is_on_this_machine
 
     def _make_root(self) -> str:
+        root = make_spool_folder(self._settings.spool)
+        self._write_program(root)
+        return root
+
+    def _write_program(self, root: str) -> None:
         program = self._settings.program
         if not program.executors_emit:  # a spout that stays here may have parts that cannot be pickled
             program = replace(program, spout=None)
-        pickled = pickle_program(program)
-        root = make_spool_folder(self._settings.spool)
-        with open(os.path.join(root, "program"), "wb") as file:
-            file.write(pickled)
-        return root
+        with open(os.path.join(root, PROGRAM_FILE), "wb") as file:
+            file.write(pickle_program(program))
 
     def _snapshot(self) -> JobsSnapshot:
-        last, slowest = self._last or (None, None)
-        running = tuple(sorted(self._open))
-        return JobsSnapshot(
-            running, self._done, self._failed, last, slowest, self._blocks, self._bytes, dict(self._executed), dict(self._emitted)
-        )
+        return self._log.snapshot(self._open, {} if self._spark is None else self._spark.facts)
 
-    def _report_later(self, report: ErrorReport) -> None:
-        self.port.report(remote_error(report), report.next_step)
+    def _report_here(self, report: ErrorReport) -> None:
+        """Report an error of an emitter that belongs to no batch."""
+        place = f"{report.component_id!r} (task {report.task_id}) {report.verb} "
+        self.port.report(remote_error(replace(report, text=place + report.text)), report.next_step)
 
     def execute(self, tup: Tuple) -> None:
         raise EngineBug("a job runner was sent a tuple", tup=tup)
@@ -160,8 +160,7 @@ class JobRunner(Bolt, BoltPortUser):
         attempt: TransactionAttempt = tup[0]
         try:
             if tup.stream == COMMIT_STREAM:
-                await self._commit(attempt)
-                self.port.settle_control(tup)
+                await self._commit(attempt, tup)
             else:
                 await self._begin(EmitRequest(*tup.values), tup)
         except FatalError:
@@ -171,13 +170,21 @@ class JobRunner(Bolt, BoltPortUser):
                 raise
             self._fail(attempt, error, tup)
 
-    async def _commit(self, attempt: TransactionAttempt) -> None:
+    async def _commit(self, attempt: TransactionAttempt, tup: Tuple) -> None:
+        status = LevelStatus(0, 0)
         if self._planner is not None:
-            async with call_timeout(self.context.config, "commit()"):
-                await maybe_await(self._planner.wrapped.commit(attempt))
+            try:
+                async with call_timeout(self.context.config, "commit()"):
+                    await maybe_await(self._planner.wrapped.commit(attempt))
+            except Exception as error:  # noqa: BLE001 - of user code: reported, and the attempt fails
+                status = self._source_status(error, f"batch {attempt} fails, and is tried again")
         elif self._emitters is not None:
             status = await self._emitters.commit(attempt)
-            self._raise_failure([status])
+        if status.has_failed:
+            await self._settle(attempt, [status], tup)
+        else:
+            self._report_source(attempt, status)
+            self.port.settle_control(tup)
 
     async def _begin(self, request: EmitRequest, tup: Tuple) -> None:
         """Plan or emit the batch, then start its job. Several jobs run at once."""
@@ -191,49 +198,76 @@ class JobRunner(Bolt, BoltPortUser):
         self._folders.setdefault(txid, []).append(folder)
         emitted: LevelStatus | None = None
         if self._planner is not None:
-            request = await self._plan(self._planner, request)
+            try:
+                request = await self._plan(self._planner, request)
+            except Exception as error:  # noqa: BLE001 - of user code: reported, and the attempt fails
+                failed = self._source_status(error, f"batch {request.attempt} fails, and is tried again")
+                await self._settle(request.attempt, [failed], tup)
+                return
         else:
             assert self._emitters is not None
             emitted = await self._emitters.emit(request, folder)
             if emitted.has_failed:
                 await self._settle(request.attempt, [emitted], tup)
                 return
-        opened = self._open[txid] = _OpenJob(request.attempt, tup, folder)
+        opened = self._open[txid] = _OpenJob(request.attempt, tup, folder, self._log.begin(request.attempt))
         opened.aio_task = self.context.create_task(self._run(opened, request, emitted))
 
     async def _plan(self, planner: PlanningAdapter, request: EmitRequest) -> EmitRequest:
         """Return the request with the planned metadata, by which executors emit the batch."""
         if request.committed > self._committed:
             self._committed = request.committed
-            await self._clean_up_before(planner, request.committed + 1)
+            await self._clean_up_before(planner, request)
         async with call_timeout(self.context.config, "plan_partition_batch()"):
             planned = await planner.plan(request)
         return request._replace(replay_metadata=planned, positions={}, awaited={})
 
-    async def _clean_up_before(self, planner: PlanningAdapter, txid: int) -> None:
+    async def _clean_up_before(self, planner: PlanningAdapter, request: EmitRequest) -> None:
         """Tell the user's emitter which txids are committed. An error of the emitter does not fail the current batch."""
         try:
             async with call_timeout(self.context.config, "cleanup_before()"):
-                await maybe_await(planner.wrapped.cleanup_before(txid))
+                await maybe_await(planner.wrapped.cleanup_before(request.committed + 1))
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
-            self.port.report(error, "the batch continues, and cleanup_before() is called again later")
+            step = "the batch continues, and cleanup_before() is called again later"
+            self._report_source(request.attempt, self._source_status(error, step))
+
+    def _source_status(self, error: Exception, next_step: str) -> LevelStatus:
+        """Return the outcome of a batch whose planner has raised. It names the user's spout, and not this component."""
+        [source] = self._settings.program.described.spouts
+        component, task = source.component_id, self._loaded.plan.task_ids[source.component_id][0]
+        status = LevelStatus(0, 0)
+        if isinstance(error, FatalError):
+            status.end = RunEnd(component, task, error.message, error.hint)
+            return status
+        is_refusal = isinstance(error, REFUSALS)
+        if not is_refusal or error.report:  # type: ignore[attr-defined]
+            trace = user_traceback(error, full=self.context.config.full_traceback)
+            status.reports.append(ErrorReport(component, task, self.context.clock.wall(), error_text(error), None, trace, next_step))
+        status.failure = Failure(FAILED if is_refusal else ERROR, component, task, failure_text(error))
+        return status
+
+    def _report_source(self, attempt: TransactionAttempt, status: LevelStatus) -> None:
+        """Let the tasks of the spout report errors that fail no batch."""
+        if status.reports:
+            reports = {report.task_id: (report,) for report in status.reports}
+            self.port.emit_control((attempt, Outcome(reports=reports)), None, RESULTS_STREAM)
 
     async def _run(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> None:
-        began = self.context.clock.now()
         try:
             if not self._is_probed:
                 await self._probe()
             statuses = await self._call_spark(opened, request, emitted)
             self._check_tries(statuses)
-            self._note_job(statuses, self.context.clock.now() - began)
+            self._log.end(opened.logged, "failed" if any(status.has_failed for status in statuses) else "done", statuses)
             await self._settle(opened.attempt, statuses, opened.request)
         except FatalError:
             raise
         except (Exception, asyncio.CancelledError) as error:
             if was_cancelled(error):
                 raise
+            self._log.end(opened.logged, "failed")
             self._fail(opened.attempt, error, opened.request)
         finally:
             if self._open.get(opened.attempt.txid) is opened:
@@ -245,28 +279,20 @@ class JobRunner(Bolt, BoltPortUser):
         assert self._spark is not None
         assert self._root is not None
         job = Job(
-            os.path.join(self._root, "program"),
+            os.path.join(self._root, PROGRAM_FILE),
             self._loaded.plan.partitions,
             Attempt(request, opened.folder if self._is_shared else None),
             None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
             self._is_shared,
             opened.folder,
         )
-        statuses: list[LevelStatus] = await self._spark.call(run_job, job)
+        try:
+            statuses: list[LevelStatus] = await self._spark.call(run_job, job)
+        except SparkError:  # perhaps because a process has ended itself
+            statuses = await in_thread(self._pool, lambda: notes_in(opened.folder))
+            if not statuses:
+                raise
         return statuses if emitted is None else [emitted, *statuses]
-
-    def _note_job(self, statuses: list[LevelStatus], secs: float) -> None:
-        """Count a job that has returned."""
-        self._done += 1
-        self._failed += any(status.has_failed for status in statuses)
-        self._last = secs, max((status.secs for status in statuses), default=0.0)
-        component_of = {task: component for component, tasks in self._loaded.plan.task_ids.items() for task in tasks}
-        for status in statuses:
-            self._blocks += status.blocks
-            self._bytes += status.bytes
-            for counted, counts in ((self._executed, status.executed), (self._emitted, status.emitted)):
-                for task, count in counts.items():
-                    counted[component_of[task]] += count
 
     def _check_tries(self, statuses: list[LevelStatus]) -> None:
         """Fail the attempt if Spark has computed a partition twice, and other partitions have read from both tries."""
@@ -315,25 +341,17 @@ class JobRunner(Bolt, BoltPortUser):
         self.port.settle_control(tup)
 
     def _fail(self, attempt: TransactionAttempt, error: BaseException, tup: Tuple) -> None:
-        self._failed += 1
         is_refusal = isinstance(error, REFUSALS)
         if not is_refusal or error.report:  # type: ignore[attr-defined]
             self.port.report(error, f"batch {attempt} fails, and is tried again")
         reason: Any = FAILED if is_refusal else ERROR
         self.port.settle_control(tup, Failure(reason, self.context.component_id, self.context.task_id, failure_text(error)))
 
-    def _raise_failure(self, statuses: list[LevelStatus]) -> None:
-        for status in statuses:
-            if status.end is not None:
-                raise FatalError(status.end.message, hint=status.end.hint)
-            if status.failure is not None:
-                raise RuntimeError(status.failure.describe())
-
     def _end_superseded(self, attempt: TransactionAttempt) -> None:
         """Cancel the jobs that a new attempt replaces (TX-3)."""
         for txid in [txid for txid in self._open if txid >= attempt.txid]:
             opened = self._open.pop(txid)
-            self._failed += 1
+            self._log.end(opened.logged, "replaced")
             if opened.aio_task is not None:
                 opened.aio_task.cancel()
             self.port.settle_control(opened.request)
@@ -349,6 +367,10 @@ class JobRunner(Bolt, BoltPortUser):
 
     def _make_folder(self, attempt: TransactionAttempt) -> str:
         assert self._root is not None
+        if not os.path.isdir(self._root):  # somebody has removed it: the batches in it fail, and are tried again in another one
+            self._root = self._make_root()
+        elif not os.path.exists(os.path.join(self._root, PROGRAM_FILE)):
+            self._write_program(self._root)
         folder = os.path.join(self._root, f"{attempt.txid}-{attempt.attempt_id}")
         os.mkdir(folder)
         os.chmod(folder, 0o777)  # executors may run as another user

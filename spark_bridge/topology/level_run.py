@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.api import Tuple, Values
@@ -18,7 +18,8 @@ from engine.transactional.batch_runner import BatchRunner, failure_text
 from engine.transactional.combining import CombiningFailed
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.task_try import TASK_TRY
-from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack
+from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack, rows_in, unpicklable_row
+from spark_bridge.topology.hang_watch import HangWatch, note_of
 from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
@@ -42,26 +43,34 @@ def run_level(loaded: LoadedProgram, attempt: Attempt, level: int, partition: in
     number: different for each try of this partition. blocks: sorted by level, source and sequence. Level 0 reads none. Blocks for later
     levels pass through.
     """
-    outbox = Outbox(loaded.plan, level, partition, number)
+    outbox, folder = Outbox(loaded.plan, level, partition, number), attempt.results_folder
+    if folder is not None and (note := note_of(folder, level, partition)) is not None:
+        outbox.send_notice(replace(note, number=number))
+        yield from outbox.take()
+        return
     TASK_TRY.set(number)
     with asyncio.Runner() as runner:
         clock = Clock.of(runner.get_loop())
         began = clock.now()
         run = LevelRun(loaded, attempt, level, partition, number, outbox)
-        try:
-            runner.run(run.open())
-            for block in blocks:
-                if block.level == level:
-                    runner.run(run.take(block))
-                else:
-                    outbox.pass_on(block)
-                if outbox.is_full:
+        with HangWatch(
+            runner, loaded.program.config.batch_timeout_secs, LevelStatus(level, partition, number), folder, run.on_hang
+        ) as watch:
+            try:
+                watch.run(run.open())
+                for block in blocks:
+                    if block.level == level:
+                        watch.run(run.take(block))
+                    else:
+                        outbox.pass_on(block)
+                    if outbox.is_full:
+                        yield from outbox.take()
+                while not watch.run(run.finish()):
                     yield from outbox.take()
-            while not runner.run(run.finish()):
-                yield from outbox.take()
-        finally:
-            runner.run(run.close())
-        run.status.secs, run.status.blocks, run.status.bytes = clock.now() - began, outbox.sent_blocks, outbox.sent_bytes
+            finally:
+                watch.run(run.close())
+        run.status.secs = clock.now() - began
+        outbox.note_sent(run.status)
         outbox.send_notice(run.status)
         yield from outbox.take()
 
@@ -82,6 +91,7 @@ class LevelRun:
         self._sources: dict[tuple[int, str], Source] = {}
         self._progress = asyncio.Event()
         self._was_told = False
+        self._is_opening = True
         self._reached = (-1, 0.0)
         """Result of `_reached_now` at the end of the last timeout."""
         self._group: TaskGroup | None = None
@@ -101,7 +111,10 @@ class LevelRun:
             listener=self,
         )
         try:
-            await group.begin()
+            async with asyncio.timeout(program.config.batch_timeout_secs):
+                await group.begin()
+        except TimeoutError:
+            self._fail_opening(f"prepare() did not return within {program.config.batch_timeout_secs:g} s (batch_timeout_secs)")
         except ComponentError as error:
             spec = self._loaded.topology.components[error.component_id]
             on_error = spec.settings.on_error or program.config.on_error
@@ -109,6 +122,8 @@ class LevelRun:
                 self.on_end(error)
             else:  # the next attempt makes new instances, so a short outage must not end the run
                 self._fail(Failure(TASK_DIED, error.component_id, error.task_id, error.message.removeprefix(f"{error.place}: ")))
+        self._is_opening = False
+        if self.status.has_failed:
             return
         self._report_for_others(group)
         if self.status.level == 0:
@@ -117,6 +132,17 @@ class LevelRun:
             for task in self._local:
                 if group.component_of[task] == self._loaded.program.described.spouts[0].component_id:
                     post_control(group.bolts[task].core.mailbox, tuple(self._attempt.request), request)
+
+    def on_hang(self, text: str) -> None:
+        """A plain call is about to be interrupted. An instance that hangs in `prepare` is not made again for this attempt."""
+        if self._is_opening:
+            self._fail_opening(text)
+            for bolt in () if self._group is None else self._group.bolts.values():
+                bolt.core.closing = True
+
+    def _fail_opening(self, text: str) -> None:
+        made = [bolt.info for bolt in self._group.bolts.values() if bolt.component is not None] if self._group is not None else []
+        self._fail(Failure(TIMEOUT, made[-1].component_id, made[-1].task_id, text) if made else Failure(TIMEOUT, error=text))
 
     @property
     def _request_fields(self) -> Any:
@@ -218,7 +244,7 @@ class LevelRun:
         if target in self._loaded.plan.places:
             payload = self._packed(source, runs, runs)
             if payload is not None:
-                self._outbox.send(source, target, payload)
+                self._outbox.send(source, target, payload, rows_in(runs))
             return
         try:
             self._result_blocks.add(source, target, runs)
@@ -233,7 +259,7 @@ class LevelRun:
         if payload is None:
             return
         if self._results is None:
-            self._outbox.send(source, block.target, payload)
+            self._outbox.send(source, block.target, payload, rows_in(block.runs))
         else:
             self._results.write(source, payload)
 
@@ -242,8 +268,8 @@ class LevelRun:
         try:
             return pack(content)
         except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be pickled
-            row = next((row for _, rows in runs for row in rows if not _can_travel(row)), None)
-            self._refuse(source, error, row, f"a value cannot go to another process: {failure_text(error)}")
+            text = f"a value cannot go to another process: {failure_text(error)}"
+            self._refuse(source, error, unpicklable_row(runs), text)
             return None
 
     def _refuse(self, source: int, error: BaseException, row: object, text: str) -> None:
@@ -305,14 +331,6 @@ def mixed_tries(component: str, task: int) -> Failure:
     Both may have divided the same rows in different ways, so rows could be lost or doubled.
     """
     return Failure(FAILED, component, task, "Spark has computed it twice, and its results came from both. The batch is tried again")
-
-
-def _can_travel(row: object) -> bool:
-    try:
-        pack(row)
-    except Exception:  # noqa: BLE001 - of user code
-        return False
-    return True
 
 
 def _seed(run_seed: int, txid: int) -> int:

@@ -42,7 +42,8 @@ class LevelStatus:
     secs: float = 0.0
     """Duration of the partition."""
     blocks: int = 0
-    """Blocks that were sent to other levels, with their bytes."""
+    """Blocks that were sent through Spark, with their rows and bytes."""
+    rows: int = 0
     bytes: int = 0
     reports: list[ErrorReport] = field(default_factory=list)
     failure: Failure | None = None

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from engine.api import Tuple, Values
+from engine.clock import Clock
 from engine.errors import ERROR, ComponentError, Failure, FatalError
 from engine.in_thread import in_thread
 from engine.kernel import Source, post_control, take_runs
@@ -19,12 +20,12 @@ from engine.transactional.batch_runner import failure_text
 from engine.transactional.combining import CombiningFailed
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.topology.block_files import append_blocks
-from spark_bridge.topology.blocks import Packer, Run, pack
+from spark_bridge.topology.blocks import Packer, Run, pack, rows_in, unpicklable_row
 from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
 from spark_bridge.topology.result_blocks import ResultBlocks
-from spark_bridge.topology.result_files import ResultWriter
+from spark_bridge.topology.result_files import ResultBlock, ResultWriter
 
 BLOCKS_FILE: Final = "blocks"
 """Name of the file for level 1 in the folder of an attempt."""
@@ -34,7 +35,7 @@ class LocalEmitters:
     """All emitter tasks of a spout. They emit one batch at a time. A `GroupListener` of its own group."""
 
     def __init__(self, loaded: LoadedProgram, pool: ThreadPoolExecutor, report: Callable[[ErrorReport], None]) -> None:
-        """pool: for file writes. report: gets the errors of the emitters."""
+        """pool: for file writes. report: gets the errors that belong to no batch. Those of a batch are in its outcome."""
         [source] = loaded.program.described.spouts
         self._loaded = loaded
         self._pool = pool
@@ -53,11 +54,15 @@ class LocalEmitters:
             stream: Source(coordinator, stream, self._coordinator, loaded.topology.components[coordinator].streams[stream])
             for stream in (BATCH_STREAM, COMMIT_STREAM)
         }
+        for bolt in self._group.bolts.values():
+            bolt.reporter.logs = False  # the engine's task of the emitter reports the error once more
         self.tasks = self._group.run_context.task_ids[source.component_id]
         self._one_at_a_time = asyncio.Lock()
         self._progress = asyncio.Event()
         self._unsettled: set[int] = set()
         self._status = LevelStatus(0, 0)
+        self._attempt: TransactionAttempt | None = None
+        self._is_in_batch = False
         self._counted: dict[Any, Any] = {}
         """Values of the counters after the last batch."""
 
@@ -68,9 +73,11 @@ class LocalEmitters:
     async def emit(self, request: EmitRequest, folder: str) -> LevelStatus:
         """Let all emitters emit a batch, and write their blocks to files. Return the outcome."""
         async with self._one_at_a_time:
-            status = self._begin(BATCH_STREAM, tuple(request))
+            clock = Clock.of(asyncio.get_running_loop())
+            self._attempt = request.attempt
+            began, status = clock.now(), self._begin(BATCH_STREAM, tuple(request))
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
-            result_blocks = ResultBlocks(self._loaded, request.attempt, lambda source, block: results.write(source, pack(tuple(block))))
+            result_blocks = ResultBlocks(self._loaded, request.attempt, lambda source, block: self._write(results, source, block))
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, result_blocks, source, target, runs))
             path = os.path.join(folder, BLOCKS_FILE)
             try:
@@ -87,6 +94,9 @@ class LocalEmitters:
             finally:
                 status.files = results.close()
             status.metrics = self._new_counts()
+            status.secs = clock.now() - began
+            outbox.note_sent(status)
+            self._is_in_batch = False
             return status
 
     def _drain(self, packer: Packer) -> None:
@@ -107,21 +117,36 @@ class LocalEmitters:
 
     def _send(self, outbox: Outbox, results: ResultBlocks, source: int, target: int, runs: list[Run]) -> None:
         if target in self._loaded.plan.places:
-            outbox.send(source, target, pack(runs))
+            payload = self._packed(source, runs, runs)
+            if payload is not None:
+                outbox.send(source, target, payload, rows_in(runs))
         elif not self._status.has_failed:
             try:
                 results.add(source, target, runs)
             except CombiningFailed as failed:
-                self._refuse(source, failed)
+                self._refuse(source, failed.error, failed.row, "a committer cannot combine a tuple")
 
-    def _refuse(self, source: int, failed: CombiningFailed) -> None:
-        """Report a row that a committer cannot combine, and fail the attempt."""
-        if isinstance(failed.error, FatalError):
-            self._status.end = RunEnd(self._group.component_of[source], source, failed.error.message, failed.error.hint)
-            return
-        self._group.reporter_of(source).report(failed.error, tup=failed.row, next_step="the batch fails, and is tried again")
-        text = f"a committer cannot combine a tuple: {failure_text(failed.error)}"
-        self._status.failure = Failure(ERROR, self._group.component_of[source], source, text)
+    def _write(self, results: ResultWriter, source: int, block: ResultBlock) -> None:
+        payload = self._packed(source, tuple(block), block.runs)
+        if payload is not None:
+            results.write(source, payload)
+
+    def _packed(self, source: int, content: object, runs: list[Run]) -> bytes | None:
+        """Return pickled rows. Fail the attempt, and return None, if a value cannot be pickled."""
+        try:
+            return pack(content)
+        except Exception as error:  # noqa: BLE001 - of user code
+            self._refuse(source, error, unpicklable_row(runs), "a value cannot go to another process")
+            return None
+
+    def _refuse(self, source: int, error: Exception, row: object, text: str) -> None:
+        """Report a row that cannot leave its emitter, and fail the attempt."""
+        bolt = self._group.bolts[source]
+        if isinstance(error, FatalError):
+            self._status.end = RunEnd(bolt.info.component_id, source, error.message, error.hint)
+        elif self._status.failure is None:
+            bolt.reporter.report(error, tup=row, next_step=f"batch {self._attempt} fails, and is tried again")
+            self._status.failure = Failure(ERROR, bolt.info.component_id, source).because(f"{text}: {failure_text(error)}")
 
     async def commit(self, attempt: TransactionAttempt) -> LevelStatus:
         """Let all emitters take part in the commit phase of an attempt."""
@@ -130,10 +155,12 @@ class LocalEmitters:
             while self._unsettled and status.end is None:
                 self._progress.clear()
                 await self._progress.wait()
+            self._is_in_batch = False
             return status
 
     def _begin(self, stream: str, values: Values) -> LevelStatus:
         self._status = LevelStatus(0, 0)
+        self._is_in_batch = True
         self._unsettled = set(self.tasks)
         for task in self.tasks:
             post_control(self._group.bolts[task].core.mailbox, tuple(values), self._streams[stream])
@@ -174,7 +201,10 @@ class LocalEmitters:
         self._progress.set()
 
     def on_report(self, report: ErrorReport) -> None:
-        self._report(report)
+        if self._is_in_batch:
+            self._status.reports.append(report)
+        else:
+            self._report(report)
 
     def on_end(self, error: ComponentError) -> None:
         self._status.end = run_end(error)

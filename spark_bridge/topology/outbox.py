@@ -23,7 +23,7 @@ class Outbox:
         self._sequence = 0
         self._bytes = 0
         self.blocks: list[Block] = []
-        self.sent_blocks = self.sent_bytes = 0
+        self.sent_blocks = self.sent_rows = self.sent_bytes = 0
 
     @property
     def is_full(self) -> bool:
@@ -35,14 +35,19 @@ class Outbox:
         self._bytes += len(block.payload)
         self.blocks.append(block)
 
-    def send(self, source: int, target: int, payload: bytes) -> None:
+    def send(self, source: int, target: int, payload: bytes, rows: int) -> None:
         """Add a block for a task of a later level, or for the end of the job."""
         level, partition = self._plan.places.get(target, (len(self._partitions), self._partition))
         self._sequence += 1
         self._bytes += len(payload)
         self.sent_blocks += 1
+        self.sent_rows += rows
         self.sent_bytes += len(payload)
         self.blocks.append(Block(level, partition, source, self._sequence, target, self._number, payload))
+
+    def note_sent(self, status: LevelStatus) -> None:
+        """Store the numbers of sent blocks, rows and bytes in a status."""
+        status.blocks, status.rows, status.bytes = self.sent_blocks, self.sent_rows, self.sent_bytes
 
     def send_notice(self, status: LevelStatus) -> None:
         """Add the outcome of this partition. If it has failed, tell the partitions of all later levels."""

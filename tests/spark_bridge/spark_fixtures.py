@@ -19,7 +19,7 @@ from tests.servers.required import required
 LOCAL = SparkConfig(
     master="local[2]",
     driver_memory="512m",
-    conf={"spark.sql.shuffle.partitions": 2, **SPARK_DEFAULTS},
+    conf={"spark.sql.shuffle.partitions": 2, **SPARK_DEFAULTS, "spark.ui.enabled": "false"},
     app_name="tests",
 )
 """Has the settings that topologies on Spark get, so that their tests share the session of the others."""

@@ -23,6 +23,7 @@ class LocalJobs:
     def __init__(self, seed: int = 0, before: Callable[[Job, int, int], None] | None = None) -> None:
         self.random = random.Random(seed)
         self.before = before or (lambda job, level, partition: None)
+        self.facts = {"application": "local-1", "version": "4.1", "ui": "http://127.0.0.1:4040"}
         self.jobs = 0
         self.tries = 0
 
