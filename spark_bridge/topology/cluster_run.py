@@ -29,6 +29,7 @@ from engine.transactional.transactions import (
 from spark_bridge.process import SparkConfig, pickling
 from spark_bridge.topology.combining import combined_inputs, with_merged_inputs, with_partial_streams
 from spark_bridge.topology.job_runner import RESULTS_FIELDS, RESULTS_STREAM, JobRunner, JobSettings
+from spark_bridge.topology.local_stores import local_store_faults
 from spark_bridge.topology.program import NO_INSTANCES, Program
 from spark_bridge.topology.result_runner import ResultRunner
 from spark_bridge.topology.status import ENTRY, JobsEntry
@@ -80,7 +81,10 @@ class ClusterTransactions(Transactions):
         late = late_components(topology)
         for spec in topology.bolts:
             if spec.component_id not in late:
-                yield from _pickle_faults(spec.where, spec.factory)
+                faults = list(_pickle_faults(spec.where, spec.factory))
+                yield from faults
+                if not faults and not self.spark.is_on_this_machine:
+                    yield from local_store_faults(spec.where, spec.factory)
                 for each in spec.subscriptions:
                     yield from _pickle_faults(f"{spec.where}: the grouping of {each.source!r}", each.grouping)
         if can_plan(new_emitter(self.spout)):

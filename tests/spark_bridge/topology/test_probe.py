@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -97,23 +97,37 @@ def test_workers_that_cannot_begin_are_faults_and_other_failures_are_not(text: s
     assert finding_of_failure(text) == expected
 
 
+HIDDEN = """
+from engine import BasicBolt
+
+class Hidden(BasicBolt):
+    output_fields = "word"
+
+    def execute(self, tup):
+        return (tup["line"],)
+"""
+
+
 @pytest.fixture
-def hidden_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Import a module with a bolt from a folder that Spark's process does not know."""
-    source = "from engine import BasicBolt\n\nclass Hidden(BasicBolt):\n    output_fields = 'word'\n"
-    (tmp_path / "hidden_bolts.py").write_text(source)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield importlib.import_module("hidden_bolts")
-    del sys.modules["hidden_bolts"]
+def import_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Any]]:
+    """Return a function that imports a module from a new folder. A running process of Spark does not know the folder."""
+
+    def import_it() -> Any:
+        (tmp_path / "hidden_bolts.py").write_text(HIDDEN)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        return importlib.import_module("hidden_bolts")
+
+    yield import_it
+    sys.modules.pop("hidden_bolts", None)
 
 
 @pytest.mark.deep
 @pytest.mark.guarantee("CL-4")
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_module_that_executors_lack_ends_the_start(spark_child: SparkChild, hidden_module: Any) -> None:
-    await spark_child.call(lambda spark, call: spark.version)  # Spark runs, so it does not get the new folder
+async def test_a_module_that_executors_lack_ends_the_start(spark_child: SparkChild, import_hidden: Callable[[], Any]) -> None:
+    await spark_child.call(lambda spark, call: spark.version)
     builder = TransactionalTopologyBuilder("hidden", "lines", MemoryTransactionalSpout([("a",)], "line", take=1))
-    builder.set_bolt("bolt", hidden_module.Hidden).shuffle_grouping("lines")
+    builder.set_bolt("bolt", import_hidden().Hidden).shuffle_grouping("lines")
     with pytest.raises(ComponentError) as raised:
         async with asyncio.timeout(100), cluster_run.run(builder.build(), Config(), spark=LOCAL):
             raise AssertionError("the run has begun")
