@@ -54,6 +54,7 @@ def make_sample(before: Snapshot | None, now: Snapshot, moment: Moment) -> dict[
         "traces": list(moment.traces),
         "checkpoint": entries.get("checkpoint"),
         "transactions": transactions({} if before is None else entry_fields(before), entries, elapsed),
+        "jobs": entries.get("jobs"),
         "flow": entries.get("flow") or [],
         "kafka": kafka_partitions(now.user_metrics),
         "metrics": metric_rows(now.user_metrics),

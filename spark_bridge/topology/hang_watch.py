@@ -23,6 +23,8 @@ from engine.runtime.plan import TaskInfo
 from spark_bridge.topology.level_status import LevelStatus
 
 CHECKS_PER_LIMIT: Final = 8
+MOST_FRAMES: Final = 12
+"""Frames of a call in its report."""
 EXIT_STATUS: Final = 70
 """Status of a process that ends because of a call that cannot be interrupted."""
 _SIGNAL: Final = signal.SIGURG
@@ -114,9 +116,8 @@ class HangWatch:
     def _end_process(self) -> None:
         frame = sys._current_frames().get(self._thread)
         status = self._status
-        place = _place_of(frame)
+        place, stack = _place_of(frame)
         text = f"a call did not return within {2 * self._limit:g} s (twice batch_timeout_secs), and could not be interrupted"
-        stack = "".join(traceback.format_stack(frame))
         if place is None:
             status.failure = Failure(TIMEOUT).because(text)
         else:
@@ -132,14 +133,18 @@ class HangWatch:
             os._exit(EXIT_STATUS)
 
 
-def _place_of(frame: FrameType | None) -> TaskInfo | None:
-    """Return the task whose executor is on this stack."""
-    while frame is not None:
+def _place_of(frame: FrameType | None) -> tuple[TaskInfo | None, str]:
+    """Return the task whose executor is on this stack, and the newest calls that it has made."""
+    newest, place = frame, None
+    calls = 0
+    while frame is not None and place is None:
         owner = frame.f_locals.get("self")
         if isinstance(owner, Executor):
-            return owner.info
+            place = owner.info
+        else:
+            calls += 1
         frame = frame.f_back
-    return None
+    return place, "".join(traceback.format_stack(newest, min(max(calls, 1), MOST_FRAMES)))
 
 
 # Notes

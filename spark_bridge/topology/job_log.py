@@ -41,6 +41,7 @@ class JobLog:
         self._blocks = self._rows = self._bytes = 0
         self._executed: Counter[str] = Counter()
         self._emitted: Counter[str] = Counter()
+        self._spark: Mapping[str, Any] = {}
 
     def begin(self, attempt: TransactionAttempt) -> LoggedJob:
         """Add a running job."""
@@ -88,8 +89,12 @@ class JobLog:
                 sum(status.bytes for status in partitions),
             )
 
-    def snapshot(self, running: Iterable[int], spark: Mapping[str, Any]) -> JobsSnapshot:
-        """Return the jobs at this moment. running: txids. spark: facts of Spark's process, empty before it runs."""
+    def note_spark(self, facts: Mapping[str, Any]) -> None:
+        """Store the facts of Spark's process. They stay after its end, so that its application can still be named."""
+        self._spark = facts or self._spark
+
+    def snapshot(self, running: Iterable[int]) -> JobsSnapshot:
+        """Return the jobs at this moment. running: txids."""
         last, slowest = self._last or (None, None)
         return JobsSnapshot(
             running=tuple(sorted(running)),
@@ -106,9 +111,9 @@ class JobLog:
             emitted=dict(self._emitted),
             newest=tuple(self._snapshot_of(job) for job in reversed(self._newest)),
             master=self._master,
-            application=spark.get("application"),
-            version=spark.get("version"),
-            ui=spark.get("ui"),
+            application=self._spark.get("application"),
+            version=self._spark.get("version"),
+            ui=self._spark.get("ui"),
         )
 
     def _snapshot_of(self, job: LoggedJob) -> JobSnapshot:

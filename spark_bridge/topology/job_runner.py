@@ -143,7 +143,7 @@ class JobRunner(Bolt, BoltPortUser):
             file.write(pickle_program(program))
 
     def _snapshot(self) -> JobsSnapshot:
-        return self._log.snapshot(self._open, {} if self._spark is None else self._spark.facts)
+        return self._log.snapshot(self._open)
 
     def _report_here(self, report: ErrorReport) -> None:
         """Report an error of an emitter that belongs to no batch."""
@@ -292,6 +292,7 @@ class JobRunner(Bolt, BoltPortUser):
             statuses = await in_thread(self._pool, lambda: notes_in(opened.folder))
             if not statuses:
                 raise
+        self._log.note_spark(self._spark.facts)
         return statuses if emitted is None else [emitted, *statuses]
 
     def _check_tries(self, statuses: list[LevelStatus]) -> None:

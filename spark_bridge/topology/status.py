@@ -78,10 +78,10 @@ class JobsSnapshot:
     """The newest jobs, the newest first."""
     master: str
     application: str | None
-    """Id of Spark's application. None before Spark runs."""
+    """Id of Spark's application. None before its first job has returned."""
     version: str | None
     ui: str | None
-    """Address of Spark's own page. None before Spark runs, and with `spark.ui.enabled=false`."""
+    """Address of Spark's own page. None before the first job has returned, and with `spark.ui.enabled=false`."""
 
 
 class JobsEntry(SnapshotEntry):

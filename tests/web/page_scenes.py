@@ -59,6 +59,7 @@ class Scene:
             "traces": [],
             "checkpoint": None,
             "transactions": None,
+            "jobs": None,
             "flow": [],
             "kafka": [],
             "metrics": [],
@@ -223,6 +224,8 @@ def hostile() -> Scene:
         sample["transactions"] = {"committed_txid": 4, "committed_rate": 1.0, "open": 1, "failed": 0, "phases": {bad: [5]}}
         sample["kafka"] = [partition(0, second) | {"topic": bad, "component": HOSTILE[1]}]
         sample["metrics"] = [{"component": bad, "task": 1, "name": HOSTILE[1], "kind": bad, "labels": {bad: HOSTILE[3]}, "value": 1}]
+        sample["jobs"] = jobs(second) | {"ui": HOSTILE[2], "master": bad, "application": HOSTILE[1]}
+        sample["jobs"]["newest"][1]["stages"][0] |= {"components": [bad], "slowest_components": [HOSTILE[3]]}
         sample["flow"] = flow(second)
         sample["flow"][0] |= {"component_id": bad, "position": HOSTILE[1], "holds": HOSTILE[2]}
 
@@ -252,6 +255,52 @@ def checkpoint(second: int) -> Json:
         "trouble": None,
         "waits_for": [],
     }
+
+
+def jobs(second: int) -> Json:
+    """Return the entry `jobs`: one that runs, one that failed, and some that are done."""
+    states = ("running", "done", "failed", "done", "replaced", "done")
+    return {
+        "running": [320],
+        "done": 300 + second,
+        "failed": 1,
+        "replaced": 2,
+        "ended_secs": 0.6 * second,
+        "last_secs": 0.62,
+        "slowest_partition_secs": 0.41,
+        "shuffled_blocks": 40 * second,
+        "shuffled_rows": 120_000 * second,
+        "shuffled_bytes": 3_400_000 * second,
+        "executed": {"lines": 0, "split": 40_000 * second, "count": 320_000 * second},
+        "emitted": {"lines": 40_000 * second, "split": 320_000 * second, "count": 900 * second},
+        "newest": [job(320 - index, state, second) for index, state in enumerate(states)],
+        "master": "spark://head:7077",
+        "application": "app-20260101100000-0007",
+        "version": "4.1.4",
+        "ui": "http://127.0.0.1:4040",
+    }
+
+
+def job(txid: int, state: str, second: int) -> Json:
+    """Return one job. Only jobs that have returned know their stages."""
+    shown = {"txid": txid, "attempt_id": 2**32 + txid, "state": state, "began": START + second + txid - 320, "secs": 0.55 + txid % 7 / 50}
+    levels = ((["lines"], 2, 0, 40_000), (["split", "clean"], 4, 40_000, 320_000), (["count"], 4, 320_000, 900))
+    stages = [
+        {
+            "level": level,
+            "components": components,
+            "partitions": partitions,
+            "executed": executed,
+            "slowest_secs": 0.08 + level * 0.12 + txid % 5 / 100,
+            "slowest_partition": (txid + level) % partitions,
+            "slowest_components": components,
+            "shuffled_blocks": rows // 3000,
+            "shuffled_rows": rows,
+            "shuffled_bytes": rows * 28,
+        }
+        for level, (components, partitions, executed, rows) in enumerate(levels)
+    ]
+    return shown | {"stages": stages if state in ("done", "failed") else []}
 
 
 def partition(number: int, second: int) -> Json:
@@ -322,6 +371,7 @@ def everything() -> Scene:
         sample["checkpoint"]["trouble"] = "ConnectionError: Error 111 connecting to 127.0.0.1:6379. Connection refused."
         phases = {"processing": [318, 319, 320], "committing": [317]}
         sample["transactions"] = {"committed_txid": 316, "committed_rate": 4.2, "open": 4, "failed": 1, "phases": phases}
+        sample["jobs"] = jobs(second)
         sample["flow"] = flow(second)
         sample["kafka"] = [partition(number, second) for number in range(6)]
         sample["metrics"] = [

@@ -21,12 +21,12 @@ def main(folder: Path) -> None:
         for name, make in SCENES.items():
             with PageServer(make()).running() as server:
                 server.second = SECOND
-                scene_pictures(OpenPage(driver, server), folder, name)
+                scene_pictures(OpenPage(driver, server.url, server), folder, name)
         with PageServer(three()).running() as server:
             server.second = SECOND
-            state_pictures(OpenPage(driver, server), folder)
+            state_pictures(OpenPage(driver, server.url, server), folder)
         with PageServer(everything()).running() as server:
-            error_picture(OpenPage(driver, server), folder)
+            error_picture(OpenPage(driver, server.url, server), folder)
     finally:
         driver.quit()
 

@@ -120,12 +120,29 @@ def test_panels_appear_only_with_data(open_page: OpenScene) -> None:
     assert page.script(titles) == ["Trace a message"]
     page.server.scene = everything()
     page.tick()
-    wanted = ["Checkpoint", "Transactions", "Flow control", "Kafka lag", "Metrics of the topology"]
-    assert page.script(titles)[-5:] == wanted
+    wanted = ["Checkpoint", "Transactions", "Spark jobs", "Flow control", "Kafka lag", "Metrics of the topology"]
+    assert page.script(titles)[-6:] == wanted
     assert "Connection refused" in page.text(".trouble")
     page.server.scene = three()
     page.tick()
     assert page.script(titles) == ["Trace a message"]
+
+
+def test_jobs_on_spark_are_listed_with_their_stages(open_page: OpenScene) -> None:
+    page = open_page(everything())
+    jobs = "[aria-label='Newest jobs on Spark'] tbody tr"
+    assert page.texts(f"{jobs} td:nth-child(3)") == ["running", "done", "failed", "done", "replaced", "done"]
+    assert page.texts(f"{jobs}:nth-child(2) td")[-1].startswith("count [")
+    assert page.texts("[aria-label='Stages of a job'] tbody td:nth-child(2)") == ["lines", "split, clean", "count"]
+    assert "Stages of txid 319" in page.texts("h3")
+    page.click(f"{jobs}:nth-child(4)")
+    assert "Stages of txid 317" in page.texts("h3")
+    page.tick()
+    assert "Stages of txid 317" in page.texts("h3")  # kept while figures come
+    page.click(f"{jobs}:nth-child(1)")
+    assert "Txid 320 has returned no stages" in page.texts("h3")
+    link = page.element("a[href='http://127.0.0.1:4040']")
+    assert (link.get_attribute("rel"), link.get_attribute("target")) == ("noopener noreferrer", "_blank")
 
 
 def test_columns_sort(open_page: OpenScene) -> None:

@@ -29,6 +29,7 @@ def test_hostile_names_stay_text(open_page: OpenScene) -> None:
         assert any(name in text for text in page.texts(selector) for name in HOSTILE), selector
     added = "return document.querySelectorAll('img, iframe, object, embed, base, [onerror], [onmouseover], a[href^=javascript]').length"
     assert page.script(added) == 0
+    assert page.script("return document.querySelectorAll('a[href]:not(.skip)').length") == 0
     assert page.script("return document.querySelectorAll('script').length") == 1
     assert page.script("return window.alerted") is None
 

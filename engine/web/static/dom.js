@@ -26,7 +26,7 @@ export function setText(element, text) {
   else element.textContent = visible(text);
 }
 
-// Attributes that may hold texts of users. No other function of the page sets attributes, so none can become an address or a script.
+// Attributes that may hold texts of users. Only setAddress sets others, so none can become a script.
 const SAFE = new Set([
   ...["aria-label", "aria-sort", "aria-pressed", "aria-expanded", "aria-hidden", "aria-selected", "aria-current", "aria-valuetext"],
   ...["class", "data-heat", "data-id", "data-kind", "data-level", "data-state", "data-step", "for", "hidden", "id", "name", "role", "scope"],
@@ -41,6 +41,16 @@ export function setAttr(element, name, value) {
   if (!changed(element, name, text)) return;
   if (text === null) element.removeAttribute(name);
   else element.setAttribute(name, name === "title" || name === "aria-label" ? visible(text) : text);
+}
+
+/** Let a link open another site in a tab of its own. An address that is not http or https gives no link. */
+export function setAddress(link, address) {
+  if (!changed(link, "#address", address)) return;
+  const isWeb = URL.canParse(address ?? "") && ["http:", "https:"].includes(new URL(address).protocol);
+  for (const [name, value] of [["href", address], ["target", "_blank"], ["rel", "noopener noreferrer"]]) {
+    if (isWeb) link.setAttribute(name, value);
+    else link.removeAttribute(name);
+  }
 }
 
 /** Switch a class on or off. */

@@ -60,6 +60,7 @@ def test_a_call_that_cannot_be_interrupted_ends_its_process_once(tmp_path: Path)
     assert status.failure.component_id == "hangs"
     [report] = status.reports
     assert 'while tup["number"] == 7' in report.traceback
+    assert "asyncio" not in report.traceback
 
 
 class NeverMade(BasicBolt):
