@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -114,6 +114,9 @@ class BatchReader:
         self._attempt: TransactionAttempt | None = None
         self._wait_until = 0.0
         self._collector: BatchCollector | None = None
+        self._bounds_attempt: TransactionAttempt | None = None
+        self._bounds: dict[PartitionId, tuple[int, int]] = {}
+        """Bounds that `bounds_in_batch` has asked for, in `_bounds_attempt`."""
 
     async def open(self) -> None:
         """Connect, with retries until it succeeds."""
@@ -230,13 +233,25 @@ class BatchReader:
 
     async def bounds_of(self, partition: PartitionId) -> tuple[int, int]:
         """Return the first offset of the broker, and the offset after its last. Raise FailedBatch if it does not answer."""
+        return (await self._ask_bounds({partition}, f"{partition}: its leader does not answer"))[partition]
+
+    async def bounds_in_batch(self, attempt: TransactionAttempt, partition: PartitionId) -> tuple[int, int]:
+        """Return the same, as of the beginning of an attempt. Two requests to each leader serve all partitions of a topic."""
+        if attempt != self._bounds_attempt:
+            self._bounds_attempt, self._bounds = attempt, {}
+        if partition not in self._bounds:
+            together = {partition, *self.link.partitions_of(partition.topic)}
+            self._bounds |= await self._ask_bounds(together, f"{partition}: a leader of its topic does not answer")
+        return self._bounds[partition]
+
+    async def _ask_bounds(self, partitions: Collection[PartitionId], failure: str) -> dict[PartitionId, tuple[int, int]]:
         try:
             async with asyncio.timeout(self._config.replay_timeout_ms / 1000):
-                first = await self.link.bounds([partition], "earliest")
-                last = await self.link.bounds([partition], "latest")
+                first = await self.link.bounds(partitions, "earliest")
+                last = await self.link.bounds(partitions, "latest")
         except Exception as error:
-            raise FailedBatch(f"{partition}: its leader does not answer", report=True) from error
-        return first[partition], last[partition]
+            raise FailedBatch(failure, report=True) from error
+        return {partition: (first[partition], last[partition]) for partition in partitions}
 
     async def _first_existing(self, lost: OffsetLost, wanted: OffsetRange) -> int:
         """Return the first existing offset of a range whose beginning is deleted. The deleted offsets may have had no records.

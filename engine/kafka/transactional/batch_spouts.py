@@ -100,7 +100,7 @@ class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
         start = await self._reader.first_start(attempt, place) if before is None else before.end
         if start is None:
             return None
-        first, last = await self._reader.bounds_of(place)
+        first, last = await self._reader.bounds_in_batch(attempt, place)
         if start < first:
             raise self._reader.lost_error(OffsetLost(place, start), first, last, f"transaction {attempt.txid}")
         end = max(start, min(start + self._config.batch_records, last))

@@ -66,6 +66,31 @@ async def test_consecutive_batches_come_from_the_buffer(kafka: str, new_topic: N
         assert seeks == []
 
 
+@pytest.mark.guarantee("CL-1")
+async def test_a_plan_asks_once_for_the_bounds_of_all_partitions(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await new_topic(partitions=3)
+    for partition in range(3):
+        await produce(kafka, topic, range(4 + partition), partition=partition)
+    async with emitting(spout(kafka, topic, batch_records=5), task_index=0) as hand:
+        link, asked = hand.emitter._reader.link, []
+        bounds = link.bounds
+
+        async def counted(partitions: Any, end: Any) -> Any:
+            asked.append((end, len(partitions)))
+            return await bounds(partitions, end)
+
+        monkeypatch.setattr(link, "bounds", counted)
+        for txid, ends in ((1, [4, 5, 5]), (2, [4, 5, 6])):
+            names = [f"{topic}-{partition}" for partition in range(3)]
+            starts = [0, 0, 0] if txid == 1 else [4, 5, 5]
+            planned = [
+                await hand.emitter.plan_partition_batch(TransactionAttempt(txid, txid), name, [0, start, 0])
+                for name, start in zip(names, starts, strict=True)
+            ]
+            assert [end for _, end, _ in planned] == ends
+    assert asked == [("earliest", 3), ("latest", 3)] * 2
+
+
 async def test_aborted_records_and_transaction_markers_are_skipped(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await transact(kafka, topic, range(5))
