@@ -1,9 +1,7 @@
 """The bolt between the coordinator and Spark: runs one job for each attempt (CL-1, CL-3)."""
 
 import asyncio
-import functools
 import os
-import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,15 +23,14 @@ from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
 from engine.transactional.spouts import Partition
 from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.process.spark_child import SparkHold, hold
-from spark_bridge.process.spool_folder import make_spool_folder, remove_spool_folder
 from spark_bridge.topology.hang_watch import notes_in
 from spark_bridge.topology.job import Job, run_job
+from spark_bridge.topology.job_folders import JobFolders
 from spark_bridge.topology.job_log import JobLog, LoggedJob
 from spark_bridge.topology.level_run import Attempt, mixed_tries
 from spark_bridge.topology.level_status import LevelStatus, RunEnd
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.local_emitters import BLOCKS_FILE, LocalEmitters
-from spark_bridge.topology.pickled_program import pickle_program
 from spark_bridge.topology.probe import check_executors
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile
@@ -43,8 +40,6 @@ from spark_bridge.topology.status import ENTRY, JobsSnapshot
 RESULTS_STREAM: Final = "$results"
 RESULTS_FIELDS: Final = Fields("attempt", "outcome")
 REFRESHES_PER_TIMEOUT: Final = 10
-PROGRAM_FILE: Final = "program"
-"""Name of the file with the pickled program in the folder of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +72,13 @@ class JobRunner(Bolt, BoltPortUser):
         self._loaded = LoadedProgram.of(settings.program)
         self._open: dict[int, _OpenJob] = {}
         """The newest attempt of each txid."""
-        self._folders: dict[int, list[str]] = {}
-        """Folders of attempts, by txid. They are removed when the txid is committed."""
+        self._folders: JobFolders | None = None
         self._committed = 0
         self._planner: PlanningAdapter | None = None
         self._emitters: LocalEmitters | None = None
         self._spark: SparkHold | None = None
         self._is_probed = False
         """True after the executors have shown that they can run the program."""
-        self._root: str | None = None
 
     async def prepare(self) -> None:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix=f"{POOL_NAME} {self.context.component_id}")
@@ -96,7 +89,8 @@ class JobRunner(Bolt, BoltPortUser):
             raise
 
     async def _prepare(self) -> None:
-        self._root = await in_thread(self._pool, self._make_root)
+        settings = self._settings
+        self._folders = await in_thread(self._pool, lambda: JobFolders(settings.program, settings.spool))
         self._spark = hold(self._settings.spark)
         self._log = JobLog(self._loaded.plan, self.context.clock, self._settings.spark.master)
         try:
@@ -121,26 +115,14 @@ class JobRunner(Bolt, BoltPortUser):
     async def _probe(self, timeout: float | None = None) -> None:
         """Raise FatalError with all reasons if the executors cannot run the program (CL-4)."""
         assert self._spark is not None
-        assert self._root is not None
-        await check_executors(self._spark, self._settings.program, self._root, shared=self._is_shared, timeout=timeout)
+        assert self._folders is not None
+        await check_executors(self._spark, self._settings.program, self._folders.root, shared=self._is_shared, timeout=timeout)
         self._is_probed = True
 
     @property
     def _is_shared(self) -> bool:
         """True if executors reach the files of this machine."""
         return self._settings.spool is not None or self._settings.spark.is_on_this_machine
-
-    def _make_root(self) -> str:
-        root = make_spool_folder(self._settings.spool)
-        self._write_program(root)
-        return root
-
-    def _write_program(self, root: str) -> None:
-        program = self._settings.program
-        if not program.executors_emit:  # a spout that stays here may have parts that cannot be pickled
-            program = replace(program, spout=None)
-        with open(os.path.join(root, PROGRAM_FILE), "wb") as file:
-            file.write(pickle_program(program))
 
     def _snapshot(self) -> JobsSnapshot:
         return self._log.snapshot(self._open)
@@ -189,13 +171,8 @@ class JobRunner(Bolt, BoltPortUser):
     async def _begin(self, request: EmitRequest, tup: Tuple) -> None:
         """Plan or emit the batch, then start its job. Several jobs run at once."""
         self._end_superseded(request.attempt)
-        self._remove_committed(request.committed)
         txid = request.attempt.txid
-        for old in self._folders.get(txid, [])[:-1]:  # a result runner may still read the newest one
-            self._folders[txid].remove(old)
-            self._pool.submit(shutil.rmtree, old, ignore_errors=True)
-        folder = await in_thread(self._pool, lambda: self._make_folder(request.attempt))
-        self._folders.setdefault(txid, []).append(folder)
+        folder = await in_thread(self._pool, lambda: self._make_folder(request))
         emitted: LevelStatus | None = None
         if self._planner is not None:
             try:
@@ -212,6 +189,11 @@ class JobRunner(Bolt, BoltPortUser):
                 return
         opened = self._open[txid] = _OpenJob(request.attempt, tup, folder, self._log.begin(request.attempt))
         opened.aio_task = self.context.create_task(self._run(opened, request, emitted))
+
+    def _make_folder(self, request: EmitRequest) -> str:
+        assert self._folders is not None
+        self._folders.remove_committed(request.committed)
+        return self._folders.make_folder(request.attempt)
 
     async def _plan(self, planner: PlanningAdapter, request: EmitRequest) -> EmitRequest:
         """Return the request with the planned metadata, by which executors emit the batch."""
@@ -277,9 +259,9 @@ class JobRunner(Bolt, BoltPortUser):
         if emitted is not None and len(self._loaded.plan.partitions) == 1:
             return [emitted]  # there is no bolt before the committers, so no work for Spark
         assert self._spark is not None
-        assert self._root is not None
+        assert self._folders is not None
         job = Job(
-            os.path.join(self._root, PROGRAM_FILE),
+            self._folders.program_path,
             self._loaded.plan.partitions,
             Attempt(request, opened.folder if self._is_shared else None),
             None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
@@ -364,24 +346,6 @@ class JobRunner(Bolt, BoltPortUser):
             for opened in self._open.values():
                 self.port.refresh_control(opened.request)
 
-    # Folders
-
-    def _make_folder(self, attempt: TransactionAttempt) -> str:
-        assert self._root is not None
-        if not os.path.isdir(self._root):  # somebody has removed it: the batches in it fail, and are tried again in another one
-            self._root = self._make_root()
-        elif not os.path.exists(os.path.join(self._root, PROGRAM_FILE)):
-            self._write_program(self._root)
-        folder = os.path.join(self._root, f"{attempt.txid}-{attempt.attempt_id}")
-        os.mkdir(folder)
-        os.chmod(folder, 0o777)  # executors may run as another user
-        return folder
-
-    def _remove_committed(self, committed: int) -> None:
-        for txid in [txid for txid in self._folders if txid <= committed]:
-            for folder in self._folders.pop(txid):
-                self._pool.submit(shutil.rmtree, folder, ignore_errors=True)
-
     async def cleanup(self) -> None:
         try:
             if self._planner is not None:
@@ -391,8 +355,8 @@ class JobRunner(Bolt, BoltPortUser):
         finally:
             if self._spark is not None:
                 await self._spark.close()
-            if self._root is not None:
-                await in_thread(self._pool, functools.partial(remove_spool_folder, self._root))
+            if self._folders is not None:
+                await in_thread(self._pool, self._folders.close)
             self._pool.shutdown(wait=False)
 
 

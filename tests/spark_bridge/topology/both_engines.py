@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import engine
 from engine import Config, Tuple
 from engine.runtime.snapshot import Snapshot
 from engine.transactional import Committer
-from spark_bridge.topology import cluster_run, job_runner
+from spark_bridge.topology import cluster_run
 from tests.spark_bridge.topology.local_jobs import LocalJobs
+from tests.spark_bridge.topology.spark_replaced import spark_replaced
 
 RUN_SECS = 60
 
@@ -60,15 +60,11 @@ class Played:
     snapshot: Snapshot
 
 
-async def _nothing(*arguments: Any, **options: Any) -> None:
-    """Do nothing. LocalJobs has no executors to look at."""
-
-
 async def play(build: Callable[[Committed], Any], *, jobs: LocalJobs | None, **config: Any) -> Played:
     """Run a topology in one process, or with the given jobs on levels. `build` gets the record of its committers."""
     committed = Committed()
     topology, settings = build(committed), Config(seed=7, **config)
-    with patch.object(job_runner, "hold", lambda spark: jobs), patch.object(job_runner, "check_executors", _nothing):
+    with spark_replaced(jobs):
         run = engine.run(topology, settings) if jobs is None else cluster_run.run(topology, settings)
         error: BaseException | None = None
         try:

@@ -10,8 +10,9 @@ from engine.transactional.open_batches import EmitRequest
 from spark_bridge.process import pickling
 from spark_bridge.topology.blocks import NOTICE
 from spark_bridge.topology.cluster_run import on_spark
-from spark_bridge.topology.level_run import Attempt, LoadedProgram, load_program, run_level
+from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
+from spark_bridge.topology.loaded_program import LoadedProgram, load_program
 
 
 class Spins(BasicBolt):

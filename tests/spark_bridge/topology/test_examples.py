@@ -16,10 +16,10 @@ from engine.transactional import committed_lines
 from engine.transactional.values import SqliteValues
 from spark_bridge.handover import Handover
 from spark_bridge.process import SparkChild
-from spark_bridge.topology import cluster_run, job_runner
+from spark_bridge.topology import cluster_run
 from spark_bridge.topology.blocks import Block
 from spark_bridge.topology.job import Job
-from spark_bridge.topology.level_run import LoadedProgram
+from spark_bridge.topology.loaded_program import LoadedProgram
 from tests.examples.conftest import load
 from tests.examples.log_etl import topology as log_etl
 from tests.examples.log_etl import traffic
@@ -27,6 +27,7 @@ from tests.kafka.play import produce
 from tests.servers.kafka_fixtures import NewTopic
 from tests.spark_bridge.spark_fixtures import LOCAL
 from tests.spark_bridge.topology.local_jobs import LocalJobs
+from tests.spark_bridge.topology.spark_replaced import spark_replaced
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("CL-1", "CL-2")]
 
@@ -43,7 +44,7 @@ async def finish(run: Any) -> None:
 
 async def on_levels(topology: Any, config: Config | None = None, *, jobs: LocalJobs | None = None) -> None:
     """Run a topology on the levels of Spark, without a JVM."""
-    with patch.object(job_runner, "hold", lambda spark: jobs or LocalJobs()):
+    with spark_replaced(jobs or LocalJobs()):
         await finish(cluster_run.run(topology, config))
 
 
@@ -78,7 +79,7 @@ async def test_the_global_count(monkeypatch: pytest.MonkeyPatch) -> None:
             await run.completed()
 
     await replayed(engine.run(example.build(here)))
-    with patch.object(job_runner, "hold", lambda spark: LocalJobs()):
+    with spark_replaced(LocalJobs()):
         await replayed(cluster_run.run(example.build(there)))
 
     assert here == there

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -12,7 +11,7 @@ from engine import BasicBolt, Config, Tuple
 from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaTransactionalSpout
 from engine.transactional import TransactionalTopologyBuilder
 from spark_bridge.process import SparkChild
-from spark_bridge.topology import cluster_run, job_runner
+from spark_bridge.topology import cluster_run
 from spark_bridge.topology.job import Job
 from tests.kafka.play import produce
 from tests.kafka.transactional.hand import transact
@@ -23,6 +22,7 @@ from tests.servers.kafka_fixtures import NewTopic
 from tests.spark_bridge.spark_fixtures import LOCAL
 from tests.spark_bridge.topology.both_engines import Committed, Records
 from tests.spark_bridge.topology.local_jobs import LocalJobs
+from tests.spark_bridge.topology.spark_replaced import spark_replaced
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("CL-1", "CL-3")]
 
@@ -98,7 +98,7 @@ async def add_holes_and_a_partition(kafka: str, topic: str, play: Play, **option
 
 async def test_aborted_records_are_skipped_and_a_new_partition_is_read(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
-    with patch.object(job_runner, "hold", lambda spark: LocalJobs()):
+    with spark_replaced(LocalJobs()):
         assert await add_holes_and_a_partition(kafka, topic, Play(kafka, topic)) == list(range(120))
 
 
@@ -128,7 +128,7 @@ async def test_a_broker_that_is_away_at_the_start_of_a_job_loses_nothing(own_bro
     await produce(own_broker.bootstrap, topic, range(150), partition=None)
     play, kills = Play(own_broker.bootstrap, topic, stop_at_end=True), Kills(own_broker, 2)
 
-    with patch.object(job_runner, "hold", lambda spark: LocalJobs(before=kills)):
+    with spark_replaced(LocalJobs(before=kills)):
         async with asyncio.timeout(RUN_SECS), play.run() as run:
             await run.completed()
 

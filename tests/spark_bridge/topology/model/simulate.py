@@ -4,17 +4,16 @@ import asyncio
 import random
 from dataclasses import dataclass
 from typing import Any, Final
-from unittest.mock import patch
 
 from engine import Run, Topology
 from engine.testing import InjectedError
 from spark_bridge.process import SparkConfig
-from spark_bridge.topology import job_runner
 from spark_bridge.topology.cluster_run import on_spark
 from tests.checkpoint.process import Outcome
 from tests.checkpoint.slow_store import Disk
 from tests.spark_bridge.topology.model.trouble import draw_trouble
 from tests.spark_bridge.topology.model.virtual_jobs import VirtualJobs
+from tests.spark_bridge.topology.spark_replaced import spark_replaced
 from tests.transactional.model import simulate as in_one_process
 from tests.transactional.model.plan import Plan, ProcessPlan, draw_plan
 from tests.transactional.model.shape import SPOUT
@@ -67,7 +66,7 @@ class Process(in_one_process.Process):
         self.jobs = VirtualJobs(draw_trouble(draws, is_calm=calm), self.witness)
 
     def play(self, topology: Topology, disk: Disk, **options: Any) -> Outcome:
-        with patch.object(job_runner, "hold", lambda spark: self.jobs):
+        with spark_replaced(self.jobs):
             outcome = super().play(on_spark(topology, self.spark), disk, **options)
         self.simulated.strikes.update(self.jobs.trouble.struck)
         assert isinstance(self.simulated, Simulated)
