@@ -7,12 +7,12 @@ from typing import Any
 from engine import BasicBolt, Config, Tuple
 from engine.transactional import Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.open_batches import EmitRequest
-from spark_bridge.process import pickling
 from spark_bridge.topology.blocks import NOTICE
 from spark_bridge.topology.cluster_run import on_spark
 from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
 from spark_bridge.topology.loaded_program import LoadedProgram, load_program
+from spark_bridge.topology.pickled_program import pickle_program
 
 
 class Spins(BasicBolt):
@@ -62,7 +62,7 @@ def loaded(bolt: Any, timeout_secs: float) -> LoadedProgram:
     topology = on_spark(builder.build())
     [feature] = [each for each in topology.features if each.name == "transactional"]
     run: Any = feature.new_run(topology, Config(batch_timeout_secs=timeout_secs))  # type: ignore[attr-defined]
-    return load_program(pickling.dumps(run.program()))
+    return load_program(pickle_program(run.program()))
 
 
 def statuses(program: LoadedProgram, folder: str | None) -> list[LevelStatus]:

@@ -28,6 +28,7 @@ class VirtualJobs:
     """Has the methods of a `SparkHold`."""
 
     def __init__(self, trouble: Trouble, witness: Witness) -> None:
+        self.facts: dict[str, Any] = {}
         self.trouble = trouble
         self.witness = witness
         self.tries = 0
