@@ -1,7 +1,6 @@
 """Topologies of the measurements. Executors import this module."""
 
 import random
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +21,8 @@ from engine.transactional.values import ReduceInto, SqliteValues
 WORDS_OF_LINE: Final = 10
 DIFFERENT_WORDS: Final = 10_000
 CHUNK_ROWS: Final = 1_000
-PROBE_SPINS: Final = 200_000
+SPINS: Final = 500
+"""Work of `Burn`: about 20 µs. A fixed number, because a measured one would differ between the runs of a pair."""
 
 
 def words_of(line: str) -> list[str]:
@@ -69,14 +69,6 @@ def spin(spins: int) -> int:
     for number in range(spins):
         total += number & 7
     return total
-
-
-def spins_of(micros: float) -> int:
-    """Return the number of spins that take this time here."""
-    spin(PROBE_SPINS)
-    began = time.perf_counter()
-    spin(PROBE_SPINS)
-    return max(1, round(PROBE_SPINS * micros / 1e6 / (time.perf_counter() - began)))
 
 
 def counting(spout: AnySpout, bolt: Any, folder: Path, tasks: int = 2) -> Topology:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cluster.timing import LOCAL, batch_secs
-from bench.cluster.topologies import BurnEach, Split, counting, made_lines, spins_of, words_of
+from bench.cluster.topologies import SPINS, BurnEach, Split, counting, made_lines, words_of
 from bench.measuring import rate_figures
 from engine import Config
 from engine.transactional import FileTransactionalSpout
@@ -26,7 +26,7 @@ async def measure(engine: str, bolt: str, lines: int, warm: int, batches: int) -
         folder = Path(text)
         write_files(folder / "lines", lines // FILES * (warm + batches))
         spout = FileTransactionalSpout(folder / "lines", batch_lines=lines // FILES, batch_bytes=lines * 2**10, stop_at_end=True)
-        topology = counting(spout, Split if bolt == "split" else BurnEach(spins_of(20)), folder)
+        topology = counting(spout, Split if bolt == "split" else BurnEach(SPINS), folder)
         config = Config(state_provider=f"sqlite:///{folder / 'state.db'}", max_spout_pending=2)
         secs = await batch_secs(topology, config, (warm, batches), LOCAL if engine == "spark" else None)
         check_counts(folder / "counts.db", "value", lines * (warm + batches) * (10 if bolt == "split" else 1))

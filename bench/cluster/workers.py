@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cluster.timing import batch_secs
-from bench.cluster.topologies import BurnEach, counting, spins_of
+from bench.cluster.topologies import SPINS, BurnEach, counting
 from bench.kafka.job import broker_address
 from bench.kafka.topics import PARTITIONS, lines_topic
 from bench.measuring import rate_figures
@@ -33,7 +33,7 @@ async def measure(workers: int, records: int, warm: int, batches: int) -> dict[s
                 "spark.executorEnv.PYTHONPATH": os.getcwd(),
             }
             spark = SparkConfig(master=cluster.master, driver_memory="1g", executor_memory="1g", conf=settings)
-            topology = counting(KafkaTransactionalSpout(reading), BurnEach(spins_of(20)), folder)
+            topology = counting(KafkaTransactionalSpout(reading), BurnEach(SPINS), folder)
             config = Config(state_provider=f"sqlite:///{folder / 'state.db'}", max_spout_pending=2)
             secs = await batch_secs(topology, config, (warm, batches), spark)
     return rate_figures(each * PARTITIONS * batches, secs)
