@@ -4,7 +4,7 @@ A committer with an attribute `combining` offers this. Its method `merge(tup)` t
 result as the last value.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from engine.api import Values
@@ -17,6 +17,9 @@ class Combiner(Protocol):
 
     def add(self, rows: list[tuple[Any, ...]]) -> None:
         """Add tuples, given by their values without the attempt. Raises CombiningFailed."""
+
+    def complete_rows(self) -> Iterable[Values]:
+        """Return partial results that no later tuple changes, and forget them. Called after each `add`."""
 
     def partial_rows(self) -> Iterator[Values]:
         """Yield the values of the key and a partial result behind them."""
@@ -36,8 +39,8 @@ class Combining(Protocol):
 class CombiningFailed(Exception):
     """A tuple cannot be combined."""
 
-    def __init__(self, row: Values, error: Exception) -> None:
-        """error: of the user's function, or of a key without a hash."""
+    def __init__(self, row: Values | None, error: Exception) -> None:
+        """row: None if unknown. error: of the user's function, or of a key without a hash."""
         super().__init__(row, error)
         self.row = row
         self.error = error

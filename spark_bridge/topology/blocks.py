@@ -1,7 +1,7 @@
 """Blocks: rows that go from one task to another through Spark, packed into one value."""
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -67,7 +67,7 @@ class _OpenBlock:
     bytes: int = 0
 
 
-def _estimated_bytes(row: tuple[Any, ...]) -> int:
+def estimated_bytes(row: Sequence[Any]) -> int:
     """Return the size of the texts of a row."""
     return sum(len(value) for value in row if isinstance(value, (str, bytes, bytearray)))
 
@@ -85,7 +85,7 @@ class Packer:
     def add(self, target: int, runs: Iterable[tuple[Any, list[tuple[Any, ...]]]]) -> None:
         """Add runs of (origin, rows) for a target. A report ends its block, because nothing of its source follows."""
         for origin, rows in runs:
-            row_bytes = max(_estimated_bytes(rows[0]), _estimated_bytes(rows[len(rows) // 2]), _estimated_bytes(rows[-1]))
+            row_bytes = max(estimated_bytes(rows[0]), estimated_bytes(rows[len(rows) // 2]), estimated_bytes(rows[-1]))
             step = max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(row_bytes, 1)))
             for begin in range(0, len(rows), step):
                 self._add(origin, target, rows[begin : begin + step] if len(rows) > step else rows, row_bytes)

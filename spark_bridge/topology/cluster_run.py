@@ -1,5 +1,6 @@
 """Runs a transactional topology on Spark. Committers and all durable state stay in the engine's process (docs/decisions/0011)."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
@@ -78,6 +79,8 @@ class ClusterTransactions(Transactions):
         if self.spark.kind == "connect":
             text = f"SparkConfig(master={self.spark.master!r}) is a Spark Connect server, which cannot run the bolts of a topology."
             yield f"{text} Use a classic master, such as spark://host:7077."
+        if self.spool is not None and not os.path.isdir(self.spool):
+            yield f"spool={self.spool!r} is no folder here. Make it, or give another folder that this machine and all executors reach."
         late = late_components(topology)
         for spec in topology.bolts:
             if spec.component_id not in late:

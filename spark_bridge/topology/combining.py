@@ -58,7 +58,10 @@ def _is_keyed(grouping: Grouping, combining: Combining) -> bool:
 
 def _combining_of(spec: ComponentSpec) -> Combining | None:
     """Return how a committer combines. None if it does not, or if a function of it cannot be sent to executors."""
-    combining: Combining | None = getattr(spec.factory.create(), "combining", None)
+    committer = spec.factory.create()
+    combining: Combining | None = getattr(committer, "combining", None)
+    if not callable(getattr(combining, "combiner", None)) or not callable(getattr(committer, "merge", None)):
+        return None  # another attribute of this name
     try:
         pickling.dumps(combining)
     except ModuleNotFoundError:

@@ -23,7 +23,7 @@ from spark_bridge.topology.hang_watch import HangWatch, note_of
 from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
-from spark_bridge.topology.result_blocks import ResultBlocks
+from spark_bridge.topology.result_blocks import ResultBlocks, combining_failure, combining_step
 from spark_bridge.topology.result_files import ResultBlock, ResultWriter
 
 
@@ -84,7 +84,7 @@ class LevelRun:
         self._id: TransactionAttempt = attempt.request.attempt
         self._outbox = outbox
         self._packer = Packer(self._send)
-        self._result_blocks = ResultBlocks(loaded, self._id, self._send_results)
+        self._result_blocks = ResultBlocks(loaded, self._id, self._send_results, self._refuse_combined)
         self._results = None if attempt.results_folder is None else ResultWriter(attempt.results_folder, number)
         self._local = tuple(loaded.plan.tasks_at(level, partition))
         self._unfinished = set(self._local)
@@ -246,13 +246,17 @@ class LevelRun:
             if payload is not None:
                 self._outbox.send(source, target, payload, rows_in(runs))
             return
-        try:
-            self._result_blocks.add(source, target, runs)
-        except CombiningFailed as failed:
-            if isinstance(failed.error, FatalError):
-                self.status.end = RunEnd(self._live_group.component_of[source], source, failed.error.message, failed.error.hint)
-                return
-            self._refuse(source, failed.error, failed.row, f"a committer cannot combine a tuple: {failure_text(failed.error)}")
+        self._result_blocks.add(source, target, runs)
+
+    def _refuse_combined(self, source: int, committer: str, failed: CombiningFailed) -> None:
+        """End the run, or fail the attempt, because a committer cannot combine a tuple."""
+        component = self._live_group.component_of[source]
+        if isinstance(failed.error, FatalError):
+            self.status.end = RunEnd(component, source, f"committer {committer!r}: {failed.error.message}", failed.error.hint)
+            self._progress.set()
+            return
+        self._live_group.reporter_of(source).report(failed.error, tup=failed.row, next_step=combining_step(committer, self._id))
+        self._fail(combining_failure(component, source, committer, failed))
 
     def _send_results(self, source: int, block: ResultBlock) -> None:
         payload = self._packed(source, tuple(block), block.runs)

@@ -24,7 +24,7 @@ from spark_bridge.topology.blocks import Packer, Run, pack, rows_in, unpicklable
 from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
-from spark_bridge.topology.result_blocks import ResultBlocks
+from spark_bridge.topology.result_blocks import ResultBlocks, combining_failure, combining_step
 from spark_bridge.topology.result_files import ResultBlock, ResultWriter
 
 BLOCKS_FILE: Final = "blocks"
@@ -74,10 +74,13 @@ class LocalEmitters:
         """Let all emitters emit a batch, and write their blocks to files. Return the outcome."""
         async with self._one_at_a_time:
             clock = Clock.of(asyncio.get_running_loop())
+            await self._drop_earlier()
             self._attempt = request.attempt
             began, status = clock.now(), self._begin(BATCH_STREAM, tuple(request))
             outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
-            result_blocks = ResultBlocks(self._loaded, request.attempt, lambda source, block: self._write(results, source, block))
+            result_blocks = ResultBlocks(
+                self._loaded, request.attempt, lambda source, block: self._write(results, source, block), self._refuse_combined
+            )
             packer = Packer(lambda source, target, runs, rows: self._send(outbox, result_blocks, source, target, runs))
             path = os.path.join(folder, BLOCKS_FILE)
             try:
@@ -93,11 +96,22 @@ class LocalEmitters:
                 await in_thread(self._pool, lambda: append_blocks(path, outbox.take()))
             finally:
                 status.files = results.close()
+                self._is_in_batch = False
             status.metrics = self._new_counts()
             status.secs = clock.now() - began
             outbox.note_sent(status)
-            self._is_in_batch = False
             return status
+
+    async def _drop_earlier(self) -> None:
+        """Wait for emitters of an attempt that was given up, such as after a write error. Drop its tuples, which have no attempt."""
+        while True:
+            self._progress.clear()
+            for mailbox in self._group.elsewhere.values():
+                take_runs(mailbox)
+                mailbox.park()
+            if not self._unsettled:
+                return
+            await self._progress.wait()
 
     def _drain(self, packer: Packer) -> None:
         """Pack the tuples that the emitters have sent."""
@@ -121,10 +135,17 @@ class LocalEmitters:
             if payload is not None:
                 outbox.send(source, target, payload, rows_in(runs))
         elif not self._status.has_failed:
-            try:
-                results.add(source, target, runs)
-            except CombiningFailed as failed:
-                self._refuse(source, failed.error, failed.row, "a committer cannot combine a tuple")
+            results.add(source, target, runs)
+
+    def _refuse_combined(self, source: int, committer: str, failed: CombiningFailed) -> None:
+        """End the run, or fail the attempt, because a committer cannot combine a tuple."""
+        bolt = self._group.bolts[source]
+        if isinstance(failed.error, FatalError):
+            text = f"committer {committer!r}: {failed.error.message}"
+            self._status.end = RunEnd(bolt.info.component_id, source, text, failed.error.hint)
+        elif self._status.failure is None:
+            bolt.reporter.report(failed.error, tup=failed.row, next_step=combining_step(committer, self._attempt))
+            self._status.failure = combining_failure(bolt.info.component_id, source, committer, failed)
 
     def _write(self, results: ResultWriter, source: int, block: ResultBlock) -> None:
         payload = self._packed(source, tuple(block), block.runs)
@@ -142,15 +163,14 @@ class LocalEmitters:
     def _refuse(self, source: int, error: Exception, row: object, text: str) -> None:
         """Report a row that cannot leave its emitter, and fail the attempt."""
         bolt = self._group.bolts[source]
-        if isinstance(error, FatalError):
-            self._status.end = RunEnd(bolt.info.component_id, source, error.message, error.hint)
-        elif self._status.failure is None:
+        if self._status.failure is None:
             bolt.reporter.report(error, tup=row, next_step=f"batch {self._attempt} fails, and is tried again")
             self._status.failure = Failure(ERROR, bolt.info.component_id, source).because(f"{text}: {failure_text(error)}")
 
     async def commit(self, attempt: TransactionAttempt) -> LevelStatus:
         """Let all emitters take part in the commit phase of an attempt."""
         async with self._one_at_a_time:
+            await self._drop_earlier()
             status = self._begin(COMMIT_STREAM, (attempt,))
             while self._unsettled and status.end is None:
                 self._progress.clear()

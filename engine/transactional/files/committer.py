@@ -75,9 +75,9 @@ class FileWriter(Committer):
         self._lines: list[bytes] = []
 
     @property
-    def combining(self) -> FormattedLines:
-        """Formats lines in other processes."""
-        return FormattedLines(self._line_of)
+    def combining(self) -> FormattedLines | None:
+        """Formats lines in other processes, unless a subclass makes them in another way."""
+        return FormattedLines(self._line_of) if type(self).execute is FileWriter.execute else None
 
     def merge(self, tup: Tuple) -> None:
         """Add formatted lines of another process."""

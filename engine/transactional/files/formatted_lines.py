@@ -1,6 +1,6 @@
 """Formats the lines of a file where the tuples are emitted, so that the committer only writes bytes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,6 +55,10 @@ class _Lines:
                 self._parts[-1] += formatted_line(self._line_of, make_tuple((self._attempt, *row), self._origin))
             except Exception as error:
                 raise CombiningFailed(row, error) from error
+
+    def complete_rows(self) -> Iterable[Values]:
+        complete, self._parts = self._parts[:-1], self._parts[-1:]
+        return [(bytes(part),) for part in complete]
 
     def partial_rows(self) -> Iterator[Values]:
         return ((bytes(part),) for part in self._parts)

@@ -55,9 +55,18 @@ class _CountingCombiner:
     def add(self, rows: list[tuple[Any, ...]]) -> None:
         try:
             self._counts.update(map(self._key.take, rows))
-        except TypeError as error:  # a key without a hash
-            row = next(row for row in rows if not _is_hashable(self._key.take(row)))
-            raise CombiningFailed(row, error) from error
+        except Exception as error:  # of a key, in its hash or comparison
+            raise CombiningFailed(next((row for row in rows if not self._can_count(row)), None), error) from error
+
+    def _can_count(self, row: Values) -> bool:
+        try:
+            self._counts.get(self._key.take(row))
+        except Exception:  # noqa: BLE001 - of user code
+            return False
+        return True
+
+    def complete_rows(self) -> Iterable[Values]:
+        return ()
 
     def partial_rows(self) -> Iterator[Values]:
         return self._key.rows(self._counts.items())
@@ -80,13 +89,8 @@ class _ReducingCombiner:
         except Exception as error:
             raise CombiningFailed(row, error) from error
 
+    def complete_rows(self) -> Iterable[Values]:
+        return ()
+
     def partial_rows(self) -> Iterator[Values]:
         return self._key.rows(self._partials.items())
-
-
-def _is_hashable(key: object) -> bool:
-    try:
-        hash(key)
-    except TypeError:
-        return False
-    return True

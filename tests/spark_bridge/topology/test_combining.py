@@ -2,17 +2,25 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import add
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from engine import BasicBolt, Config, Fields, Tuple, run
 from engine.kernel import Source
-from engine.transactional import FileCommitter, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
-from engine.transactional.combining import Combiner, CombiningFailed
+from engine.transactional import Committer, FileCommitter, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
+from engine.transactional.combining import Combiner, Combining, CombiningFailed
+from engine.transactional.files.committer import as_text
+from engine.transactional.files.formatted_lines import FormattedLines
 from engine.transactional.values import MemoryValues, ReduceInto, SqliteValues, ValueMap
 from engine.transactional.values.reduction import Reduction
+from spark_bridge.topology.blocks import BLOCK_BYTES, pack
+from spark_bridge.topology.combining import Combined
+from spark_bridge.topology.result_blocks import ResultBlocks
 from tests.spark_bridge.topology.both_engines import Committed, play, play_both
 from tests.spark_bridge.topology.local_jobs import LocalJobs
 from tests.transactional.batch_topologies import Batches
@@ -256,3 +264,118 @@ async def test_one_process_is_unchanged(tmp_path: Path) -> None:
     async with run(reducing(values, committed, key="word"), Config()) as running:
         await running.completed()
     assert await stored(values, ["w0"]) == {"w0": 12}
+
+
+@dataclass
+class AddTo:
+    """A function without a hash."""
+
+    step: int = 0
+
+    def __call__(self, stored: int, partial: int) -> int:
+        return stored + partial + self.step
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_a_function_without_a_hash_reduces_too() -> None:
+    here, there = await play_both(lambda committed: reducing(MemoryValues(), committed, key="word", value="number", reduce=AddTo()))
+    assert not there.errors
+    assert here.committed.rows() == there.committed.rows()
+
+
+@pytest.mark.guarantee("CL-5")
+@pytest.mark.parametrize("is_reduced", [True, False])
+async def test_blocks_of_partial_results_are_bounded(is_reduced: bool) -> None:
+    combining: Any = Reduction(("word",), "text", add) if is_reduced else FormattedLines(as_text)
+    fields = Fields("attempt", "word", "text")
+    loaded: Any = SimpleNamespace(
+        component_of={3: "words"},
+        late_tasks=(),
+        combined={("words", "default"): (Combined("count", "words", "default", combining),)},
+        raw=(),
+        program=SimpleNamespace(described=SimpleNamespace(components={"words": SimpleNamespace(streams={"default": fields})})),
+    )
+    sent: list[int] = []
+    refused: list[Any] = []
+    blocks = ResultBlocks(
+        loaded, TransactionAttempt(1, 1), lambda source, block: sent.append(len(pack(block))), lambda *why: refused.append(why)
+    )
+    for number in range(200):
+        blocks.add(3, 9, [("default", [(number, "x" * 200_000)])])
+    if not is_reduced:
+        assert sum(sent) > 30_000_000  # lines do not wait for the end of the batch
+    blocks.finish()
+    assert not refused
+    assert sum(sent) > 40_000_000
+    assert max(sent) < 2 * BLOCK_BYTES
+
+
+class Refuses(Committer):
+    """A committer of a user, whose combiner raises."""
+
+    combining: Any
+
+    def __init__(self, combining: Any) -> None:
+        self.combining = combining
+
+    def merge(self, tup: Tuple) -> None: ...
+
+    def execute(self, tup: Tuple) -> None: ...
+
+    def finish_batch(self) -> None: ...
+
+
+class Raises(Combining):
+    keyed_by = ()
+
+    def __init__(self, marker: Path, method: str) -> None:
+        self.marker = marker
+        self.method = method
+
+    def combiner(self, origin: Source, attempt: TransactionAttempt) -> Any:
+        self.reached("combiner")
+        return self
+
+    def reached(self, method: str) -> None:
+        if method == self.method and not self.marker.exists():
+            self.marker.touch()
+            raise KeyError(method)
+
+    def add(self, rows: Any) -> None:
+        self.reached("add")
+
+    def complete_rows(self) -> Any:
+        return ()
+
+    def partial_rows(self) -> Any:
+        self.reached("partial_rows")
+        return iter([(1,)])
+
+
+@pytest.mark.guarantee("CL-3")
+@pytest.mark.parametrize("method", ["combiner", "add", "partial_rows"])
+@pytest.mark.parametrize("sends", [True, False])
+async def test_an_error_of_a_users_combiner_names_the_committer(tmp_path: Path, method: str, sends: bool) -> None:
+    spout = Batches([[5, 5], [6]]) if sends else MemoryTransactionalSpout([(5,), (5,), (6,)], "number", take=2)
+
+    def build(committed: Committed) -> Any:
+        builder = TransactionalTopologyBuilder("own", "numbers", spout)
+        builder.set_committer("own", lambda: Refuses(Raises(tmp_path / "m", method))).global_grouping("numbers")
+        return builder.build()
+
+    played = await play(build, jobs=LocalJobs())
+    assert played.error is None
+    [error] = played.errors
+    assert f"KeyError: '{method}'" in error
+    assert "committer 'own'" in error
+    assert error.startswith("'numbers' (task ")
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_another_attribute_of_this_name_means_nothing() -> None:
+    def build(committed: Committed) -> Any:
+        builder = TransactionalTopologyBuilder("own", "numbers", Batches([[5, 5], [6]]))
+        builder.set_committer("own", lambda: Refuses(True)).global_grouping("numbers")
+        return builder.build()
+
+    assert not (await play(build, jobs=LocalJobs())).errors
