@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.cluster.timing import LOCAL, batch_secs
+from bench.cluster.timing import LOCAL, all_batches, batch_secs
 from bench.cluster.topologies import MadeLines, Split, counting
 from bench.kafka.job import broker_address
 from engine import Config
@@ -17,8 +17,8 @@ PLANNED_ROWS = 64
 
 async def measure_tiny(warm: int, batches: int) -> dict[str, float]:
     """Return the milliseconds of a batch of 10 lines, and the speed of four batches at once."""
-    one = await _secs(MadeLines(TINY_ROWS, warm + batches, 2), (warm, batches), pending=1)
-    four = await _secs(MadeLines(TINY_ROWS, warm + batches, 2), (warm, batches), pending=4)
+    one = await _secs(MadeLines(TINY_ROWS, all_batches(warm, batches), 2), (warm, batches), pending=1)
+    four = await _secs(MadeLines(TINY_ROWS, all_batches(warm, batches), 2), (warm, batches), pending=4)
     return {"one_ms": 1000 * one / batches, "four_ms": 1000 * four / batches, "four_at_once": one / four}
 
 
@@ -26,7 +26,7 @@ async def measure_planned(warm: int, batches: int) -> dict[str, float]:
     """Return the milliseconds of a batch of 64 records, planned for 2 and for 64 partitions."""
     found = {}
     for partitions in (2, 64):
-        topic = await _fill(partitions, PLANNED_ROWS * (warm + batches))
+        topic = await _fill(partitions, PLANNED_ROWS * all_batches(warm, batches))
         config = KafkaBatchSpoutConfig(
             brokers=broker_address(),
             topics=topic,
@@ -41,7 +41,7 @@ async def measure_planned(warm: int, batches: int) -> dict[str, float]:
 
 async def measure_growth(rows: int, tasks: int, warm: int, batches: int) -> dict[str, float]:
     """Return the milliseconds of a batch with this number of rows and tasks of each component."""
-    secs = await _secs(MadeLines(rows, warm + batches, tasks), (warm, batches), pending=1, tasks=tasks)
+    secs = await _secs(MadeLines(rows, all_batches(warm, batches), tasks), (warm, batches), pending=1, tasks=tasks)
     return {"batch_ms": 1000 * secs / batches, "row_ns": 1e9 * secs / batches / rows}
 
 

@@ -21,7 +21,7 @@ from engine.transactional.values import ReduceInto, SqliteValues
 WORDS_OF_LINE: Final = 10
 DIFFERENT_WORDS: Final = 10_000
 CHUNK_ROWS: Final = 1_000
-SPINS: Final = 500
+SPINS: Final = 900
 """Work of `Burn`: about 20 µs. A fixed number, because a measured one would differ between the runs of a pair."""
 
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.cluster.timing import LOCAL, batch_secs
+from bench.cluster.timing import LOCAL, all_batches, batch_secs
 from bench.cluster.topologies import SPINS, BurnEach, Split, counting, made_lines, words_of
 from bench.measuring import rate_figures
 from engine import Config
@@ -24,12 +24,12 @@ async def measure(engine: str, bolt: str, lines: int, warm: int, batches: int) -
     """Return the rate of lines. engine: "spark" or "one-core". bolt: "split", or "burn" for 20 µs a line. lines: of a batch."""
     with tempfile.TemporaryDirectory(prefix="stormcell-bench-") as text:
         folder = Path(text)
-        write_files(folder / "lines", lines // FILES * (warm + batches))
+        write_files(folder / "lines", lines // FILES * all_batches(warm, batches))
         spout = FileTransactionalSpout(folder / "lines", batch_lines=lines // FILES, batch_bytes=lines * 2**10, stop_at_end=True)
         topology = counting(spout, Split if bolt == "split" else BurnEach(SPINS), folder)
         config = Config(state_provider=f"sqlite:///{folder / 'state.db'}", max_spout_pending=2)
         secs = await batch_secs(topology, config, (warm, batches), LOCAL if engine == "spark" else None)
-        check_counts(folder / "counts.db", "value", lines * (warm + batches) * (10 if bolt == "split" else 1))
+        check_counts(folder / "counts.db", "value", lines * all_batches(warm, batches) * (10 if bolt == "split" else 1))
     return rate_figures(lines * batches, secs)
 
 

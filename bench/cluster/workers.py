@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.cluster.timing import batch_secs
+from bench.cluster.timing import all_batches, batch_secs
 from bench.cluster.topologies import SPINS, BurnEach, counting
 from bench.kafka.job import broker_address
 from bench.kafka.topics import PARTITIONS, lines_topic
@@ -19,7 +19,7 @@ async def measure(workers: int, records: int, warm: int, batches: int) -> dict[s
     """Return the rate of records. records: of the topic, which all batches together do not exceed."""
     from tests.servers.spark_cluster import SparkCluster
 
-    each = records // (warm + batches) // PARTITIONS
+    each = records // all_batches(warm, batches) // PARTITIONS
     reading = KafkaBatchSpoutConfig(
         brokers=broker_address(), topics=lines_topic(records), fields="line", translator=_line, batch_records=each, stop_at_end=True
     )

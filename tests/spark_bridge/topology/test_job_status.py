@@ -83,6 +83,13 @@ async def test_sparks_page_is_on_unless_the_user_switches_it_off() -> None:
     assert dict(_with_defaults(SparkConfig(conf={"spark.ui.enabled": False})).conf)["spark.ui.enabled"] == "false"
 
 
+async def test_the_jvm_compiles_quickly_unless_the_user_gives_options_for_it() -> None:
+    driver, executor = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+    given = dict(_with_defaults(SparkConfig(conf={driver: "-Xss2m"})).conf)
+    assert given[driver] == "-Xss2m"
+    assert given[executor] == SPARK_DEFAULTS[executor] == "-XX:TieredStopAtLevel=1"
+
+
 class PlansBadly(MemoryTransactionalSpout):
     """Its planner raises once."""
 
