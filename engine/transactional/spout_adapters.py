@@ -230,11 +230,16 @@ class _EmitterByPartition(EmitterAdapter):
     async def emit(self, request: EmitRequest, collector: DigestingEmitter) -> dict[Partition, PartitionOutput]:
         self._forget_committed(request)
         outputs: dict[Partition, PartitionOutput] = {}
-        for partition in request.metadata[self.context.task_index :: self.context.tasks]:
+        for partition in self._assigned(request):
             metadata = await self._emit_partition(request, collector, partition)
             outputs[partition] = PartitionOutput(metadata, *collector.take_digest())
         self._remember(request, {partition: output.metadata for partition, output in outputs.items()})
         return outputs
+
+    def _assigned(self, request: EmitRequest) -> Iterable[Partition]:
+        """Return the partitions of this task."""
+        assigned: Iterable[Partition] = request.metadata[self.context.task_index :: self.context.tasks]
+        return assigned
 
     def _forget_committed(self, request: EmitRequest) -> None:
         self._emitted = {attempt: emitted for attempt, emitted in self._emitted.items() if attempt.txid > request.committed}
@@ -265,6 +270,15 @@ class PartitionedEmitterAdapter(_EmitterByPartition):
     """Emitter adapter for a spout whose replays emit the same tuples."""
 
     wrapped: PartitionedEmitter[Any]
+
+    async def emit(self, request: EmitRequest, collector: DigestingEmitter) -> dict[Partition, PartitionOutput]:
+        found = ((partition, self._emitted_before(request, partition)) for partition in self._assigned(request))
+        planned = {partition: copied_metadata(metadata) for partition, (known, metadata) in found if known}
+        if len(planned) > 1:
+            expected = self.wrapped.expect_partition_batches(request.attempt, planned)
+            if expected is not None:
+                await maybe_await(expected)
+        return await super().emit(request, collector)
 
     async def _emit_partition(self, request: EmitRequest, collector: DigestingEmitter, partition: Partition) -> Any:
         known, metadata = self._emitted_before(request, partition)

@@ -134,6 +134,14 @@ class PartitionedEmitter(_Emitter, Generic[M]):
     ) -> Awaitable[None] | None:
         """Emit the tuples of this metadata again. Raise FatalError if the source no longer has them."""
 
+    def expect_partition_batches(self, attempt: TransactionAttempt, planned: Mapping[Partition, M]) -> Awaitable[None] | None:
+        """Begin to read these partitions, and emit nothing. Optional.
+
+        Called before `emit_partition_batch` emits several partitions, one after another. A source that waits for each of them can wait for
+        all at once. planned: their metadata.
+        """
+        return None
+
     def plan_partition_batch(self, attempt: TransactionAttempt, partition: Partition, previous: M | None) -> M | Awaitable[M]:
         """Return the metadata of the batch that follows `previous` (None: the first), and emit nothing. Optional.
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -170,6 +170,12 @@ class BatchReader:
             await reader.wait_for_records(min(alone_secs, _GAP_SECS) or wait_secs)
         return OffsetRange(start, reader.position(partition), config.batch_records - left)
 
+    def expect(self, ranges: Mapping[PartitionId, OffsetRange]) -> None:
+        """Begin to fetch these ranges, which `read_again` emits one after another."""
+        for partition, wanted in ranges.items():
+            if wanted.start < wanted.end:
+                self._reader.begin(partition, wanted.start)
+
     async def read_again(self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, wanted: OffsetRange) -> None:
         """Emit the records of a range again. Raise FatalError if some are missing."""
         self._begin_batch(attempt, collector)
@@ -196,7 +202,9 @@ class BatchReader:
                 break
             left -= len(records)
             await self._emit(records, collector)
-        if left and not is_planned:
+        if is_planned:
+            self._reader.end(partition)
+        elif left:
             text = f"{partition}: of the {wanted.records:,} records of offsets {wanted.start} to {wanted.end}, {left:,} are gone"
             raise FatalError(f"{text}: transaction {attempt.txid} cannot be replayed unchanged", hint=_OPAQUE_HINT)
 

@@ -1,5 +1,7 @@
 """`KafkaTransactionalSpout` and `KafkaOpaqueSpout` read the batches of transactions from Kafka topics (TX-7, TX-10)."""
 
+from collections.abc import Mapping
+
 from engine.api import TaskContext
 from engine.errors import UsageError
 from engine.kafka.client.errors import lost_offsets_warning
@@ -93,6 +95,10 @@ class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
         if wanted is not None:
             await self._reader.read_again(attempt, collector, partition_of(partition), wanted)
             self._note_end(attempt, partition_of(partition), wanted.end)
+
+    def expect_partition_batches(self, attempt: TransactionAttempt, planned: Mapping[Partition, Metadata]) -> None:
+        """Begin to fetch the records of all these ranges."""
+        self._reader.expect({partition_of(partition): wanted for partition, metadata in planned.items() if (wanted := range_of(metadata))})
 
     async def plan_partition_batch(self, attempt: TransactionAttempt, partition: Partition, previous: Metadata) -> Metadata:
         """Return the offsets of the next batch. `batch_bytes` does not limit it, because no record is read yet."""

@@ -69,6 +69,13 @@ class PartitionReader:
             self._begun.add(partition)
             self.link.begin(partition, offset)
 
+    def end(self, partition: PartitionId) -> None:
+        """Fetch no more records of a partition. A fetch at its end would delay the records of others by `fetch_max_wait_ms`."""
+        if partition in self._begun:
+            self._fetch_all()
+            self._begun.discard(partition)
+            self.link.pause([partition])
+
     def _assign(self, more: Sequence[PartitionId]) -> None:
         """Assign all partitions of the topics, because then the assignment rarely changes. Pause partitions that were not begun."""
         for topic in {one.topic for one in more}:

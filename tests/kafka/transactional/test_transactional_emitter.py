@@ -8,6 +8,7 @@ import pytest
 from engine.errors import FatalError
 from engine.kafka import ToStream
 from engine.kafka.transactional import KafkaTransactionalSpout
+from engine.kafka.transactional.batch_reader import UNKNOWN_RECORDS, partition_of
 from engine.transactional import FailedBatch, TransactionAttempt
 from tests.kafka.play import commit, committed, produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings, transact, widen
@@ -89,6 +90,35 @@ async def test_a_plan_asks_once_for_the_bounds_of_all_partitions(kafka: str, new
             ]
             assert [end for _, end, _ in planned] == ends
     assert asked == [("earliest", 3), ("latest", 3)] * 2
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_planned_partitions_are_fetched_together_and_not_beyond_their_ends(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, partitions = await new_topic(partitions=8), range(8)
+    for partition in partitions:
+        await produce(kafka, topic, range(partition, partition + 20), partition=partition)
+    planned = {f"{topic}-{partition}": [0, 5, UNKNOWN_RECORDS] for partition in partitions}
+    async with emitting(spout(kafka, topic), task_index=0) as hand:
+        link, asked = hand.emitter._reader.link, []
+        fetch = link._fetch
+
+        async def noted(assignment: Any, node_id: int, request: Any) -> Any:
+            asked.append({number for _, its in request.topics for number, _, _ in its})
+            return await fetch(assignment, node_id, request)
+
+        monkeypatch.setattr(link, "_fetch", noted)
+        hand.emitter.expect_partition_batches(TransactionAttempt(1, 1), planned)
+        hand.metadata = {(1, name): metadata for name, metadata in planned.items()}
+        for partition in partitions:
+            assert await hand.again(1, f"{topic}-{partition}") == list(range(partition, partition + 5))
+            assert partition in asked[0]
+        assert all(link._state(partition_of(name)).paused for name in planned)
+        await produce(kafka, topic, [99], partition=3)
+        assert await hand.again(1, f"{topic}-3") == [3, 4, 5, 6, 7]
+        hand.metadata[2, f"{topic}-3"] = [5, 21, UNKNOWN_RECORDS]
+        assert await hand.again(2, f"{topic}-3") == [*range(8, 23), 99]
 
 
 async def test_aborted_records_and_transaction_markers_are_skipped(kafka: str, new_topic: NewTopic) -> None:
