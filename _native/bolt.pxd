@@ -2,6 +2,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
+from _native.burst cimport Burst, SentMark
 from _native.queues cimport DeferredAcks, HeldTuples, Mailbox, SignalRing
 from _native.state cimport Layers
 from _native.task cimport OutStream, TaskCore, UserMethod
@@ -21,6 +22,12 @@ cdef class BoltCore(TaskCore):
     cdef UserMethod execute          # of the instance; None before the first
     cdef bint basic                  # the core anchors and acks for the bolt (ACK-11)
     cdef readonly Tuple current      # input of the running or last call
+    cdef Py_ssize_t burst_rows       # most tuples of a call; 0: the instance takes one tuple at a time
+    cdef object settler              # emitter of the instance, which settles tuples of its bursts
+    cdef readonly Burst burst        # inputs of the running or last call with a burst
+    cdef list singly                 # tuples of a burst that raised, which run again one by one, the next one last
+    cdef SentMark mark               # what was sent when the call with a burst began
+    cdef uint64_t acked_at_mark
     cdef readonly object returned
     cdef bint tick_waits             # a tick is in the mailbox
     cdef bint is_behind              # counted in the run's backlog
@@ -41,11 +48,17 @@ cdef class BoltCore(TaskCore):
     cdef readonly LatencyHistogram process_latency
 
     cpdef emit(self, object values, object anchors, object stream)
+    cdef int emit_rows(self, object rows, object anchors, object stream, bint single_values) except -1
     cdef int emit_values(self, object given, OutStream stream, Tuple anchor, object anchors) except -1
     cdef int anchor_to(self, Tuple made, Tuple anchor) except -1
     cdef int check_anchor(self, Tuple anchor) except -1
     cdef int check_anchors(self, object anchors) except -1
 
+    cdef BoltOutcome run_singles(self, Py_ssize_t limit) except *
+    cdef BoltOutcome run_bursts(self, Py_ssize_t limit) except *
+    cdef list take_burst(self, Py_ssize_t most)
+    cdef list take_one(self, PyObject* raw)
+    cdef int ack_burst(self, list tuples) except -1
     cdef int end_burst(self, BoltOutcome outcome) except -1
     cdef void set_behind(self, bint behind) noexcept
     cdef bint is_control(self) noexcept

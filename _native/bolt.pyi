@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, final
 
+from _native.burst import Burst
 from _native.ids import EdgeIds
 from _native.queues import DeferredAcks, HeldTuples, Mailbox, SignalRing
 from _native.state import Layers
@@ -29,8 +30,11 @@ class BoltCore(TaskCore):
         backlog: BoltBacklog,
         slow_call_secs: float = 0.5,
     ) -> None: ...
-    def bind(self, execute: Callable[[Tuple], Any], *, basic: bool) -> None:
-        """Serve a new instance. Store its `execute`, and whether the core anchors and acks for it."""
+    def bind(self, execute: Callable[[Any], Any], *, basic: bool, burst_rows: int = 0, settler: object = None) -> None:
+        """Serve a new instance. Store its `execute`, and whether the core anchors and acks for it.
+
+        burst_rows: `execute` takes a Burst of at most this number of tuples. 0: one tuple. settler: acks and fails tuples of a Burst.
+        """
 
     def connect(self, upstream: dict[int, TaskCore], settle_rings: dict[int, SignalRing]) -> None:
         """Set the cores that send to this task, by task id, and the rings of the spout tasks among these."""
@@ -45,13 +49,27 @@ class BoltCore(TaskCore):
         """Send values as a control tuple to every task of every subscriber of a stream. Never stops a sender."""
 
     def run_burst(self, limit: int) -> int:
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises the error of a call, whose input is `current`."""
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome.
+
+        Raises the error of a call. Its input is `current`, or `burst` if the instance takes bursts.
+        """
 
     def take_next(self) -> Tuple | None:
         """Take one tuple for a call that the executor awaits. None if no tuple waits. A control tuple does not count as taken."""
 
-    def end_call(self, secs: float, tup: Tuple | None = None) -> None:
-        """Count the time of an executor's call that has returned. Ack tup if it is unsettled and the bolt is basic."""
+    def end_call(self, secs: float, given: Tuple | Burst | None = None) -> None:
+        """Count the time of an executor's call that has returned. Ack the unsettled tuples of a Burst, and of a basic bolt the tuple."""
+
+    def retry_singly(self, burst: Burst, reason: object, *, awaited: bool) -> int:
+        """Run the unsettled tuples of a burst that raised again, one by one, before all others. Return their number.
+
+        The changes of the call to the state are undone. What the call has sent is taken back, unless the call has acked a tuple of it, or
+        was awaited, because then other tasks may have seen it.
+        """
+
+    @property
+    def retrying(self) -> int:
+        """Number of tuples that run again one by one."""
 
     def guard_state(self, state: Layers) -> None:
         """From now on, a call's changes of this state and its acks take effect only when the call returns."""
@@ -131,6 +149,8 @@ class BoltCore(TaskCore):
     @property
     def current(self) -> Tuple | None: ...
     @property
+    def burst(self) -> Burst | None: ...
+    @property
     def returned(self) -> object: ...
     @property
     def failures(self) -> dict[str, int]: ...
@@ -158,6 +178,8 @@ class BoltEmitter:
         """Raise an error if the instance has ended."""
 
     def emit(self, values: object, anchors: object = None, stream: str = "default") -> None: ...
+    def emit_many(self, rows: Iterable[object], anchors: object = None, stream: str = "default") -> None: ...
+    def emit_each(self, values: Iterable[object], anchors: object = None, stream: str = "default") -> None: ...
     def ack(self, tup: Tuple) -> None: ...
     def fail(self, tup: Tuple, error: str | None = None) -> None: ...
     def reset_timeout(self, tup: Tuple) -> None: ...

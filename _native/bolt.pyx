@@ -5,11 +5,13 @@ its instances. Tuples that an instance has taken fail with it (ACK-15).
 """
 from types import GeneratorType as _GeneratorType
 
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 cimport cython
 
+from _native.burst cimport Burst, SentMark
 from _native.ids cimport draw_edge
 from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTuples, Mailbox, SignalKind, SignalRing, has_drained, post_tuple,
                              send_signal, send_signal_with, take_tuple)
@@ -69,10 +71,17 @@ cdef class BoltCore(TaskCore):
         self.deferred_acks = DeferredAcks(self.ackers, task_id)
         self.upstream, self.settle_rings, self.failures = {}, {}, {}
         self.process_latency = LatencyHistogram()
+        self.singly = []
 
-    def bind(self, execute, *, bint basic):
-        """Serve a new instance. Store its `execute`, and whether the core anchors and acks for it."""
+    def bind(self, execute, *, bint basic, Py_ssize_t burst_rows=0, settler=None):
+        """Serve a new instance. Store its `execute`, and whether the core anchors and acks for it.
+
+        burst_rows: `execute` takes a Burst of at most this number of tuples. 0: one tuple. settler: acks and fails tuples of a Burst.
+        """
         self.execute, self.basic = UserMethod(execute), basic
+        self.burst_rows, self.settler = burst_rows, settler
+        self.singly = []
+        self.mark = SentMark(self) if burst_rows else None
 
     def connect(self, dict upstream, dict settle_rings):
         """Set the cores that send to this task, by task id, and the rings of the spout tasks among these."""
@@ -138,6 +147,21 @@ cdef class BoltCore(TaskCore):
             self.check_anchors(anchors)
         self.emit_values(values, out, None, anchors)
 
+    cdef int emit_rows(self, object rows, object anchors, object stream, bint single_values) except -1:
+        """Emit one tuple for each row, all with the same anchors. single_values: a row is the only value of its tuple."""
+        cdef OutStream out = self.default_stream if stream is DEFAULT else self.stream_of(stream)
+        cdef Tuple anchor = None
+        check_thread(self)
+        if type(anchors) is Tuple:
+            anchor, anchors = <Tuple>anchors, None
+            if anchor.state != TAKEN or anchor.owner != &self.taken_list:
+                self.check_anchor(anchor)
+        elif anchors is not None:
+            self.check_anchors(anchors)
+        for row in rows:
+            self.emit_values((row,) if single_values else row, out, anchor, anchors)
+        return 0
+
     cdef int check_anchors(self, object anchors) except -1:
         """Raise unless anchors are tuples of this task, in a collection that can be iterated more than once."""
         if not isinstance(anchors, (list, tuple, set, frozenset)):
@@ -185,7 +209,13 @@ cdef class BoltCore(TaskCore):
     # Bursts
 
     def run_burst(self, Py_ssize_t limit):
-        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises the error of a call, whose input is `current`."""
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome.
+
+        Raises the error of a call. Its input is `current`, or `burst` if the instance takes bursts.
+        """
+        return self.run_bursts(limit) if self.burst_rows else self.run_singles(limit)
+
+    cdef BoltOutcome run_singles(self, Py_ssize_t limit) except *:
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef BoltOutcome outcome = MORE
         cdef PyObject* raw
@@ -234,6 +264,129 @@ cdef class BoltCore(TaskCore):
             self.in_burst = False
             self.end_burst(outcome)
         return outcome
+
+    cdef BoltOutcome run_bursts(self, Py_ssize_t limit) except *:
+        """Do the same for an instance that takes bursts. A call takes the tuples that wait, and never waits for more (BU-2)."""
+        cdef Py_ssize_t executed = 0, count = 0
+        cdef BoltOutcome outcome = MORE
+        cdef list tuples
+        self.returned = None
+        self.begin_turn()
+        self.begin_guard()
+        self.in_burst = True
+        self.forgotten_roots.unpark()
+        try:
+            while executed < limit:
+                if self.backpressure.stopped_by:
+                    outcome = STOPPED
+                    break
+                tuples = self.take_burst(limit - executed)
+                count = PyList_GET_SIZE(tuples)
+                if count == 0:
+                    outcome = EMPTY if self.current is None else CONTROL
+                    break
+                if executed == 0:
+                    self.take_sample(<Tuple>PyList_GET_ITEM(tuples, 0), self.lap_start)
+                executed += count
+                self.burst = Burst(tuples, self.settler)
+                self.mark.set_at(self)
+                self.acked_at_mark = self.acked
+                result = call_one(self.execute, self.burst)
+                if result is not None:
+                    self.returned = result
+                    outcome = RETURNED
+                    break
+                self.burst = None
+                self.ack_burst(tuples)
+                if self.state is not None:
+                    self.keep_call()
+                if self.end_lap(count):
+                    count = 0
+                    break
+                count = 0
+            if outcome != RETURNED:
+                self.end_guard()
+        finally:
+            if count:
+                self.end_lap(count)
+            self.executed += executed
+            self.in_burst = False
+            self.end_burst(outcome)
+        return outcome
+
+    cdef list take_burst(self, Py_ssize_t most):
+        """Take the waiting tuples for one call, at most as many as it should finish in a turn. A tick comes alone.
+
+        A control tuple ends a burst. The next call puts it into `current`, and returns no tuple.
+        """
+        cdef Mailbox box = self.mailbox
+        cdef Py_ssize_t i, count = min(self.burst_rows, most)
+        cdef list tuples
+        cdef Tuple tup
+        cdef PyObject* raw
+        self.current = None
+        while self.singly:
+            tup = self.singly.pop()
+            if tup.state == TAKEN:
+                return [tup]
+        if self.rare_paths & HOLDS:
+            return self.take_one(self.take_past_holds())
+        count = min(self.fitting(count), box.tail - box.head)
+        for i in range(count):
+            if (<Tuple>box.ring[(box.head + i) & box.mask]).flags & (IS_CONTROL | IS_TICK):
+                if i == 0:
+                    return self.take_one(take_tuple(box))
+                count = i
+                break
+        tuples = PyList_New(count)
+        for i in range(count):
+            raw = take_tuple(box)
+            add_taken(&self.taken_list, <Tuple>raw, self.now_ms)
+            PyList_SET_ITEM(tuples, i, <Tuple>raw)      # takes over the reference of the mailbox
+        return tuples
+
+    cdef list take_one(self, PyObject* raw):
+        """Return a burst of this tuple. If it is a control tuple, put it into `current`, and return no tuple."""
+        cdef Tuple tup
+        if raw == NULL:
+            return []
+        tup = <Tuple>raw
+        Py_DECREF(tup)
+        self.current = tup
+        if tup.flags & (IS_CONTROL | IS_TICK) and self.is_control():
+            return []
+        self.current = None
+        if not tup.flags & IS_TICK:
+            add_taken(&self.taken_list, tup, self.now_ms)
+        return [tup]
+
+    cdef int ack_burst(self, list tuples) except -1:
+        """Ack the tuples of a call that has returned, except those that it has settled itself."""
+        cdef Tuple tup
+        for tup in tuples:
+            if tup.state == TAKEN:
+                self.ack_tuple(tup)
+        return 0
+
+    def retry_singly(self, Burst burst not None, reason, *, bint awaited):
+        """Run the unsettled tuples of a burst that raised again, one by one, before all others. Return their number.
+
+        The changes of the call to the state are undone. What the call has sent is taken back, unless the call has acked a tuple of it, or
+        was awaited, because then other tasks may have seen it.
+        """
+        cdef Tuple tup
+        if not awaited and self.acked == self.acked_at_mark:
+            self.mark.take_back(self)
+            for tup in burst.tuples:
+                tup.ack_value = 0
+        self.undo_call(reason)
+        self.singly = [tup for tup in reversed(burst.tuples) if (<Tuple>tup).state == TAKEN]
+        return len(self.singly)
+
+    @property
+    def retrying(self):
+        """Number of tuples that run again one by one."""
+        return len(self.singly)
 
     cdef bint is_control(self) noexcept:
         """Return True for a control tuple. After a tick, allow `post_tick` to post the next one."""
@@ -320,11 +473,13 @@ cdef class BoltCore(TaskCore):
             self.begin_guard()
         return tup
 
-    def end_call(self, double secs, Tuple tup=None):
-        """Count the time of an executor's call that has returned. Ack tup if it is unsettled and the bolt is basic."""
+    def end_call(self, double secs, given=None):
+        """Count the time of an executor's call that has returned. Ack the unsettled tuples of a Burst, and of a basic bolt the tuple."""
         self.awaited_secs += secs
-        if tup is not None and self.basic and tup.state == TAKEN:
-            self.ack_tuple(tup)
+        if type(given) is Burst:
+            self.ack_burst((<Burst>given).tuples)
+        elif given is not None and self.basic and (<Tuple?>given).state == TAKEN:
+            self.ack_tuple(<Tuple>given)
         self.end_guard()
 
     # The state of a call (SV-2)
@@ -366,7 +521,7 @@ cdef class BoltCore(TaskCore):
 
     def forget_current(self):
         """Release the last call's input."""
-        self.current = self.returned = None
+        self.current = self.returned = self.burst = None
 
     # Settles
 
@@ -662,6 +817,16 @@ cdef class BoltEmitter:
         if self.retired:
             raise self.core.misuse("retired")
         self.core.emit(values, anchors, stream)
+
+    def emit_many(self, rows, anchors=None, stream=DEFAULT):
+        if self.retired:
+            raise self.core.misuse("retired")
+        self.core.emit_rows(rows, anchors, stream, False)
+
+    def emit_each(self, values, anchors=None, stream=DEFAULT):
+        if self.retired:
+            raise self.core.misuse("retired")
+        self.core.emit_rows(values, anchors, stream, True)
 
     def ack(self, tup):
         if not self.retired:

@@ -25,6 +25,10 @@ cdef class SpoutCore(TaskCore):
     cdef bint reports_settle                  # receiving tasks report their settles (flow control)
     # bursts
     cdef UserMethod next_tuple, on_ack        # of the instance; on_ack is None if it has no ack method
+    cdef UserMethod on_acks                   # gets the list of acked message ids of a burst, instead of on_ack
+    cdef list acked_ids                       # for on_acks
+    cdef bint polls_bursts                    # next_tuple gets the number of tuples that it may emit
+    cdef Py_ssize_t awaited_acks              # verdicts of the call whose result is awaited
     cdef object on_fail                       # (message_id, failure), may return an awaitable
     cdef public object acker_failure          # the Failure of trees whose acker died
     cdef object on_settled                    # (message_id, task_id, secs) or None
@@ -42,6 +46,7 @@ cdef class SpoutCore(TaskCore):
     cdef object watch                         # is told of opened trees and of bursts (WATCHES)
 
     cpdef emit(self, object values, object message_id, object stream)
+    cdef int emit_rows(self, object rows, object message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1
     cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1
     cdef object choose_targets(self, Outlet outlet, tuple values, object direct_task)
     cdef uint64_t send_tuple(self, Outlet outlet, Py_ssize_t target, tuple values, OutStream out, uint64_t root) except? 0
@@ -54,11 +59,12 @@ cdef class SpoutCore(TaskCore):
     cdef int note_reply(self, uint64_t root, int32_t task, object answer) except -1
     cdef int fail_trees_of(self, uint64_t acker) except -1
     cdef int flush_acked(self) except -1
+    cdef int flush_ids(self) except -1
     cdef int end_burst(self, SpoutOutcome outcome, bint polls) except -1
     cdef bint begin_polls(self, Py_ssize_t calls) except -1
     cdef void swap_strides(self) noexcept
     cdef SpoutOutcome why_not_poll(self) noexcept
-    cdef SpoutOutcome poll(self) except *
+    cdef SpoutOutcome poll(self, Py_ssize_t most) except *
     cdef object close_tree(self, uint64_t root, bint acked)
 
 cdef class SpoutEmitter:             # not final, because it is the base of ExecutorSpoutCollector

@@ -55,10 +55,13 @@ class SpoutCore(TaskCore):
 
     def bind(
         self,
-        next_tuple: Callable[[], Any],
+        next_tuple: Callable[..., Any],
         on_ack: Callable[[Any], Any] | None,
         on_fail: Callable[[Any, Any], Any],
         on_settled: Callable[[Any, int, float], object] | None = None,
+        *,
+        on_acks: Callable[[list[Any]], Any] | None = None,
+        polls_bursts: bool = False,
     ) -> None:
         """Serve a new instance. `on_ack` is None if it has no ack method. `on_fail` gets (message_id, failure)."""
 
@@ -124,3 +127,5 @@ class SpoutEmitter:
         """Raise an error if the instance has ended."""
 
     def emit(self, values: object, message_id: object = None, stream: str = "default") -> None: ...
+    def emit_rows(self, rows: Any, message_ids: Any, begin: int, end: int, stream: str = "default") -> None:
+        """Emit the rows of a list or tuple from begin to end. `message_ids` is a sequence of the same length, or None."""

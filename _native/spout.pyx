@@ -50,17 +50,23 @@ cdef class SpoutCore(TaskCore):
     def __init__(self, int32_t task_id, *, SignalRing verdicts, Py_ssize_t max_pending=0, acker_failure=None, **common):
         TaskCore.__init__(self, task_id, **common)
         self.open_trees = OpenTrees()
-        self.acked_now = []
+        self.acked_now, self.acked_ids = [], []
+        self.awaited_acks = 1
         self.acker_failure = acker_failure
         self.verdicts = verdicts
         self.max_pending = max_pending
         self.other_stride = 1
         self.complete_latency = LatencyHistogram()
 
-    def bind(self, next_tuple, on_ack, on_fail, on_settled=None):
-        """Serve a new instance. `on_ack` is None if it has no ack method. `on_fail` gets (message_id, failure)."""
-        self.next_tuple, self.on_fail = UserMethod(next_tuple), on_fail
+    def bind(self, next_tuple, on_ack, on_fail, on_settled=None, *, on_acks=None, bint polls_bursts=False):
+        """Serve a new instance. `on_ack` is None if it has no ack method. `on_fail` gets (message_id, failure).
+
+        `on_acks` gets lists of acked message ids, instead of `on_ack`. polls_bursts: `next_tuple` gets the number of tuples that it may emit.
+        """
+        self.next_tuple, self.on_fail, self.polls_bursts = UserMethod(next_tuple), on_fail, polls_bursts
         self.on_ack = None if on_ack is None else UserMethod(on_ack)
+        self.on_acks = None if on_acks is None else UserMethod(on_acks)
+        self.acked_ids = []
         self.listen(on_settled)
 
     def listen(self, on_settled):
@@ -101,6 +107,13 @@ cdef class SpoutCore(TaskCore):
             made.flags |= REPORTS_SETTLE
         deliver(self, outlet, target, made)
         self.open_tree(made.root, made.edge, message_id)
+
+    cdef int emit_rows(self, object rows, object message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1:
+        """Emit the rows of a list or tuple from begin to end. `message_ids` is a sequence of the same length, or None."""
+        cdef Py_ssize_t i
+        for i in range(begin, end):
+            self.emit(rows[i], None if message_ids is None else message_ids[i], stream)
+        return 0
 
     def emit_direct(self, int32_t task, values, message_id, stream):
         """Emit to one task of each direct subscriber of a stream that is declared direct."""
@@ -222,13 +235,14 @@ cdef class SpoutCore(TaskCore):
         """
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef SpoutOutcome outcome = POLL_AGAIN
+        cdef uint64_t emitted
         cdef bint polls = False
         self.returned = None
         self.awaits_poll = False
         self.begin_turn()
         self.in_burst = True
         try:
-            if self.acked_now and self.flush_acked():
+            if (self.on_acks is not None and self.flush_ids()) or (self.acked_now and self.flush_acked()):
                 return AWAITABLE
             while calls < limit:
                 if self.verdicts.head != self.verdicts.tail:
@@ -239,6 +253,9 @@ cdef class SpoutCore(TaskCore):
                         outcome = AWAITABLE
                         break
                 else:
+                    if self.on_acks is not None and self.flush_ids():
+                        outcome = AWAITABLE
+                        break
                     outcome = self.why_not_poll()
                     if outcome == QUIET and self.acked_now:     # an ack has emitted a tuple
                         calls += 1
@@ -250,8 +267,9 @@ cdef class SpoutCore(TaskCore):
                                 lapped = calls
                                 break
                             lapped = calls
-                        calls += 1
-                        outcome = self.poll()
+                        emitted = self.emitted
+                        outcome = self.poll(limit - calls)
+                        calls += max(1, <Py_ssize_t>(self.emitted - emitted)) if self.polls_bursts else 1
                     if outcome != POLL_AGAIN:
                         break
                 if calls - lapped >= self.stride:
@@ -259,6 +277,8 @@ cdef class SpoutCore(TaskCore):
                         lapped = calls
                         break
                     lapped = calls
+            if self.on_acks is not None and outcome != AWAITABLE and self.flush_ids():
+                outcome = AWAITABLE
         finally:
             if calls > lapped:
                 self.end_lap(calls - lapped)
@@ -300,11 +320,19 @@ cdef class SpoutCore(TaskCore):
             return GAVE_WAY
         return POLL_AGAIN
 
-    cdef SpoutOutcome poll(self) except *:
-        """Call next_tuple once. Return AWAITABLE if `returned` must be awaited, NOTHING_NEW if nothing was emitted, else POLL_AGAIN."""
+    cdef SpoutOutcome poll(self, Py_ssize_t most) except *:
+        """Call next_tuple once. Return AWAITABLE if `returned` must be awaited, NOTHING_NEW if nothing was emitted, else POLL_AGAIN.
+
+        most: number of tuples that a spout may emit if it polls bursts.
+        """
         self.executed += 1
         self.emits_seen = self.emitted
-        result = call_none(self.next_tuple)
+        if self.polls_bursts:
+            if self.max_pending:
+                most = min(most, self.max_pending - self.open_trees.count)
+            result = call_one(self.next_tuple, self.fitting(most))
+        else:
+            result = call_none(self.next_tuple)
         if result is not None:
             self.returned = result
             self.awaits_poll = True
@@ -318,8 +346,9 @@ cdef class SpoutCore(TaskCore):
         self.returned = None
 
     def note_returned(self):
-        """Note that an awaited method has returned. If it was not a poll, count its verdict as delivered."""
-        self.handed_out += not self.awaits_poll
+        """Note that an awaited method has returned. If it was not a poll, count its verdicts as delivered."""
+        self.handed_out += 0 if self.awaits_poll else self.awaited_acks
+        self.awaited_acks = 1
 
     def polled_in_vain(self):
         """True if the awaited call was a poll that emitted nothing."""
@@ -332,6 +361,10 @@ cdef class SpoutCore(TaskCore):
         """
         cdef Py_ssize_t done = 0
         waiting, self.acked_now = self.acked_now, []
+        if self.on_acks is not None:
+            self.acked += len(waiting)
+            self.acked_ids += waiting
+            return self.flush_ids()
         try:
             while done < len(waiting):
                 done += 1
@@ -347,6 +380,19 @@ cdef class SpoutCore(TaskCore):
                 self.acked_now = waiting[done:] + self.acked_now
         return 0
 
+    cdef int flush_ids(self) except -1:
+        """Pass the acked message ids of a burst to on_acks. Return 1 if `returned` must be awaited."""
+        cdef Py_ssize_t count = len(self.acked_ids)
+        if count == 0:
+            return 0
+        ids, self.acked_ids = self.acked_ids, []
+        result = call_one(self.on_acks, ids)
+        if result is not None:
+            self.returned, self.awaits_poll, self.awaited_acks = result, False, count
+            return 1
+        self.handed_out += count
+        return 0
+
     cdef int apply_signal(self, Signal* verdict) except -1:
         """Pass one signal to the spout. Return 1 if `returned` must be awaited."""
         cdef Signal got = verdict[0]
@@ -356,6 +402,9 @@ cdef class SpoutCore(TaskCore):
             message_id = self.close_tree(got.root, True)
             if message_id is not self:
                 self.acked += 1
+                if self.on_acks is not None:
+                    self.acked_ids.append(message_id)
+                    return 0
                 if self.on_ack is not None:
                     self.returned = call_one(self.on_ack, message_id)
                 self.handed_out += self.returned is None
@@ -420,13 +469,13 @@ cdef class SpoutCore(TaskCore):
         if self.rare_paths & WATCHES:
             self.watch.note_dropped(self.task_id)
         self.open_trees = OpenTrees()
-        self.acked_now = []
+        self.acked_now, self.acked_ids = [], []
         self.returned = None
         self.verdicts.clear()
         if not self.closing:     # otherwise the ackers end too
             for ring in self.ackers:
                 send_signal(ring, DROP, 0, 0, self.task_id)
-        self.next_tuple = self.on_ack = None
+        self.next_tuple = self.on_ack = self.on_acks = None
         self.on_fail = self.on_settled = self.on_reply = None
         return dropped
 
@@ -450,7 +499,7 @@ cdef class SpoutCore(TaskCore):
 
     @property
     def has_acks_to_flush(self):
-        return bool(self.acked_now)
+        return bool(self.acked_now or self.acked_ids)
 
 
 # Not final, because ExecutorSpoutCollector adds the rare methods in Python.
@@ -482,3 +531,12 @@ cdef class SpoutEmitter:
             self.emit_rarely(values, message_id, stream)
         else:
             self.core.emit(values, message_id, stream)
+
+    def emit_rows(self, rows, message_ids, Py_ssize_t begin, Py_ssize_t end, stream=DEFAULT):
+        """Emit the rows of a list or tuple from begin to end. `message_ids` is a sequence of the same length, or None."""
+        cdef Py_ssize_t i
+        if not self.diverts:
+            self.core.emit_rows(rows, message_ids, begin, end, stream)
+            return
+        for i in range(begin, end):
+            self.emit_rarely(rows[i], None if message_ids is None else message_ids[i], stream)

@@ -131,6 +131,7 @@ cdef class TaskCore:
     cdef int wrong_thread(self) except -1
     cdef int begin_turn(self) except -1
     cdef bint end_lap(self, Py_ssize_t calls) except -1
+    cdef Py_ssize_t fitting(self, Py_ssize_t most) noexcept
     cdef int note_slow(self, double took, Py_ssize_t calls) except -1
 
 

@@ -291,6 +291,10 @@ cdef class TaskCore:
             self.stride *= 2
         return at - self.turn_start >= TURN_SECS
 
+    cdef Py_ssize_t fitting(self, Py_ssize_t most) noexcept:
+        """Return the number of tuples that a turn has time for, as the last ones took. At least 1, at most `most`."""
+        return max(1, <Py_ssize_t>(TURN_SECS / self.usual_call)) if most * self.usual_call > TURN_SECS else most
+
     cdef int note_slow(self, double took, Py_ssize_t calls) except -1:
         """Note a call that took too long.
 

@@ -5,6 +5,7 @@ The compiled collectors and the contexts that a run passes to user code implemen
 
 from engine.api.arguments import CallKind, call_kind, takes
 from engine.api.bolt import BasicBolt, BasicResult, Bolt, BoltBase, BoltFactory, CreatesBolt, FailTuple
+from engine.api.burst_bolt import Burst, BurstBolt, BurstCollector, BurstResult, FunctionBurstBolt
 from engine.api.collector import Anchors, BasicCollector, BoltCollector, OutputCollector, SpoutCollector, Tuple
 from engine.api.context import TaskContext, UserCounter, UserGauge, UserHistogram
 from engine.api.fields import Fields, OutputFields, Streams, Values, declare_streams, decorated_fields, wrong_values
@@ -25,7 +26,7 @@ from engine.api.grouping import (
     Shuffle,
 )
 from engine.api.inlet import Calls, Inlet, InletClosed, InletHandle, Reply, RunEnded
-from engine.api.spout import CreatesSpout, MaxSpoutPending, OnError, Spout, SpoutExhausted, SpoutFactory
+from engine.api.spout import BurstSpout, CreatesSpout, MaxSpoutPending, OnError, Spout, SpoutExhausted, SpoutFactory
 
 __all__ = [
     "All",
@@ -38,6 +39,11 @@ __all__ = [
     "BoltCollector",
     "BoltFactory",
     "BoltFunction",
+    "Burst",
+    "BurstBolt",
+    "BurstCollector",
+    "BurstResult",
+    "BurstSpout",
     "CallKind",
     "Calls",
     "CreatesBolt",
@@ -49,6 +55,7 @@ __all__ = [
     "Fields",
     "FieldsGrouping",
     "FunctionBolt",
+    "FunctionBurstBolt",
     "GeneratorBroken",
     "Global",
     "Grouping",

@@ -1,16 +1,17 @@
 """The decorator `@bolt` makes a `BasicBolt` from a function."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, overload
 
 from engine.api.arguments import function_name, takes
-from engine.api.bolt import BasicBolt, BasicResult
+from engine.api.bolt import BasicBolt, BasicResult, BoltBase
+from engine.api.burst_bolt import BurstCallable, FunctionBurstBolt
 from engine.api.collector import Tuple
 from engine.api.fields import Fields, decorated_fields
 from engine.api.spout import OnError
 from engine.errors import UsageError
 
-F = TypeVar("F", bound=Callable[..., BasicResult])
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class BoltCallable(Protocol):
@@ -37,7 +38,7 @@ class BoltFunction(Generic[F]):
     decorator: ClassVar[str] = "bolt"
     arguments: ClassVar[str] = "tup"
     """Parameters of the function."""
-    base: ClassVar[type[BasicBolt]] = FunctionBolt
+    base: ClassVar[type[BoltBase]] = FunctionBolt
 
     def __init__(self, function: F, fields: Fields | None, members: Mapping[str, object]) -> None:
         """Store the function and its fields. `members` are settings and methods for the class of its bolts."""
@@ -67,12 +68,12 @@ class BoltFunction(Generic[F]):
             hint = f"Write def {name if name.isidentifier() else 'f'}({cls.arguments}): ..."
             raise UsageError(f"@{cls.decorator} above {name}(): the function cannot be called with ({cls.arguments})", hint=hint)
 
-    def create(self) -> BasicBolt:
+    def create(self) -> BoltBase:
         """Return a new bolt. The engine calls this for each instance of a task."""
-        bolt: BasicBolt = self._bolt_class()
+        bolt: BoltBase = self._bolt_class()
         return bolt
 
-    def __call__(self, *args: object) -> BasicBolt:
+    def __call__(self, *args: object) -> BoltBase:
         """Return a new bolt, like `create`. Raise UsageError for a call with arguments, because the caller expects a function."""
         if args:
             hint = f"To test the function, call {self.__name__}.function({self.arguments})."
@@ -83,13 +84,41 @@ class BoltFunction(Generic[F]):
         return f"<@{self.decorator} {self.__name__}: {', '.join(self.output_fields or ())}>"
 
 
+class BurstBoltFunction(BoltFunction[BurstCallable]):
+    """Result of `@bolt(burst=True)`."""
+
+    arguments: ClassVar[str] = "burst"
+    base: ClassVar[type[BoltBase]] = FunctionBurstBolt
+
+
+@overload
 def bolt(
     *output_fields: str | Fields,
+    burst: Literal[False] = False,
     concurrency: int = 1,
     threads: int = 0,
     on_error: OnError | None = None,
     tick_tuple_freq_secs: float | None = None,
-) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]:
+) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]: ...
+
+
+@overload
+def bolt(
+    *output_fields: str | Fields,
+    burst: Literal[True],
+    on_error: OnError | None = None,
+    tick_tuple_freq_secs: float | None = None,
+) -> Callable[[BurstCallable], BurstBoltFunction]: ...
+
+
+def bolt(
+    *output_fields: str | Fields,
+    burst: bool = False,
+    concurrency: int = 1,
+    threads: int = 0,
+    on_error: OnError | None = None,
+    tick_tuple_freq_secs: float | None = None,
+) -> Callable[[Any], BoltFunction[Any]]:
     """Make a `BasicBolt` from a function. The function has one parameter: the input tuple.
 
     The function may be a plain function, a generator, a coroutine function or an async generator. The engine emits each value tuple that
@@ -97,12 +126,19 @@ def bolt(
     names, or one Fields. A bolt without fields emits nothing. The other arguments are settings of `BasicBolt`. Raises UsageError for wrong
     fields, and for an object that is not a function of one argument.
 
+    burst: make a `BurstBolt`. The function gets a Burst, and yields pairs of an input and the values of a tuple that is anchored to it.
+
     >>> @bolt("word")
     ... def split(tup):
     ...     for word in tup["line"].split():
     ...         yield (word,)
     >>> list(split.function({"line": "to be"}))
     [('to',), ('be',)]
+    >>> @bolt("word", burst=True)
+    ... def split_many(burst):
+    ...     for tup, line in burst.items("line"):
+    ...         for word in line.split():
+    ...             yield tup, (word,)
     """
     fields = decorated_fields("bolt", output_fields)
     settings: dict[str, object] = {
@@ -112,7 +148,9 @@ def bolt(
         "tick_tuple_freq_secs": tick_tuple_freq_secs,
     }
 
-    def decorate(function: BoltCallable) -> BoltFunction[BoltCallable]:
+    def decorate(function: Any) -> BoltFunction[Any]:
+        if burst:
+            return BurstBoltFunction(function, fields, settings)
         return BoltFunction(function, fields, {**settings, "execute": staticmethod(function)})
 
     return decorate

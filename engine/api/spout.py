@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from engine.api.collector import SpoutCollector
 from engine.api.context import TaskContext
@@ -100,6 +100,45 @@ class Spout(ABC):
     def close(self) -> Awaitable[None] | None:
         """Release the resources of `open`. Called last, but not if `open` raised."""
         return None
+
+
+class BurstSpout(Spout):
+    """Base class of spouts that emit many tuples in one call, and get many acks in one call (BU-2).
+
+    >>> from engine import BurstSpout, SpoutExhausted, TopologyBuilder
+    >>> from engine.testing import run_topology
+    >>> class Numbers(BurstSpout):
+    ...     output_fields = "number"
+    ...     def open(self):
+    ...         self.next = 0
+    ...     def next_tuples(self, limit):
+    ...         if self.next == 10:
+    ...             raise SpoutExhausted
+    ...         numbers = range(self.next, min(10, self.next + limit))
+    ...         self.next = numbers.stop
+    ...         self.collector.emit_many([(number,) for number in numbers], message_ids=numbers)
+    ...     def ack_many(self, message_ids):
+    ...         print(f"{len(message_ids)} are processed")
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("numbers", Numbers)
+    >>> _ = run_topology(builder.build())
+    10 are processed
+    """
+
+    @abstractmethod
+    def next_tuples(self, limit: int) -> Awaitable[None] | None:
+        """Emit zero to `limit` tuples. Otherwise like `next_tuple`.
+
+        limit: at least 1, at most `Config.burst` and what `max_spout_pending` allows. More tuples are allowed, but exceed these bounds.
+        """
+
+    def ack_many(self, message_ids: list[Any]) -> Awaitable[None] | None:
+        """Handle the success of several trees, in order. Override this method or `ack`, not both."""
+        return None
+
+    def next_tuple(self) -> Awaitable[None] | None:
+        """Emit at most one tuple, for tests. The engine calls `next_tuples`."""
+        return self.next_tuples(1)
 
 
 class CreatesSpout(Protocol):

@@ -9,6 +9,7 @@ from engine.api import (
     BasicBolt,
     BasicResult,
     Bolt,
+    BoltBase,
     BoltFunction,
     CallKind,
     Fields,
@@ -140,7 +141,7 @@ class StatefulBoltFunction(BoltFunction[StatefulCallable]):
 
     decorator: ClassVar[str] = "stateful_bolt"
     arguments: ClassVar[str] = "tup, state"
-    base: ClassVar[type[BasicBolt]] = StatefulFunctionBolt
+    base: ClassVar[type[BoltBase]] = StatefulFunctionBolt
 
 
 def stateful_bolt(

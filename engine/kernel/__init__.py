@@ -9,6 +9,7 @@ try:
     from _native.acker import LIFETIME, AckerCore, AckLedger
     from _native.batch import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch, post_control, post_rows, reply, take_runs
     from _native.bolt import BoltCore, BoltEmitter
+    from _native.burst import Burst
     from _native.columns import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
     from _native.hash import key_group, stable_hash
@@ -37,6 +38,7 @@ __all__ = [
     "BoltCore",
     "BoltEmitter",
     "BoltOutcome",
+    "Burst",
     "Choice",
     "DigestingEmitter",
     "DonePrefix",

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from concurrent import futures  # imports its thread pools on first use
 from typing import Any, Final
 
-from engine.api import BasicBolt, call_kind
+from engine.api import BasicBolt, BurstBolt, call_kind
 from engine.api.basic_results import emit_result, record_result
 from engine.cancellation import cancel_and_wait, was_cancelled
 from engine.errors import UsageError
-from engine.kernel import BoltCore, StepTimer, Tuple
+from engine.kernel import BoltCore, Burst, StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.raised import without_exits
 from engine.runtime.collectors import CURRENT_CALL, Call
@@ -69,7 +69,9 @@ class BoltCalls:
         self._turn_began = 0.0
         self._calls_of_turn = 0
         self.one_by_one = False
-        """True if execute is async or runs in threads, so that no bursts are possible."""
+        """True if execute is async or runs in threads, so that the core cannot make several calls in a row."""
+        self.takes_bursts = False
+        """True if the instance takes many tuples in one call."""
 
     def use_instance(self, bolt: Any) -> None:
         """Call this instance from now on."""
@@ -80,7 +82,8 @@ class BoltCalls:
         threads_of_its_own = getattr(bolt, "execute_in_threads", None) if settings.threads > 0 else None
         if threads_of_its_own is not None:
             bolt.execute = threads_of_its_own
-        self.one_by_one = call_kind(bolt.execute).is_async or settings.threads > 0
+        self.takes_bursts = isinstance(bolt, BurstBolt) and "execute" not in vars(bolt)  # else a fault injector has wrapped `execute`
+        self.one_by_one = not self.takes_bursts and (call_kind(bolt.execute).is_async or settings.threads > 0)
         self._failures.clear()
         if settings.threads > 0 and threads_of_its_own is None and self._pool is None:
             self._pool = futures.ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{POOL_NAME} {self._spec.component_id}")
@@ -132,8 +135,8 @@ class BoltCalls:
             self._turn_began = clock.now()
             self._calls_of_turn = 0
 
-    async def await_call(self, tup: Tuple, *returned: object) -> BaseException | None:
-        """Make a call and await it. If a burst has made the call, only await its result. Return the error that it raised."""
+    async def await_call(self, tup: Tuple | Burst, *returned: object) -> BaseException | None:
+        """Make a call and await it. If the core has made the call, only await its result. Return the error that it raised."""
         core, now = self._core, self._run_context.clock.now
         self._awaited_since = now()
         raised: BaseException | None = None

@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.api import BasicBolt, FailTuple, Fields, Reply
+from engine.api import BasicBolt, BurstBolt, FailTuple, Fields, Reply
 from engine.cancellation import was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure
-from engine.kernel import BoltCore, BoltOutcome, EdgeIds, Mailbox, SignalRing, Source, Tuple, make_tuple
+from engine.kernel import BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Source, Tuple, make_tuple
 from engine.names import SYSTEM_COMPONENT, TICK_STREAM
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.collectors import ExecutorBasicCollector, ExecutorBoltCollector
@@ -52,6 +52,8 @@ class BoltExecutor(Executor):
         self.calls = BoltCalls(self.core, spec, run_context, self.reporter, wake=self.wakeup.set, on_slow_step=self.slow_calls.warn_of_step)
         self._warned_of_forgotten = self._warned_of_double = False
         self._died_before = self._waits_for_calls = False
+        self._burst_error: tuple[BaseException, int] | None = None
+        """Error of a burst whose tuples run again one by one, and their number. None after one of them has raised."""
         self._handle_control: Callable[[Tuple], Any] | None = None
         self._open_controls: list[Tuple] = []
         """Control tuples that the instance has not settled. If the instance dies, these tuples fail."""
@@ -72,7 +74,11 @@ class BoltExecutor(Executor):
         await self._connect_port(bolt)
         self.component = bolt
         self.calls.use_instance(bolt)
-        self.core.bind(bolt.execute, basic=is_basic)
+        self._burst_error = None
+        if self.calls.takes_bursts:
+            self.core.bind(bolt.execute_many, basic=False, burst_rows=bolt.burst_rows, settler=self._collector)
+        else:
+            self.core.bind(bolt.execute, basic=is_basic)
         await self.call_hook(bolt.prepare)
 
     async def _connect_port(self, bolt: Any) -> None:
@@ -136,10 +142,12 @@ class BoltExecutor(Executor):
         try:
             outcome = core.run_burst(self.run_context.config.burst)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - no await, so a cancellation is the component's own
-            tup = core.current
+            given = core.burst or core.current
             core.forget_current()
-            await self._handle_call_error(error, tup)
+            await self._handle_burst_error(error, given)
             return
+        if self._burst_error is not None and not core.retrying:
+            self._report_unrepeated(*self._burst_error)
         if core.slowest_call:
             self.slow_calls.check_core(core)
         if core.forgotten_tuples or core.settled_twice:
@@ -155,12 +163,12 @@ class BoltExecutor(Executor):
             core.forget_current()
             await self._serve_control(tup)
         else:
-            tup, returned = core.current, core.returned
+            given, returned = core.burst or core.current, core.returned
             core.forget_current()
-            if tup is not None:
-                raised = await self.calls.await_call(tup, returned)
+            if given is not None:
+                raised = await self.calls.await_call(given, returned)
                 if raised is not None:
-                    await self._handle_call_error(raised, tup)
+                    await self._handle_burst_error(raised, given, awaited=True)
                 await self.calls.yield_in_time()
 
     async def _turn_by_calls(self) -> None:
@@ -218,6 +226,27 @@ class BoltExecutor(Executor):
             await self._replace(error)
 
     # Errors
+
+    async def _handle_burst_error(self, error: BaseException, given: Tuple | Burst | None, *, awaited: bool = False) -> None:
+        """Handle the error of a call. If it had several tuples, run them again one by one, so that only the guilty ones fail (BU-1)."""
+        if not isinstance(given, Burst):
+            await self._handle_call_error(error, given)
+        elif len(given) == 1:
+            self._burst_error = None
+            await self._handle_call_error(error, given[0])
+        elif isinstance(error, FailTuple) or self.error_mode(error) == "fail":
+            again = self.core.retry_singly(given, self.failure_of(error), awaited=awaited)
+            if again:
+                self._burst_error = error, again
+            else:
+                self.reporter.report(error, next_step="the bolt had settled all inputs of the call, and continues")
+        else:
+            await self._handle_call_error(error, None)
+
+    def _report_unrepeated(self, error: BaseException, again: int) -> None:
+        """Report the error of a burst, because none of its tuples has raised alone."""
+        self._burst_error = None
+        self.reporter.report(error, next_step=f"its {again} inputs have run again one by one, and none of them raised")
 
     async def _handle_call_error(self, error: BaseException, tup: Tuple | None) -> None:
         """Fail the input of a call that raised. Keep or replace the instance, as `on_error` says."""
@@ -345,7 +374,7 @@ class BoltExecutor(Executor):
     @property
     def is_empty(self) -> bool:
         """True while no tuple is in the mailbox, held back, or in a call."""
-        return self.is_idle and not len(self.core.mailbox) and not len(self.core.held_tuples) and self.calls.in_flight == 0
+        return self.is_idle and not len(self.core.mailbox) and not self.core.retrying and not len(self.core.held_tuples) and self.calls.in_flight == 0
 
 
 async def _call_handler(handle: Callable[[Tuple], Any], tup: Tuple) -> None:

@@ -13,7 +13,7 @@ from engine.api import Values
 from engine.api.basic_results import Emission
 from engine.api.collector import Anchors
 from engine.errors import UsageError
-from engine.kernel import BoltCore, BoltEmitter, SpoutCore, SpoutEmitter, Tuple
+from engine.kernel import BoltCore, BoltEmitter, Burst, SpoutCore, SpoutEmitter, Tuple
 from engine.names import DEFAULT_STREAM
 from engine.waiters import Waiters
 
@@ -47,7 +47,7 @@ class ExecutorBoltCollector(BoltEmitter):
 class Call:
     """One call of a bolt's execute that takes time."""
 
-    tup: Tuple
+    tup: Tuple | Burst
     recorded: list[Emission] | None = field(default=None)
     """Emits of a call in a thread."""
     began: float | None = None
@@ -238,12 +238,7 @@ class ExecutorSpoutCollector(SpoutEmitter):
         at_once = 0 if self._rows and self._rows.is_on_loop_thread else ROWS_PER_TURN  # on another thread the first emit raises
         if not isinstance(rows, (list, tuple)):
             rows = list(rows)
-        if message_ids is None:
-            for values in rows[:at_once]:
-                self.emit(values, None, stream)
-        else:
-            for values, message_id in zip(rows[:at_once], message_ids, strict=False):
-                self.emit(values, message_id, stream)
+        self.emit_rows(rows, message_ids, 0, min(at_once, len(rows)), stream)
         if len(rows) > at_once:
             self.check_alive()
             ids: Iterable[object] = repeat(None) if message_ids is None else list(message_ids)[at_once:]

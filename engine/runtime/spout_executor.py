@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
-from engine.api import GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.api import BurstSpout, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
@@ -113,13 +113,26 @@ class SpoutExecutor(Executor):
             self.inlet.use_calls(self.run_context.calls)
             spout.use_handle(self.inlet)
         self.component = spout
-        listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
-        self.core.bind(spout.next_tuple, spout.ack if listens else None, self._fail_message, self.port.listener)
+        self._bind(spout)
         self.exhausted = False
         await self.call_hook(spout.open)
         if self.active:
             await self.call_hook(spout.activate)
         self._set_polling()
+
+    def _bind(self, spout: Any) -> None:
+        """Let the core call the methods of an instance that it has."""
+        polls_bursts = isinstance(spout, BurstSpout) and "next_tuple" not in vars(spout)  # else a fault injector has wrapped `next_tuple`
+        takes_lists = isinstance(spout, BurstSpout) and type(spout).ack_many is not BurstSpout.ack_many and "ack" not in vars(spout)
+        listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
+        self.core.bind(
+            spout.next_tuples if polls_bursts else spout.next_tuple,
+            spout.ack if listens else None,
+            self._fail_message,
+            self.port.listener,
+            on_acks=spout.ack_many if takes_lists else None,
+            polls_bursts=polls_bursts,
+        )
 
     def set_watch(self, watch: TreeWatch | None) -> None:
         """Let `watch` follow trees of this task. None ends it."""

@@ -26,7 +26,7 @@ MOST_TUPLES: Final = 100_000
 If no examined tuple belongs to a tree, the task that owes the ack stays unknown.
 """
 MOST_TRACED: Final = 10_000
-_EVENT_TEXTS: Final = {"opened": "opened by", "sent": "sent to", "acked": "acked by", "failed": "failed by"}
+_EVENT_TEXTS: Final = {"opened": "opened by", "sent": "sent to", "acked": "acked by", "failed": "failed by", "taken back": "taken back by"}
 
 
 def rotation_secs(config: Config) -> float:

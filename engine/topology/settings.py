@@ -7,6 +7,7 @@ from typing import Any, Final, TypedDict
 
 from engine.api.arguments import CallKind, call_kind, is_count, is_number
 from engine.api.bolt import BasicBolt, BoltBase
+from engine.api.burst_bolt import BurstBolt
 from engine.api.spout import MaxSpoutPending, OnError
 from engine.names import did_you_mean
 from engine.topology.factory import FactoryFault, read_attribute
@@ -108,7 +109,13 @@ def _call_faults(where: str, declared: object, settings: ComponentSettings) -> l
         return []
     faults = []
     name, kind = bolt_class.__name__, call_kind(execute)
-    if settings.concurrency > 1 and not kind.is_async:
+    if issubclass(bolt_class, BurstBolt):
+        rows: object = getattr(declared, "burst_rows", 1)
+        if not is_count(rows, 1):
+            faults.append(f"{where}: burst_rows must be a whole number of at least 1, not {rows!r}. Fix {name}.burst_rows.")
+        if settings.concurrency > 1:
+            faults.append(f"{where}: a BurstBolt takes one burst at a time. Remove concurrency={settings.concurrency}, or raise the parallelism.")
+    elif settings.concurrency > 1 and not kind.is_async:
         faults.append(
             f"{where}: concurrency={settings.concurrency} needs an `async def execute`, but {name}.execute is a {_words(kind)}. "
             "Make it async, raise the parallelism, or set threads of a BasicBolt."

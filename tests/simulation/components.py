@@ -8,6 +8,9 @@ from typing import Any
 from engine import (
     BasicBolt,
     Bolt,
+    Burst,
+    BurstBolt,
+    BurstSpout,
     FailTuple,
     Failure,
     Fields,
@@ -104,6 +107,38 @@ class AsyncSource(Source):
     async def fail(self, message_id: Any) -> None:  # type: ignore[override]
         super().fail(message_id)
         await asyncio.sleep(0)
+
+
+class BurstSource(Source, BurstSpout):
+    """A `Source` that emits several numbers in one call, and gets lists of acks."""
+
+    def next_tuples(self, limit: int) -> None:
+        for _ in range(min(limit, self.world.random.randint(1, 2 * self.plan.batch))):
+            self.emit_one()
+        if self.world.chance(self.plan.error):
+            raise InjectedError("next_tuples")
+
+    next_tuple = Source.next_tuple
+
+    def ack_many(self, message_ids: list[Any]) -> None:
+        for message_id in message_ids:
+            self.world.note_verdict(self.book, message_id, None, self.plan.max_tries)
+        if self.world.chance(self.plan.error):
+            raise InjectedError("ack_many")
+
+
+class AsyncBurstSource(BurstSource):
+    """A `BurstSource` with methods that wait."""
+
+    async def next_tuples(self, limit: int) -> None:  # type: ignore[override]
+        if self.world.chance(0.3):
+            await asyncio.sleep(self.world.random.random() / 20)
+        super().next_tuples(limit)
+
+    async def ack_many(self, message_ids: list[Any]) -> None:  # type: ignore[override]
+        if self.world.chance(0.3):
+            await asyncio.sleep(self.world.random.random() / 100)
+        super().ack_many(message_ids)
 
 
 def generator_of(world: World, plan: SpoutPlan, hops: int) -> Callable[[], Spout]:
@@ -232,6 +267,56 @@ class AwaitingBolt(ManualBolt):
             await asyncio.sleep(0)
 
 
+class BurstingBolt(BurstBolt):
+    """Takes bursts. It settles some tuples itself, and may raise in the middle. Emits of several kinds are anchored to each tuple."""
+
+    output_fields = STREAMS
+
+    def __init__(self, world: World, plan: BoltPlan) -> None:
+        self.world, self.plan = world, plan
+        self.seen: set[int] = set()
+        world.note_instance(self)
+
+    def execute_many(self, burst: Burst) -> Any:
+        if not burst.is_tick:
+            for tup in burst:
+                self.act(tup, burst)
+        return None
+
+    def act(self, tup: Tuple, burst: Burst) -> None:
+        """Process a tuple of a burst, with random mistakes."""
+        world, plan, label = self.world, self.plan, tup["label"]
+        world.note_input(tup, self.context.task_id, in_order=plan.in_order and label not in self.seen)  # a tuple may run again alone
+        self.seen.add(label)
+        hops = tup["hops"]
+        if hops > 0:
+            rows = [(world.label(), hops - 1) for _ in range(world.random.randint(0, plan.fan_out))]
+            self.collector.emit_many(rows, world.random.choice([tup, [tup, tup], None]))
+            targets = self.context.targets("direct")
+            if targets and world.chance(0.5):
+                self.collector.emit_direct(world.random.choice(list(targets)), (world.label(), hops - 1), tup, "direct")
+        if world.chance(plan.error):
+            raise InjectedError(f"label {label}")
+        if world.chance(plan.fail):
+            burst.fail(tup, "by chance")
+        elif world.chance(0.1):
+            burst.ack(tup)
+        if world.chance(plan.twice):
+            burst.ack(tup)
+
+
+class AwaitingBurstingBolt(BurstingBolt):
+    """A `BurstingBolt` that waits in the middle of a burst."""
+
+    async def execute_many(self, burst: Burst) -> None:
+        if burst.is_tick:
+            return
+        for tup in burst:
+            self.act(tup, burst)
+            if self.world.chance(0.2):
+                await asyncio.sleep(self.world.random.random() * self.plan.slow_secs)
+
+
 class GeneratorBolt(BasicBolt):
     """Yields its children. It may raise between two of them."""
 
@@ -309,10 +394,12 @@ class Scatter:
         return [task for task in self.targets if (values[0] >> task % 8) & 1]
 
 
-SOURCES = {"plain": Source, "async": AsyncSource}
+SOURCES = {"plain": Source, "async": AsyncSource, "burst": BurstSource, "async burst": AsyncBurstSource}
 BOLTS: dict[str, Any] = {
     "plain": ManualBolt,
     "async": AwaitingBolt,
+    "burst": BurstingBolt,
+    "async burst": AwaitingBurstingBolt,
     "generator": GeneratorBolt,
     "returning": ReturningBolt,
     "basic async": AwaitingBasicBolt,

@@ -8,10 +8,25 @@ from engine import Config
 from engine.api import MaxSpoutPending, OnError
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, KillTask, RaiseError
 
-SpoutKind = Literal["plain", "async", "generator", "async generator", "inlet"]
-SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "async generator", "inlet")
-BoltKind = Literal["plain", "async", "generator", "returning", "basic async", "threads"]
-BOLT_KINDS: tuple[BoltKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "returning", "basic async", "threads")
+SpoutKind = Literal["plain", "async", "burst", "async burst", "generator", "async generator", "inlet"]
+SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "async", "async", "burst", "async burst", "generator", "async generator", "inlet")
+BoltKind = Literal["plain", "async", "burst", "async burst", "generator", "returning", "basic async", "threads"]
+BOLT_KINDS: tuple[BoltKind, ...] = (
+    "plain",
+    "plain",
+    "plain",
+    "async",
+    "async",
+    "burst",
+    "burst",
+    "async burst",
+    "generator",
+    "returning",
+    "basic async",
+    "threads",
+)
+DIRECT_KINDS: tuple[BoltKind, ...] = ("plain", "async", "burst", "async burst")
+"""Bolts with a direct stream."""
 ASYNC_KINDS: tuple[BoltKind, ...] = ("async", "basic async")
 Ending = Literal["complete", "drain", "stop", "pause"]
 ENDINGS: tuple[Ending, ...] = ("complete", "drain", "stop", "pause")
@@ -45,7 +60,7 @@ class SpoutPlan:
     @property
     def is_in_order(self) -> bool:
         """Whether labels grow. Spouts that replay on their own emit old labels again."""
-        return self.kind in ("plain", "async")
+        return self.kind in ("plain", "async", "burst", "async burst")
 
 
 @dataclass(frozen=True)
@@ -133,7 +148,7 @@ def _spout(random: Random, component_id: str, pending: MaxSpoutPending) -> Spout
 
 def _bolt(random: Random, component_id: str, spouts: tuple[SpoutPlan, ...], before: list[BoltPlan], *, calm: bool) -> BoltPlan:
     kind = random.choice(BOLT_KINDS)
-    plain = [bolt.component_id for bolt in before if bolt.kind in ("plain", "async")]
+    direct = [bolt.component_id for bolt in before if bolt.kind in DIRECT_KINDS]
     choices = [*(spout.component_id for spout in spouts), *(bolt.component_id for bolt in before)]
     sources = random.sample(choices, k=min(random.choice([1, 1, 2]), len(choices)))
     wild = 0.0 if calm else random.choice([0, 0.5, 1])
@@ -144,7 +159,7 @@ def _bolt(random: Random, component_id: str, spouts: tuple[SpoutPlan, ...], befo
         component_id,
         kind,
         tasks=random.randint(1, 3),
-        inputs=tuple((source, random.choice(GROUPINGS if source in plain else GROUPINGS[:-1])) for source in sources),
+        inputs=tuple((source, random.choice(GROUPINGS if source in direct else GROUPINGS[:-1])) for source in sources),
         fan_out=random.choice([0, 1, 1, 2, 3]),
         concurrency=concurrency,
         tick_secs=random.choice([None, 0.5, 3.0]) if not calm else 1.0,

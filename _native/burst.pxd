@@ -1,0 +1,21 @@
+"""Bursts: many tuples for one call of a bolt, and a mark by which the tuples that a failed call has sent are taken back."""
+from libc.stdint cimport uint64_t
+
+from _native.task cimport SentCounts, TaskCore
+
+cdef class Burst:
+    cdef readonly list tuples        # Tuples of one task, in order of arrival
+    cdef object settler              # emitter of the instance, with ack(tup) and fail(tup, error)
+
+    cdef list column(self, str name)
+
+cdef class SentMark:
+    cdef list boxes                  # Mailbox of each target task, each once
+    cdef list outlets                # Outlet of each subscription
+    cdef uint64_t* waiting           # tuples in each mailbox at the mark
+    cdef uint64_t* sent              # tuples sent by each outlet
+    cdef SentCounts counts           # copy of the core's counts, if it counts
+    cdef uint64_t emitted
+
+    cdef int set_at(self, TaskCore core) except -1
+    cdef int take_back(self, TaskCore core) except -1

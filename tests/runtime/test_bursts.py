@@ -1,0 +1,467 @@
+"""Bolts and spouts that take and emit many tuples in one call (BU-1 to BU-3)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine import (
+    BasicBolt,
+    Burst,
+    BurstBolt,
+    BurstSpout,
+    Config,
+    FailTuple,
+    Fields,
+    SpoutExhausted,
+    TopologyBuilder,
+    TopologyError,
+    UsageError,
+)
+from engine.testing import Capture, Feeder, Finished, run_topology
+
+NUMBERS = range(1, 11)
+
+
+class Doubles(BurstBolt):
+    """Emits each number twice. Notes the size of each burst."""
+
+    output_fields = "number"
+
+    def prepare(self) -> None:
+        self.sizes: list[int] = []
+        self.seen: list[int] = []
+
+    def execute_many(self, burst: Burst) -> Any:
+        self.sizes.append(len(burst))
+        for tup, number in burst.items("number"):
+            self.seen.append(number)
+            self.collector.emit_each([number, number], anchors=tup)
+            self.after(burst, tup, number)
+
+    def after(self, burst: Burst, tup: Any, number: int) -> None:
+        """Do something with a tuple after its emits."""
+
+
+class Play:
+    """A run of numbers -> bolt -> capture."""
+
+    def __init__(self, bolt: Any, *, numbers: Any = NUMBERS, **config: Any) -> None:
+        self.feeder, self.capture, self.bolts = Feeder("number"), Capture(), list[Any]()
+
+        def make() -> Any:
+            self.bolts.append(bolt())
+            return self.bolts[-1]
+
+        builder = TopologyBuilder("bursts")
+        builder.set_spout("numbers", self.feeder)
+        builder.set_bolt("bolt", make).shuffle_grouping("numbers")
+        builder.set_bolt("capture", self.capture).shuffle_grouping("bolt")
+        for number in numbers:
+            self.feeder.feed((number,))
+        self.feeder.close()
+        self.finished: Finished = run_topology(builder.build(), Config(**config))
+
+    @property
+    def emitted(self) -> list[int]:
+        return [values[0] for values in self.capture.values]
+
+    @property
+    def failed(self) -> list[Any]:
+        return [message_id for message_id, _ in self.feeder.failed]
+
+    @property
+    def reports(self) -> list[str]:
+        return [report.describe() for report in self.finished.errors]
+
+
+def twice(numbers: Any) -> list[int]:
+    return [number for number in numbers for _ in range(2)]
+
+
+@pytest.mark.guarantee("BU-1", "BU-2", "GRP-4")
+def test_one_call_takes_all_that_wait_in_their_order_and_acks_them() -> None:
+    play = Play(Doubles)
+    [bolt] = play.bolts
+    assert bolt.sizes == [10]
+    assert bolt.seen == list(NUMBERS)
+    assert play.emitted == twice(NUMBERS)
+    assert play.feeder.acked == list(NUMBERS)
+
+
+@pytest.mark.guarantee("BU-2")
+def test_a_call_takes_at_most_burst_rows() -> None:
+    class Small(Doubles):
+        burst_rows = 4
+
+    play = Play(Small)
+    assert play.bolts[0].sizes == [4, 4, 2]
+    assert play.emitted == twice(NUMBERS)
+
+
+@pytest.mark.guarantee("BU-1")
+def test_a_failed_tuple_of_a_burst_fails_alone() -> None:
+    class FailsFive(Doubles):
+        def after(self, burst: Burst, tup: Any, number: int) -> None:
+            if number == 5:
+                burst.fail(tup, "five")
+
+    play = Play(FailsFive)
+    assert [(message_id, failure.error) for message_id, failure in play.feeder.failed] == [(5, "five")]
+    assert play.feeder.acked == [number for number in NUMBERS if number != 5]
+    assert play.bolts[0].sizes == [10]
+
+
+@pytest.mark.guarantee("BU-1")
+@pytest.mark.parametrize("error", [ValueError("bad"), FailTuple("bad")])
+def test_if_a_call_raises_only_the_guilty_fail_and_nothing_is_sent_twice(error: Exception) -> None:
+    class RaisesAtFive(Doubles):
+        def after(self, burst: Burst, tup: Any, number: int) -> None:
+            if number in (5, 8):
+                raise error
+
+    play = Play(RaisesAtFive)
+    assert play.failed == [5, 8]
+    assert play.feeder.acked == [number for number in NUMBERS if number not in (5, 8)]
+    good = [number for number in play.emitted if number not in (5, 8)]
+    assert good == twice(number for number in NUMBERS if number not in (5, 8))
+    assert play.bolts[0].sizes == [10] + [1] * 10
+    assert len(play.bolts) == 1
+    assert ["input: <Tuple (5,)" in text for text in play.reports] == ([True] if isinstance(error, ValueError) else [])
+
+
+@pytest.mark.guarantee("BU-1")
+def test_an_acked_tuple_does_not_run_again_and_what_was_sent_before_stays() -> None:
+    class AcksThree(Doubles):
+        def after(self, burst: Burst, tup: Any, number: int) -> None:
+            if number == 3 and len(burst) > 1:
+                burst.ack(tup)
+            elif number == 5 and len(burst) > 1:
+                raise ValueError("five")
+
+    play = Play(AcksThree)
+    assert play.bolts[0].seen == [1, 2, 3, 4, 5, 1, 2, *range(4, 11)]
+    assert sorted(play.feeder.acked) == list(NUMBERS)
+    assert Counter(play.emitted)[3] == 2
+    assert Counter(play.emitted)[1] == 4  # sent before the ack, and once more
+
+
+@pytest.mark.guarantee("BU-1")
+def test_an_error_that_no_tuple_repeats_is_reported() -> None:
+    class RaisesOnce(Doubles):
+        def after(self, burst: Burst, tup: Any, number: int) -> None:
+            if number == 5 and len(burst) > 1:
+                raise ConnectionError("away")
+
+    play = Play(RaisesOnce)
+    assert play.feeder.acked == list(NUMBERS)
+    assert play.failed == []
+    [report] = play.reports
+    assert "ConnectionError: away" in report
+    assert "its 10 inputs have run again one by one, and none of them raised" in report
+
+
+@pytest.mark.guarantee("BU-1")
+def test_an_error_after_all_is_settled_is_reported() -> None:
+    class SettlesAll(Doubles):
+        def execute_many(self, burst: Burst) -> None:
+            for tup in burst:
+                burst.ack(tup)
+            if len(burst) > 1:
+                raise ValueError("late")
+
+    play = Play(SettlesAll)
+    assert play.feeder.acked == list(NUMBERS)
+    assert "ValueError: late" in play.reports[0]
+
+
+@pytest.mark.guarantee("BU-1", "ACK-15")
+def test_with_restart_all_that_the_instance_has_taken_fails() -> None:
+    class RaisesAtFive(Doubles):
+        on_error = "restart"
+
+        def after(self, burst: Burst, tup: Any, number: int) -> None:
+            if number == 5:
+                raise ValueError("five")
+
+    play = Play(RaisesAtFive)
+    assert play.failed == list(NUMBERS)
+    assert len(play.bolts) == 2
+
+
+@pytest.mark.guarantee("BU-1")
+def test_a_call_may_wait_and_then_its_emits_stay() -> None:
+    class Waits(Doubles):
+        async def execute_many(self, burst: Burst) -> None:
+            self.sizes.append(len(burst))
+            for tup, number in burst.items("number"):
+                self.collector.emit((number,), anchors=tup)
+                await asyncio.sleep(0.01)
+                if number == 5:
+                    raise ValueError("five")
+
+    play = Play(Waits)
+    assert play.bolts[0].sizes == [10] + [1] * 10
+    assert play.failed == [5]
+    assert sorted(play.feeder.acked) == [number for number in NUMBERS if number != 5]
+    assert Counter(play.emitted)[1] == 2  # at least once
+    assert Counter(play.emitted)[9] == 1
+
+
+@pytest.mark.guarantee("BU-2")
+def test_a_full_mailbox_stops_the_bolt_and_taken_back_tuples_make_room() -> None:
+    class Floods(BurstBolt):
+        output_fields = "number"
+        raised = False
+
+        def execute_many(self, burst: Burst) -> None:
+            for tup, number in burst.items("number"):
+                self.collector.emit_each([number] * 20, anchors=tup)
+            if not self.raised:
+                self.raised = True
+                raise ValueError("full")
+
+    play = Play(Floods, executor_receive_buffer_size=8)
+    assert play.emitted == [number for number in NUMBERS for _ in range(20)]
+    assert play.feeder.acked == list(NUMBERS)
+
+
+@pytest.mark.guarantee("BU-2", "BU-3")
+def test_a_tick_comes_alone() -> None:
+    class Ticks(Doubles):
+        tick_tuple_freq_secs = 0.5
+
+        def prepare(self) -> None:
+            super().prepare()
+            self.ticks = 0
+
+        def execute_many(self, burst: Burst) -> Any:
+            if burst.is_tick:
+                assert len(burst) == 1
+                self.ticks += 1
+                return None
+            return super().execute_many(burst)
+
+    feeder, capture, bolts = Feeder("number"), Capture(), list[Ticks]()
+
+    class Slow(BasicBolt):
+        output_fields = "number"
+
+        async def execute(self, tup: Any) -> tuple[int]:
+            await asyncio.sleep(0.3)
+            return (tup["number"],)
+
+    builder = TopologyBuilder("ticks")
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("slow", Slow).shuffle_grouping("numbers")
+    builder.set_bolt("bolt", lambda: bolts.append(Ticks()) or bolts[-1]).shuffle_grouping("slow")
+    builder.set_bolt("capture", capture).shuffle_grouping("bolt")
+    for number in NUMBERS:
+        feeder.feed((number,))
+    feeder.close()
+    run_topology(builder.build())
+    assert bolts[0].ticks == 6
+    assert feeder.acked == list(NUMBERS)
+
+
+@pytest.mark.guarantee("BU-1")
+def test_columns_of_streams_with_different_fields() -> None:
+    found: list[Any] = []
+
+    class Reads(BurstBolt):
+        def execute_many(self, burst: Burst) -> None:
+            found.append((burst["b"], [tup.values for tup in burst], burst.rows, burst[0]["b"], len(burst[1:])))
+            with pytest.raises(UsageError, match=r"(?s)'bb'.*'b'"):
+                burst["bb"]
+
+    left, right = Feeder("a", "b"), Feeder("b")
+    builder = TopologyBuilder("columns")
+    builder.set_spout("left", left)
+    builder.set_spout("right", right)
+    builder.set_bolt("reads", Reads).shuffle_grouping("left").shuffle_grouping("right")
+    left.feed((1, 2)), left.feed((3, 4))
+    right.feed((5,))
+    left.close(), right.close()
+    run_topology(builder.build())
+    [(column, values, rows, first, others)] = found
+    assert sorted(column) == [2, 4, 5]
+    assert values == rows
+    assert (first, others) == (column[0], 2)
+
+
+@pytest.mark.guarantee("BU-3")
+def test_a_function_yields_pairs_of_an_input_and_values() -> None:
+    from engine import bolt
+
+    @bolt("word", burst=True)
+    def split(burst: Burst) -> Iterator[Any]:
+        for tup, line in burst.items("line"):
+            for word in line.split():
+                yield tup, (word,)
+
+    lines, words = Feeder("line"), Capture()
+    builder = TopologyBuilder("split")
+    builder.set_spout("lines", lines)
+    builder.set_bolt("split", split).shuffle_grouping("lines")
+    builder.set_bolt("words", words).shuffle_grouping("split")
+    lines.feed(("to be",)), lines.feed(("or not",))
+    lines.close()
+    run_topology(builder.build())
+    assert words.values == [("to",), ("be",), ("or",), ("not",)]
+    assert lines.acked == [1, 2]
+
+
+@pytest.mark.guarantee("BU-1")
+def test_a_function_that_yields_something_else_is_told_what_to_yield() -> None:
+    from engine import bolt
+
+    @bolt("word", burst=True)
+    def split(burst: Burst) -> Any:
+        yield ("word",)
+
+    play = Play(split.create)
+    assert play.failed == list(NUMBERS)
+    assert "yield pairs of an input and values" in play.reports[0]
+
+
+@pytest.mark.guarantee("BU-3")
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [({"concurrency": 2}, "takes one burst at a time"), ({"threads": 2}, "needs a BasicBolt")],
+)
+def test_settings_of_single_calls_are_refused(setting: dict[str, Any], text: str) -> None:
+    builder = TopologyBuilder("refused")
+    builder.set_spout("numbers", Feeder("number"))
+    builder.set_bolt("bolt", Doubles, **setting).shuffle_grouping("numbers")
+    with pytest.raises(TopologyError, match=text):
+        builder.build()
+
+
+@pytest.mark.guarantee("BU-2")
+@pytest.mark.parametrize("rows", [0, -1, "many", True, 2.5])
+def test_a_wrong_number_of_burst_rows_is_refused(rows: Any) -> None:
+    builder = TopologyBuilder("refused")
+    builder.set_spout("numbers", Feeder("number"))
+    builder.set_bolt("bolt", type("Wrong", (Doubles,), {"burst_rows": rows})).shuffle_grouping("numbers")
+    with pytest.raises(TopologyError, match="burst_rows must be a whole number of at least 1"):
+        builder.build()
+
+
+# Spouts
+
+
+class Counts(BurstSpout):
+    """Emits numbers. Notes the limits of its calls, and the lists of acks."""
+
+    output_fields = "number"
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.limits: list[int] = []
+        self.acks: list[list[int]] = []
+        self.failed: list[int] = []
+        self.next = 0
+
+    def next_tuples(self, limit: int) -> Any:
+        self.limits.append(limit)
+        if self.next == self.count:
+            raise SpoutExhausted
+        numbers = range(self.next, min(self.count, self.next + limit))
+        self.next = numbers.stop
+        self.collector.emit_many([(number,) for number in numbers], message_ids=numbers)
+
+    def ack_many(self, message_ids: list[Any]) -> Any:
+        self.acks.append(message_ids)
+
+    def fail(self, message_id: Any) -> None:
+        self.failed.append(message_id)
+
+
+def run_counts(spout: Any, bolt: Any = Doubles, **config: Any) -> Finished:
+    builder = TopologyBuilder("counts")
+    builder.set_spout("numbers", lambda: spout)
+    builder.set_bolt("bolt", bolt).shuffle_grouping("numbers")
+    return run_topology(builder.build(), Config(**config))
+
+
+@pytest.mark.guarantee("BU-2", "ACK-9")
+def test_a_spout_emits_as_many_tuples_as_may_be_pending() -> None:
+    spout = Counts(100)
+    run_counts(spout, max_spout_pending=30)
+    assert spout.limits[0] == 30
+    assert all(1 <= limit <= 30 for limit in spout.limits)
+    assert [number for ids in spout.acks for number in ids] == list(range(100))
+    assert len(spout.acks) < 20
+
+
+@pytest.mark.guarantee("BU-2", "BP-4")
+def test_a_spout_is_asked_for_at_most_a_burst() -> None:
+    spout = Counts(1000)
+    run_counts(spout, burst=64)
+    assert max(spout.limits) == 64
+
+
+@pytest.mark.guarantee("BU-1", "ACK-4")
+def test_failures_of_a_burst_come_one_by_one() -> None:
+    class FailsOdd(BurstBolt):
+        def execute_many(self, burst: Burst) -> None:
+            for tup, number in burst.items("number"):
+                if number % 2:
+                    burst.fail(tup)
+
+    spout = Counts(10)
+    run_counts(spout, FailsOdd)
+    assert spout.failed == [1, 3, 5, 7, 9]
+    assert [number for ids in spout.acks for number in ids] == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.guarantee("BU-2", "ACK-6")
+def test_acks_without_ackers_come_in_lists_too() -> None:
+    spout = Counts(10)
+    run_counts(spout, acker_executors=0)
+    assert spout.acks == [list(range(10))]
+
+
+@pytest.mark.guarantee("BU-2", "ACK-10")
+def test_methods_of_a_burst_spout_may_wait_and_never_overlap() -> None:
+    class Waits(Counts):
+        busy = False
+
+        async def next_tuples(self, limit: int) -> None:
+            await self.alone()
+            super().next_tuples(min(limit, 3))
+
+        async def ack_many(self, message_ids: list[Any]) -> None:
+            await self.alone()
+            super().ack_many(message_ids)
+
+        async def alone(self) -> None:
+            assert not self.busy
+            self.busy = True
+            await asyncio.sleep(0.01)
+            self.busy = False
+
+    spout = Waits(20)
+    finished = run_counts(spout)
+    assert sorted(number for ids in spout.acks for number in ids) == list(range(20))
+    assert finished.errors == ()
+
+
+@pytest.mark.guarantee("BU-3")
+def test_a_burst_spout_may_take_single_acks() -> None:
+    acked: list[Any] = []
+
+    class Single(Counts):
+        ack_many = BurstSpout.ack_many  # type: ignore[assignment]
+
+        def ack(self, message_id: Any) -> None:
+            acked.append(message_id)
+
+    run_counts(Single(10))
+    assert acked == list(range(10))
+
+
+def test_fields_of_a_burst_bolt_are_declared_as_usual() -> None:
+    assert Fields("number") == Fields(*[Doubles.output_fields])
