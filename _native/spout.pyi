@@ -128,4 +128,4 @@ class SpoutEmitter:
 
     def emit(self, values: object, message_id: object = None, stream: str = "default") -> None: ...
     def emit_rows(self, rows: Any, message_ids: Any, begin: int, end: int, stream: str = "default") -> None:
-        """Emit the rows of a list or tuple from begin to end. `message_ids` is a sequence of the same length, or None."""
+        """Emit the rows of a list or tuple from begin to end. `message_ids` is a list of the same length, or None."""

@@ -109,10 +109,11 @@ cdef class SpoutCore(TaskCore):
         self.open_tree(made.root, made.edge, message_id)
 
     cdef int emit_rows(self, object rows, object message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1:
-        """Emit the rows of a list or tuple from begin to end. `message_ids` is a sequence of the same length, or None."""
+        """Emit the rows of a list or tuple from begin to end. `message_ids` is a list of the same length, or None."""
         cdef Py_ssize_t i
+        cdef list ids = message_ids
         for i in range(begin, end):
-            self.emit(rows[i], None if message_ids is None else message_ids[i], stream)
+            self.emit(rows[i], None if ids is None else ids[i], stream)
         return 0
 
     def emit_direct(self, int32_t task, values, message_id, stream):
@@ -533,7 +534,7 @@ cdef class SpoutEmitter:
             self.core.emit(values, message_id, stream)
 
     def emit_rows(self, rows, message_ids, Py_ssize_t begin, Py_ssize_t end, stream=DEFAULT):
-        """Emit the rows of a list or tuple from begin to end. `message_ids` is a sequence of the same length, or None."""
+        """Emit the rows of a list or tuple from begin to end. `message_ids` is a list of the same length, or None."""
         cdef Py_ssize_t i
         if not self.diverts:
             self.core.emit_rows(rows, message_ids, begin, end, stream)

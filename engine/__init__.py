@@ -53,7 +53,7 @@ from engine.topology.spec import TopologyFeature
 from engine.version import __version__
 
 if TYPE_CHECKING:
-    from engine.checkpoint import CheckpointEntry, CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
+    from engine.checkpoint import CheckpointEntry, CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, StatefulBurstBolt, stateful_bolt
     from engine.flow import FlowControlBolt, FlowControlSpout, FlowEntry, FlowProducer, FlowSettings, FlowSnapshot
     from engine.runtime.run import Run, run
     from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
@@ -73,7 +73,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "engine.checkpoint": "CheckpointEntry CheckpointSnapshot StatefulBasicBolt StatefulBolt stateful_bolt",
+            "engine.checkpoint": "CheckpointEntry CheckpointSnapshot StatefulBasicBolt StatefulBolt StatefulBurstBolt stateful_bolt",
             "engine.flow": "FlowControlBolt FlowControlSpout FlowEntry FlowProducer FlowSettings FlowSnapshot",
             "engine.runtime.run": "Run run",
             "engine.runtime.snapshot": "ComponentSnapshot Snapshot TaskSnapshot",
@@ -136,6 +136,7 @@ __all__ = [
     "StateProvider",
     "StatefulBasicBolt",
     "StatefulBolt",
+    "StatefulBurstBolt",
     "TaskContext",
     "TaskSnapshot",
     "Topology",

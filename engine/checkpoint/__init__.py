@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from engine.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from engine.checkpoint.bolts import KeepsState, StatefulBasicBolt, StatefulBolt, StatefulBoltFunction, stateful_bolt
+    from engine.checkpoint.bolts import KeepsState, StatefulBasicBolt, StatefulBolt, StatefulBoltFunction, StatefulBurstBolt, stateful_bolt
     from engine.checkpoint.checkpoint_spout import CheckpointSpout
     from engine.checkpoint.checkpoints import Checkpoints
     from engine.checkpoint.feature import CheckpointEntry
@@ -14,7 +14,7 @@ else:  # lazy, because the first `build()` of each program imports the feature, 
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "engine.checkpoint.bolts": "KeepsState StatefulBasicBolt StatefulBolt StatefulBoltFunction stateful_bolt",
+            "engine.checkpoint.bolts": "KeepsState StatefulBasicBolt StatefulBolt StatefulBoltFunction StatefulBurstBolt stateful_bolt",
             "engine.checkpoint.checkpoint_spout": "CheckpointSpout",
             "engine.checkpoint.checkpoints": "Checkpoints",
             "engine.checkpoint.feature": "CheckpointEntry",
@@ -31,5 +31,6 @@ __all__ = [
     "StatefulBasicBolt",
     "StatefulBolt",
     "StatefulBoltFunction",
+    "StatefulBurstBolt",
     "stateful_bolt",
 ]

@@ -11,6 +11,7 @@ from engine.api import (
     Bolt,
     BoltBase,
     BoltFunction,
+    BurstBolt,
     CallKind,
     Fields,
     OnError,
@@ -88,6 +89,24 @@ class StatefulBasicBolt(KeepsState, BasicBolt):
     >>> class Count(StatefulBasicBolt):
     ...     def execute(self, tup):
     ...         self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
+    """
+
+    state: KeyValueState[Any, Any]
+    """Set before the first tuple."""
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> Awaitable[None] | None:
+        self.state = state
+        return None
+
+
+class StatefulBurstBolt(KeepsState, BurstBolt):
+    """A `BurstBolt` with its state in `self.state`. If a call raises, its changes of the state are undone (SV-2), and its tuples run again alone.
+
+    >>> from collections import Counter
+    >>> class Count(StatefulBurstBolt):
+    ...     def execute_many(self, burst):
+    ...         for word, number in Counter(burst["word"]).items():
+    ...             self.state.put(word, self.state.get(word, 0) + number)
     """
 
     state: KeyValueState[Any, Any]

@@ -238,10 +238,12 @@ class ExecutorSpoutCollector(SpoutEmitter):
         at_once = 0 if self._rows and self._rows.is_on_loop_thread else ROWS_PER_TURN  # on another thread the first emit raises
         if not isinstance(rows, (list, tuple)):
             rows = list(rows)
+        if message_ids is not None and type(message_ids) is not list:
+            message_ids = list(message_ids)  # an item of a range takes long
         self.emit_rows(rows, message_ids, 0, min(at_once, len(rows)), stream)
         if len(rows) > at_once:
             self.check_alive()
-            ids: Iterable[object] = repeat(None) if message_ids is None else list(message_ids)[at_once:]
+            ids: Iterable[object] = repeat(None) if message_ids is None else message_ids[at_once:]
             # Copies: the caller may change its lists as soon as this returns.
             self._rows.append_calls(self._core.emit, zip(rows[at_once:], ids, repeat(stream), strict=False))
 

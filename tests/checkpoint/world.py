@@ -8,7 +8,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from engine import BasicBolt, FailTuple, Fields, Spout, SpoutExhausted, StatefulBolt, TaskContext, Topology, TopologyBuilder, Tuple
+from engine import (
+    BasicBolt,
+    Burst,
+    BurstBolt,
+    FailTuple,
+    Fields,
+    Spout,
+    SpoutExhausted,
+    StatefulBolt,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
 from tests.checkpoint.model import Layout, Witness
 
 KEYS: Final = 5
@@ -207,12 +220,56 @@ class RememberByParts(Remember):
         await super().pre_prepare(txid)
 
 
+class RememberMany(Remember, BurstBolt):
+    """Counts the tuples of a burst. Sometimes it raises after all changes, which are then undone, and the tuples run again one by one."""
+
+    execute = BurstBolt.execute
+
+    def execute_many(self, burst: Burst) -> None:
+        self.witness.touches(self.task)
+        self.changes: list[tuple[Any, Any]] = []
+        for tup in burst:
+            if self.chance.draws.random() < self.chance.fails:
+                burst.fail(tup)
+                continue
+            self.count(tup["key"], tup["message"])
+            self.collector.emit_many([tup.values], tup)
+            for task in chosen_tasks(self.context, self.direct, tup):
+                self.collector.emit_direct(task, tup.values, tup, "direct")
+        if len(burst) > 1 and self.chance.draws.random() < self.chance.fails:
+            raise FailTuple
+        for key, value in self.changes:
+            self.witness.changed(self.task, key, value)
+
+    def put(self, key: Any, value: Any) -> None:
+        self.state.put(key, value)
+        self.changes.append((key, list(value)))
+
+
+class PassOnMany(BurstBolt):
+    """Passes on the tuples of a burst."""
+
+    output_fields = STREAMS
+
+    def __init__(self, chance: Chance | None = None, direct: Sequence[str] = ()) -> None:
+        self.chance, self.direct = chance or Chance(), direct
+
+    def execute_many(self, burst: Burst) -> None:
+        for tup in burst:
+            if self.chance.draws.random() < self.chance.fails:
+                burst.fail(tup)
+                continue
+            self.collector.emit_many([tup.values], tup)
+            for task in chosen_tasks(self.context, self.direct, tup):
+                self.collector.emit_direct(task, tup.values, tup, "direct")
+
+
 @dataclass(frozen=True)
 class BoltPlan:
     """One bolt of a random topology, with its inputs and their groupings."""
 
     name: str
-    kind: type[Remember] | type[PassOn]
+    kind: type[Remember] | type[PassOn] | type[PassOnMany]
     tasks: int
     inputs: Mapping[str, str]
 
@@ -325,7 +382,7 @@ def draw_world(draws: random.Random, messages: int) -> World:
         for index in range(draws.randint(1, 2)):
             inputs = names if level == index == 0 else draws.sample(above, draws.randint(1, min(3, len(above))))
             keeps = draws.random() < 0.6 or (level == depth - 1 and not any(bolt.keeps for bolt in bolts))
-            kind = draws.choice([Remember, RememberByParts] if keeps else [PassOn, PassOnLater])
+            kind = draws.choice([Remember, RememberByParts, RememberMany] if keeps else [PassOn, PassOnLater, PassOnMany])
             bolts.append(_drawn_bolt(draws, f"b{level}{index}", kind, inputs, World(sources, bolts, messages)))
     return World(sources, bolts, messages)
 
@@ -333,7 +390,7 @@ def draw_world(draws: random.Random, messages: int) -> World:
 def _drawn_chain(draws: random.Random, inputs: Sequence[str]) -> list[BoltPlan]:
     """Three bolts in a row, with several tasks each: with state, without state, with state."""
     chain: list[BoltPlan] = []
-    kinds: list[Any] = [Remember, draws.choice([PassOn, PassOnLater]), Remember]
+    kinds: list[Any] = [Remember, draws.choice([PassOn, PassOnLater, PassOnMany]), Remember]
     for index, kind in enumerate(kinds):
         grouping = draws.choice(["fields", "shuffle"])
         chain.append(BoltPlan(f"b{index}0", kind, draws.randint(2, 3), dict.fromkeys(inputs, grouping)))
