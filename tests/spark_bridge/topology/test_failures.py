@@ -150,7 +150,7 @@ async def test_a_damaged_result_file_fails_the_attempt() -> None:
     damaged: list[str] = []
 
     class Damages(LocalJobs):
-        async def call(self, function: Any, job: Job) -> Any:
+        async def call(self, function: Any, job: Job, **options: Any) -> Any:
             statuses = await super().call(function, job)
             if not damaged:
                 path = next(each.path for status in statuses for each in status.files)
@@ -375,7 +375,7 @@ async def test_results_of_two_computations_of_one_partition_are_never_mixed() ->
 @pytest.mark.guarantee("CL-3")
 async def test_an_error_of_spark_is_reported_although_the_folder_of_the_attempt_is_gone() -> None:
     class Vanishes(LocalJobs):
-        async def call(self, function: Any, job: Job) -> Any:
+        async def call(self, function: Any, job: Job, **options: Any) -> Any:
             if self.jobs == 0:
                 self.jobs += 1
                 await asyncio.to_thread(shutil.rmtree, job.folder)
