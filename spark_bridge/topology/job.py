@@ -16,6 +16,7 @@ from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
 from spark_bridge.topology.loaded_program import load_program
 from spark_bridge.topology.result_files import ResultFile, ResultWriter
+from spark_bridge.topology.start_watch import watched_start
 from spark_bridge.topology.worker_process import shorten_pauses
 
 PIECE_BYTES: Final = 8 << 20
@@ -44,6 +45,7 @@ def run_job(spark: Any, call: Any, job: Job) -> list[LevelStatus]:
     context = spark.sparkContext
     program = _broadcast(context, job.program_path)
     with ExitStack() as closing:
+        closing.enter_context(watched_start(context, call))
         blocks = _first_blocks(context, program, job, closing)
         for level in range(1, len(job.partitions)):
             count = job.partitions[level]
