@@ -1,6 +1,7 @@
 """Pytest plugin: orders and groups the tests, reports the time of each folder, and names the servers that are missing.
 
-Two tiers: `make test` leaves out the tests marked `deep`, `make test-all` runs all of them. See "Tests" in docs/CONTRIBUTING.md.
+Three tiers: `make test` leaves out the tests marked `deep`, `make test-all` runs them too, `make test-soak` runs those marked `soak`.
+See "Tests" in docs/CONTRIBUTING.md.
 """
 
 import os
@@ -95,7 +96,7 @@ class FolderTimes:
             budget = BUDGETS.get(folder, (0, 0))[TIERS.index(str(self._tier))]
             told = f"{folder:15}{secs:7.0f} of {budget}"
             if secs > budget:
-                yield f"{told}   OVER ITS BUDGET: make its tests faster, mark some `deep`, or raise it in tests/budgets.py"
+                yield f"{told}   OVER ITS BUDGET: make its tests faster, mark some `deep` or `soak`, or raise it in tests/budgets.py"
             elif secs > 5:
                 yield told
 
