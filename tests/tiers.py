@@ -29,7 +29,6 @@ GROUPS: Final = {
     "tests/spark_bridge/sinks/": "a session",
     "tests/spark_bridge/source/test_with_spark.py": "a session",
     "tests/spark_bridge/topology/test_classes_of_files.py::test_values_of_a_topology_file_cross_a_real_spark": "a child with a session",
-    "tests/spark_bridge/topology/test_examples.py::test_executors_write": "a child with a session",
     "tests/spark_bridge/topology/test_hanging_on_spark.py": "a child with a session",
     "tests/spark_bridge/topology/test_kafka_sources.py::test_a_broker_that_restarts": "a child with a session",
     "tests/spark_bridge/topology/test_kafka_sources.py::test_the_same_on_executors": "a child with a session",
