@@ -267,6 +267,7 @@ class JobRunner(Bolt, BoltPortUser):
             None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
             self._is_shared,
             opened.folder,
+            self._loaded.plan.components,
         )
         try:
             statuses: list[LevelStatus] = await self._spark.call(run_job, job)
