@@ -29,6 +29,8 @@ GROUPS: Final = {
     "tests/spark_bridge/source/test_with_spark.py": "a session",
     "tests/spark_bridge/topology/test_dying_workers.py": "a child with a session",
     "tests/spark_bridge/topology/test_on_spark.py": "a child with a session",
+    "tests/spark_bridge/topology/test_printing.py": "a child with a session",
+    "tests/spark_bridge/topology/test_stores.py": "a child with a session",
     "tests/spark_bridge/transform/test_spark_transform.py": "a child with a session",
     "tests/web/test_page": "a browser",
 }

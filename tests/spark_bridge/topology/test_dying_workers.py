@@ -1,4 +1,4 @@
-"""Bolts whose workers die at each try of a real Spark: an error that says how, and the next batches (CL-3)."""
+"""Workers of a real Spark that die at each try: the error says how, and the run goes on (CL-3)."""
 
 import asyncio
 import os
