@@ -14,6 +14,7 @@ _TASK: Final = re.compile(r"Task (\d+) in stage (\d+)\.\d+ failed (\d+) times")
 _PLACE: Final = re.compile(r"\(TID \d+\) \((\S+) executor (\S+)\)")
 _WORKER: Final = re.compile(r"Python worker exited unexpectedly \(crashed\)(?:: *([^\n]*(?:\n(?!\s*at \S+\().*)*))?")
 _EXECUTOR: Final = re.compile(r"ExecutorLostFailure \(executor \S+ exited[^)]*\) Reason: (.+)")
+_STAGE: Final = re.compile(r"Stage (\d+) \(.*\) has failed the maximum allowable number of times: (\d+)")
 _MEMORY: Final = (
     "If nobody killed it, the kernel did so to free memory (see dmesg there). Make the batches smaller, let fewer tasks run at once "
     "(spark.executor.cores in conf=), or give Python more memory (spark.executor.memoryOverhead in conf=)."
@@ -48,6 +49,10 @@ def worker_lost(text: str, components: Sequence[Sequence[str]], stages_with: Cal
     text: Spark's error. components: of each level. stages_with: gets the id of a stage, and returns the ids of all stages of its job.
     """
     worker, executor, task = _WORKER.search(text), _EXECUTOR.search(text), _task_of(text)
+    if task is None and (stage := _STAGE.search(text)) is not None:
+        reader = _stage_text(int(stage[1]), components, stages_with)
+        lost = f"the input of {reader} was lost {stage[2]} times, with the executors that had it"
+        return WorkerLost(CallFailure(lost, hint=_EXECUTOR_HINT))
     if task is None or (worker is None and executor is None):
         return None
     doing = f"partition {task.partition} of {_stage_text(task.stage, components, stages_with)}"

@@ -58,6 +58,14 @@ def test_a_lost_executor_is_named_with_sparks_reason() -> None:
     assert "executor_memory=" in hint
 
 
+def test_lost_blocks_of_dead_executors_are_named_with_the_components_that_read_them() -> None:
+    failed = "ResultStage 5 (collect at job.py:66) has failed the maximum allowable number of times: 4. Most recent failure reason:\n"
+    reason = "org.apache.spark.shuffle.MetadataFetchFailedException: Missing an output location for shuffle 2 partition 0\n"
+    message, hint = _text(f"Job aborted due to stage failure: {failed}{reason}{STACK}")
+    assert message == "the input of 'split', 'clean' was lost 4 times, with the executors that had it"
+    assert "executor_memory=" in hint
+
+
 def test_stages_that_run_no_component_keep_sparks_number() -> None:
     assert "partition 3 of stage 9" in _text(_failed(9, SILENT))[0]
     assert "partition 3 of stage 7" in _text(_failed(7, SILENT))[0]
