@@ -75,7 +75,19 @@ class ClassicSession:
 
     def has_died(self, error: BaseException) -> bool:
         """Tell whether the JVM has died. Waits after a connection error, because it is raised shortly before the exit is visible."""
-        return self._dead.wait(DEATH_SECS if type(error).__name__ in _CONNECTION_ERRORS else 0)
+        if self._dead.wait(DEATH_SECS if type(error).__name__ in _CONNECTION_ERRORS else 0):
+            return True
+        if not self._was_stopped():
+            return False
+        self._end_lost("Spark has stopped the session")
+        return self._dead.wait(DEATH_SECS)
+
+    def _was_stopped(self) -> bool:
+        """Tell whether Spark has stopped the session by itself, as after the removal of its application by the cluster."""
+        try:
+            return bool(self._context._jsc.sc().isStopped())
+        except Exception:  # noqa: BLE001 - `close` has stopped it
+            return False
 
     def close(self, secs: float) -> None:
         """Stop the session. The JVM ends when its standard input is closed."""

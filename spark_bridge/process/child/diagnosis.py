@@ -153,6 +153,8 @@ def likely_cause(exit_text: str, log_tail: str) -> tuple[str, str | None]:
     """
     if "no executors are left" in exit_text:
         return "", "Start the master again. The next try opens a new session, and the batch is tried again."
+    if "has stopped the session" in exit_text:
+        return "", "See the log. A cluster removes an application whose executors die again and again. The next try opens a new session."
     if "OutOfMemoryError" in log_tail or "status 52" in exit_text:
         return " (out of memory)", "Raise driver_memory (executor_memory on a cluster), or make the batches smaller."
     if "SIGKILL" in exit_text:
