@@ -282,6 +282,7 @@ class JobRunner(Bolt, BoltPortUser):
             None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
             self._is_shared,
             opened.folder,
+            self._loaded.plan.components,
         )
         watch.begin()
         try:
