@@ -47,7 +47,8 @@ def run_job(spark: Any, call: Any, job: Job) -> list[LevelStatus]:
     """Run the job. Return the outcome of each partition of each level. Raise WorkerLost if one of its processes has died."""
     context = spark.sparkContext
     try:
-        return _run_levels(context, job)
+        with watched_start(context, call):
+            return _run_levels(context, job)
     except Exception as error:
         lost = worker_lost(str(error), job.components, functools.partial(stages_of, context))
         if lost is None:
@@ -58,7 +59,6 @@ def run_job(spark: Any, call: Any, job: Job) -> list[LevelStatus]:
 def _run_levels(context: Any, job: Job) -> list[LevelStatus]:
     program = _broadcast(context, job.program_path)
     with ExitStack() as closing:
-        closing.enter_context(watched_start(context, call))
         blocks = _first_blocks(context, program, job, closing)
         for level in range(1, len(job.partitions)):
             count = job.partitions[level]
