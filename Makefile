@@ -17,7 +17,7 @@ NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 DAY      = $(if $(LINES),--lines $(LINES)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help run run-cluster run-pipeline run-pipeline-cluster test test-all test-matrix docs check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
+.PHONY: help run run-cluster run-pipeline run-pipeline-cluster test test-all test-soak test-matrix docs check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,11 @@ run-pipeline-cluster: dev ## the same from a Kafka broker, on a Spark cluster of
 test: test-setup ## the tests, in minutes (ARGS=... goes to pytest, WORKERS=n)
 	@scripts/run-tests test $(BIN)/python "$(WORKERS)" $(ARGS)
 
-test-all: test-setup ## the same and the deep ones: every kill, every outage, long campaigns
+test-all: test-setup ## the same and the deep ones: kills, outages, long campaigns
 	@scripts/run-tests test-all $(BIN)/python "$(WORKERS)" $(ARGS)
+
+test-soak: test-setup ## the kills and outages that test-all leaves out, because others like them are in it
+	@scripts/run-tests test-soak $(BIN)/python "$(WORKERS)" $(ARGS)
 
 # The system's packages and Python's come at the same time. Without them, tests are skipped, but not in CI.
 .PHONY: test-setup

@@ -25,7 +25,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "runtime": (75, 100),
     "servers": (5, 300),
     "simulation": (10, 25),
-    "spark_bridge": (200, 2000),
+    "spark_bridge": (200, 1400),
     "state": (75, 105),
     "testing": (15, 20),
     "topology": (5, 5),

@@ -37,7 +37,7 @@ class Collected:
     def __init__(self) -> None:
         self.tests: dict[str, list[str]] = defaultdict(list)
         self.in_make_test: set[str] = set()
-        """Items with a test in `make test`; only `make test-all` proves the others."""
+        """Items with a test in `make test`; only `make test-all` and `make test-soak` prove the others."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Record each test under its items. All parameters of a test count as one."""
@@ -46,7 +46,7 @@ class Collected:
                 continue
             name = re.sub(r"\[.*", "", item.nodeid, flags=re.DOTALL)
             for mark in item.iter_markers("guarantee"):
-                if item.get_closest_marker("deep") is None and item.get_closest_marker("alone") is None:
+                if all(item.get_closest_marker(left_out) is None for left_out in ("deep", "soak", "alone")):
                     self.in_make_test.update(mark.args)
                 for promise in mark.args:
                     if name not in self.tests[promise]:

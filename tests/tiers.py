@@ -1,6 +1,7 @@
 """Pytest plugin: orders and groups the tests, reports the time of each folder, and names the servers that are missing.
 
-Two tiers: `make test` leaves out the tests marked `deep`, `make test-all` runs all of them. See "Tests" in docs/CONTRIBUTING.md.
+Three tiers: `make test` leaves out the tests marked `deep`, `make test-all` runs them too, `make test-soak` runs those marked `soak`.
+See "Tests" in docs/CONTRIBUTING.md.
 """
 
 import os
@@ -27,7 +28,15 @@ GROUPS: Final = {
     "tests/spark_bridge/process/test_spark_child.py": "a child with a session",
     "tests/spark_bridge/sinks/": "a session",
     "tests/spark_bridge/source/test_with_spark.py": "a session",
+    "tests/spark_bridge/topology/test_classes_of_files.py::test_values_of_a_topology_file_cross_a_real_spark": "a child with a session",
+    "tests/spark_bridge/topology/test_dying_workers.py": "a child with a session",
+    "tests/spark_bridge/topology/test_hanging_on_spark.py": "a child with a session",
+    "tests/spark_bridge/topology/test_kafka_sources.py::test_a_broker_that_restarts": "a child with a session",
+    "tests/spark_bridge/topology/test_kafka_sources.py::test_the_same_on_executors": "a child with a session",
     "tests/spark_bridge/topology/test_on_spark.py": "a child with a session",
+    "tests/spark_bridge/topology/test_printing.py": "a child with a session",
+    "tests/spark_bridge/topology/test_probe.py::test_a_module_that_executors_lack": "a child with a session",
+    "tests/spark_bridge/topology/test_stores.py": "a child with a session",
     "tests/spark_bridge/transform/test_spark_transform.py": "a child with a session",
     "tests/web/test_page": "a browser",
 }
@@ -95,7 +104,7 @@ class FolderTimes:
             budget = BUDGETS.get(folder, (0, 0))[TIERS.index(str(self._tier))]
             told = f"{folder:15}{secs:7.0f} of {budget}"
             if secs > budget:
-                yield f"{told}   OVER ITS BUDGET: make its tests faster, mark some `deep`, or raise it in tests/budgets.py"
+                yield f"{told}   OVER ITS BUDGET: make its tests faster, mark some `deep` or `soak`, or raise it in tests/budgets.py"
             elif secs > 5:
                 yield told
 

@@ -51,7 +51,7 @@ class SnapshotEntry(ABC):
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """Return the entry of a result of `to_json`. `top` shows the entry of a run elsewhere, so features of users may leave it out."""
+        """Return the entry of a result of `to_json`. Features of users may leave it out: `top` shows the text of an unknown entry."""
         raise NotImplementedError(f"{cls.__name__} cannot be read from JSON")
 
     def families(self, topology_name: str) -> Iterable[Family]:

@@ -290,6 +290,7 @@ class Snapshot:
             "user_metrics": [metric_dict(metric) for metric in self.user_metrics],
             "edges": [asdict(edge) for edge in self.edges],
             "loop_cpu_secs": json_number(self.loop_cpu_secs),
+            "texts": {entry.name: text for entry in self.entries if (text := entry.text()) is not None},
             **{entry.name: entry.to_json() for entry in self.entries},
         }
 

@@ -22,19 +22,23 @@ _NUMBERS: Final = frozenset({"inf", "-inf", "nan"})
 
 @dataclass(frozen=True, slots=True)
 class _UnknownEntry(SnapshotEntry):
-    """Entry of a feature that is not known here. Keeps its JSON."""
+    """Entry of a feature that is not known here. Keeps its JSON, and the line that the feature has written for the views."""
 
     name: str
     value: Any
+    line: str | None
 
     def to_json(self) -> Any:
         return self.value
+
+    def text(self) -> str | None:
+        return self.line
 
 
 def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[SnapshotEntry]] = ()) -> Snapshot:
     """Return the snapshot of a result of `Snapshot.to_dict`. Raise ValueError if it is none.
 
-    entries: classes of the features' entries. Entries of other features keep their JSON as their value.
+    entries: classes of the features' entries. Entries of other features keep their JSON as their value, and their line.
     """
     try:
         return Snapshot(
@@ -54,15 +58,15 @@ def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[Snapsho
 
 
 _OWN_KEYS: Final = frozenset(
-    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs")
+    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "texts")
 )
 
 
 def _entries(values: Mapping[str, Any], kinds: Iterable[type[SnapshotEntry]]) -> Iterable[SnapshotEntry]:
-    by_name = {kind.name: kind for kind in kinds}
+    by_name, texts = {kind.name: kind for kind in kinds}, values.get("texts", {})
     for name, value in values.items():
         if name not in _OWN_KEYS:
-            yield by_name[name].from_json(value) if name in by_name else _UnknownEntry(name, value)
+            yield by_name[name].from_json(value) if name in by_name else _UnknownEntry(name, value, texts.get(name))
 
 
 def _component(component_id: str, values: Mapping[str, Any]) -> ComponentSnapshot:

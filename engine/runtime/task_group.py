@@ -117,6 +117,8 @@ class TaskGroup:
 
     def reporter_of(self, task: int) -> ErrorReporter:
         """Return the reporter of errors of a task, which may run elsewhere."""
+        if task in self.bolts:
+            return self.bolts[task].reporter
         component = self.component_of[task]
         return self.run_context.reporter_of(TaskInfo(component, task, self.run_context.task_ids[component].index(task)))
 

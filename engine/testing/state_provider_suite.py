@@ -5,12 +5,13 @@
             return MyProvider(folder / "state")
 
 `provider(folder)` returns a new provider that is not opened. With the same folder, a new provider finds the data of the previous one. A
-store on a server uses the folder's name as a name for its data. Two class attributes declare missing capabilities, whose tests are skipped:
+store on a server uses the folder's name as a name for its data. Three class attributes declare missing capabilities, and leave out their
+tests:
 - `durable = False`: nothing outlives the provider.
 - `keeps_rows = False`: the provider keeps only ledgers, so stateful bolts cannot use it.
+- `has_inventory = False`: the provider has no `inventory()`, so tools cannot look at its state. Without this declaration they are skipped.
 
-The tests of tools are skipped if the provider has no `inventory()`. The suite needs pytest to run, but does not import it, so that
-`engine.testing` works without it.
+The suite needs pytest to run, but does not import it, so that `engine.testing` works without it.
 """
 
 import asyncio
@@ -60,27 +61,27 @@ def async_test(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> Test:
 
 
 def needs_durable(test: Test) -> Test:
-    """Skip a test if the provider does not store data durably."""
-    return _needs("durable", "this provider says that nothing outlives it (durable = False)", test)
+    """Leave a test out if the provider does not store data durably."""
+    return _needs("durable", test)
 
 
 def needs_rows(test: Test) -> Test:
-    """Skip a test of rows and deltas if the provider keeps only ledgers."""
-    return _needs("keeps_rows", "this provider says that it keeps only ledgers (keeps_rows = False)", test)
+    """Leave a test of rows and deltas out if the provider keeps only ledgers."""
+    return _needs("keeps_rows", test)
 
 
-def _needs(attribute: str, reason: str, test: Test) -> Test:
-    @functools.wraps(test)
-    def run(self: Any, tmp_path: Path) -> None:
-        if not getattr(self, attribute):
-            raise SkipTest(reason)
-        test(self, tmp_path)
+def _needs(attribute: str, test: Test) -> Test:
+    """Note a class attribute without which a class does not get the test."""
+    test.__dict__["needs"] = (*_needs_of(test), attribute)
+    return test
 
-    return run
+
+def _needs_of(test: object) -> tuple[str, ...]:
+    return getattr(test, "needs", ())
 
 
 def needs_inventory(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> Test:
-    """Turn a coroutine function into a plain test, which is skipped if the provider has no inventory."""
+    """Turn a coroutine function into a plain test, which is left out or skipped if the provider has no inventory."""
 
     @functools.wraps(test)
     def run(self: Any, tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def needs_inventory(test: Callable[[Any, Path], Coroutine[Any, Any, None]]) -> T
             raise SkipTest(f"this provider has no inventory: {error.message}") from None
         async_test(test)(self, tmp_path)
 
-    return needs_durable(run)
+    return needs_durable(_needs("has_inventory", run))
 
 
 class StateProviderSuite:
@@ -98,6 +99,14 @@ class StateProviderSuite:
 
     durable: ClassVar[bool] = True
     keeps_rows: ClassVar[bool] = True
+    has_inventory: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        """Leave out the tests of capabilities that the class declares missing. pytest collects no attribute that is None."""
+        super().__init_subclass__()
+        for name, test in list(vars(StateProviderSuite).items()):
+            if not all(getattr(cls, attribute) for attribute in _needs_of(test)):
+                setattr(cls, name, None)
 
     def provider(self, folder: Path) -> StateProvider:
         """Return a new provider that stores its state in this folder. Subclasses must override this."""

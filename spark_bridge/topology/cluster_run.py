@@ -41,6 +41,7 @@ SPARK_DEFAULTS: Final = {
     "spark.scheduler.mode": "FAIR",
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "true",
+    "spark.python.worker.faulthandler.enabled": "true",
     "spark.driver.extraJavaOptions": _QUICK_COMPILER,
     "spark.executor.extraJavaOptions": _QUICK_COMPILER,
 }

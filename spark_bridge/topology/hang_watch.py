@@ -167,8 +167,11 @@ def note_of(folder: str, level: int, partition: int) -> LevelStatus | None:
 
 
 def notes_in(folder: str) -> list[LevelStatus]:
-    """Return the outcomes of all partitions of an attempt that ended their processes."""
-    names = [name for name in os.listdir(folder) if name.startswith(_NOTE) and not name.endswith(".new")]
+    """Return the outcomes of all partitions of an attempt that ended their processes. Empty if the folder is gone."""
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(_NOTE) and not name.endswith(".new")]
+    except FileNotFoundError:  # the caller has an error of Spark, which tells more
+        return []
     return [note for name in sorted(names) if (note := _read_note(os.path.join(folder, name))) is not None]
 
 

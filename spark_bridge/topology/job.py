@@ -15,7 +15,9 @@ from spark_bridge.topology.blocks import NOTICE, Block
 from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
 from spark_bridge.topology.loaded_program import load_program
+from spark_bridge.topology.lost_worker import stages_of, worker_lost
 from spark_bridge.topology.result_files import ResultFile, ResultWriter
+from spark_bridge.topology.start_watch import watched_start
 from spark_bridge.topology.worker_process import shorten_pauses
 
 PIECE_BYTES: Final = 8 << 20
@@ -37,11 +39,24 @@ class Job:
     """True if executors can read `blocks_path`. Otherwise the blocks go through the driver."""
     folder: str
     """Folder for the results that come back through the driver."""
+    components: tuple[tuple[str, ...], ...] = ()
+    """Components of each level, for errors."""
 
 
 def run_job(spark: Any, call: Any, job: Job) -> list[LevelStatus]:
-    """Run the job. Return the outcome of each partition of each level."""
+    """Run the job. Return the outcome of each partition of each level. Raise WorkerLost if one of its processes has died."""
     context = spark.sparkContext
+    try:
+        with watched_start(context, call):
+            return _run_levels(context, job)
+    except Exception as error:
+        lost = worker_lost(str(error), job.components, functools.partial(stages_of, context))
+        if lost is None:
+            raise
+        raise lost from error
+
+
+def _run_levels(context: Any, job: Job) -> list[LevelStatus]:
     program = _broadcast(context, job.program_path)
     with ExitStack() as closing:
         blocks = _first_blocks(context, program, job, closing)

@@ -46,6 +46,12 @@ class JobPlan:
         return tuple(sum(group.partitions for group in self.groups if group.level == level) for level in range(depth))
 
     @property
+    def components(self) -> tuple[tuple[str, ...], ...]:
+        """Components of each level."""
+        levels = range(len(self.partitions))
+        return tuple(tuple(name for group in self.groups if group.level == level for name in group.components) for level in levels)
+
+    @property
     def apart(self) -> frozenset[str]:
         """Components that get all their tuples from tasks of the same partition."""
         return frozenset(component for group in self.groups for component in group.components[1:])

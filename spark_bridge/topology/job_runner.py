@@ -35,6 +35,7 @@ from spark_bridge.topology.probe import check_executors
 from spark_bridge.topology.program import Program
 from spark_bridge.topology.result_files import ResultFile
 from spark_bridge.topology.result_runner import Outcome, remote_error
+from spark_bridge.topology.start_watch import SparkStartsNothing, StartWatch
 from spark_bridge.topology.status import ENTRY, JobsSnapshot
 
 RESULTS_STREAM: Final = "$results"
@@ -94,7 +95,7 @@ class JobRunner(Bolt, BoltPortUser):
         self._spark = hold(self._settings.spark)
         self._log = JobLog(self._loaded.plan, self.context.clock, self._settings.spark.master)
         try:
-            await self._probe(self._settings.spark.start_timeout_secs)
+            await self._probe(timeout=self._settings.spark.start_timeout_secs)
         except FatalError:
             raise
         except EngineError:
@@ -112,12 +113,23 @@ class JobRunner(Bolt, BoltPortUser):
             await self._emitters.open()
         self.context.create_task(self._keep_fresh())
 
-    async def _probe(self, timeout: float | None = None) -> None:
+    async def _probe(self, watch: StartWatch | None = None, *, timeout: float | None = None) -> None:
         """Raise FatalError with all reasons if the executors cannot run the program (CL-4)."""
         assert self._spark is not None
         assert self._folders is not None
-        await check_executors(self._spark, self._settings.program, self._folders.root, shared=self._is_shared, timeout=timeout)
+        root, watch = self._folders.root, self._new_watch("the start") if watch is None else watch
+        await check_executors(self._spark, self._settings.program, root, watch, shared=self._is_shared, timeout=timeout)
         self._is_probed = True
+
+    def _new_watch(self, waiting: str) -> StartWatch:
+        """Return the watch of a call that may find no executor. waiting: names what waits."""
+
+        def warn(error: SparkStartsNothing) -> None:
+            self._log.note_spark(self._spark.facts if self._spark is not None else {})  # shows the address of Spark's page
+            self.port.report(error, f"{waiting} waits for Spark")
+
+        limit = self.context.config.batch_timeout_secs
+        return StartWatch(self.context.clock, limit, lambda: self._spark.facts.get("ui") if self._spark is not None else None, warn)
 
     @property
     def _is_shared(self) -> bool:
@@ -238,9 +250,10 @@ class JobRunner(Bolt, BoltPortUser):
 
     async def _run(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> None:
         try:
+            watch = self._new_watch(f"batch {opened.attempt}")
             if not self._is_probed:
-                await self._probe()
-            statuses = await self._call_spark(opened, request, emitted)
+                await self._probe(watch)
+            statuses = await self._call_spark(opened, request, emitted, watch)
             self._check_tries(statuses)
             self._log.end(opened.logged, "failed" if any(status.has_failed for status in statuses) else "done", statuses)
             await self._settle(opened.attempt, statuses, opened.request)
@@ -255,7 +268,9 @@ class JobRunner(Bolt, BoltPortUser):
             if self._open.get(opened.attempt.txid) is opened:
                 del self._open[opened.attempt.txid]
 
-    async def _call_spark(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None) -> list[LevelStatus]:
+    async def _call_spark(
+        self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None, watch: StartWatch
+    ) -> list[LevelStatus]:
         if emitted is not None and len(self._loaded.plan.partitions) == 1:
             return [emitted]  # there is no bolt before the committers, so no work for Spark
         assert self._spark is not None
@@ -267,9 +282,11 @@ class JobRunner(Bolt, BoltPortUser):
             None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
             self._is_shared,
             opened.folder,
+            self._loaded.plan.components,
         )
+        watch.begin()
         try:
-            statuses: list[LevelStatus] = await self._spark.call(run_job, job)
+            statuses: list[LevelStatus] = await self._spark.call(run_job, job, on_event=watch.on_event)
         except SparkError:  # perhaps because a process has ended itself
             statuses = await in_thread(self._pool, lambda: notes_in(opened.folder))
             if not statuses:

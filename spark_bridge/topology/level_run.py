@@ -8,23 +8,21 @@ from typing import Any
 
 from engine.api import Tuple, Values
 from engine.clock import Clock
-from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, ComponentError, Failure, FatalError
-from engine.kernel import Mailbox, Source, post_control, post_rows, take_runs
+from engine.errors import FAILED, TASK_DIED, TIMEOUT, ComponentError, Failure, FatalError
+from engine.kernel import Mailbox, Source, post_control, post_rows
 from engine.names import BATCH_STREAM, REPORT_STREAM
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_runner import BatchRunner, failure_text
-from engine.transactional.combining import CombiningFailed
+from engine.transactional.batch_runner import BatchRunner
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.task_try import TASK_TRY
-from spark_bridge.topology.blocks import NOTICE, Block, Packer, Run, pack, rows_in, unpicklable_row
+from spark_bridge.topology.blocks import NOTICE, Block, Run
 from spark_bridge.topology.hang_watch import HangWatch, note_of
-from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
+from spark_bridge.topology.level_status import LevelStatus, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
-from spark_bridge.topology.result_blocks import ResultBlocks, combining_failure, combining_step
-from spark_bridge.topology.result_files import ResultBlock, ResultWriter
+from spark_bridge.topology.row_sender import RowSender
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ def run_level(loaded: LoadedProgram, attempt: Attempt, level: int, partition: in
             finally:
                 watch.run(run.close())
         run.status.secs = clock.now() - began
-        outbox.note_sent(run.status)
         outbox.send_notice(run.status)
         yield from outbox.take()
 
@@ -83,9 +80,6 @@ class LevelRun:
         self._attempt = attempt
         self._id: TransactionAttempt = attempt.request.attempt
         self._outbox = outbox
-        self._packer = Packer(self._send)
-        self._result_blocks = ResultBlocks(loaded, self._id, self._send_results, self._refuse_combined)
-        self._results = None if attempt.results_folder is None else ResultWriter(attempt.results_folder, number)
         self._local = tuple(loaded.plan.tasks_at(level, partition))
         self._unfinished = set(self._local)
         self._sources: dict[tuple[int, str], Source] = {}
@@ -95,6 +89,7 @@ class LevelRun:
         self._reached = (-1, 0.0)
         """Result of `_reached_now` at the end of the last timeout."""
         self._group: TaskGroup | None = None
+        self._sender: RowSender | None = None
         self.status = LevelStatus(level, partition, number)
 
     # The stages of its life
@@ -110,6 +105,7 @@ class LevelRun:
             apart=self._loaded.plan.apart,
             listener=self,
         )
+        self._sender = RowSender(self._loaded, group, self._id, self.status, self._outbox, self._attempt.results_folder)
         try:
             async with asyncio.timeout(program.config.batch_timeout_secs):
                 await group.begin()
@@ -170,7 +166,7 @@ class LevelRun:
         try:
             runs: list[Run] = block.content()
         except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be unpickled
-            self._refuse(block.source, error, None, f"a value cannot be read in another process: {failure_text(error)}")
+            self._live_sender.refuse(block.source, error, None, "a value cannot be read in another process")
             return
         for stream, rows in runs:
             origin, position = self._source(block.source, stream), 0
@@ -189,10 +185,8 @@ class LevelRun:
             if self._outbox.is_full:
                 return False
             await self._wait()
-        self._drain()
-        self._packer.flush()
         if not self._is_over():
-            self._result_blocks.finish()
+            self._live_sender.finish()
         return True
 
     async def close(self) -> None:
@@ -202,8 +196,8 @@ class LevelRun:
             self.status.emitted = {task: bolt.core.emitted for task, bolt in self._group.bolts.items()}
             self.status.metrics = list(self._group.metrics.read())
             await self._group.close()
-        if self._results is not None:
-            self.status.files = self._results.close()
+        if self._sender is not None:
+            self._sender.close()
 
     # Progress
 
@@ -214,9 +208,9 @@ class LevelRun:
     async def _wait(self) -> None:
         """Pass on what the tasks have sent, then wait until one of them has made progress."""
         self._progress.clear()
-        self._drain()
-        for mailbox in self._live_group.elsewhere.values():
-            mailbox.park()
+        self._live_sender.take_rows()
+        if self._is_over():
+            return
         timeout_secs = self._loaded.program.config.batch_timeout_secs
         try:
             async with asyncio.timeout(timeout_secs):
@@ -234,53 +228,6 @@ class LevelRun:
         executed = sum(bolt.core.executed for bolt in bolts)
         return executed, max((bolt.component.progress_at for bolt in bolts if isinstance(bolt.component, BatchRunner)), default=0.0)
 
-    def _drain(self) -> None:
-        for target, mailbox in self._live_group.elsewhere.items():
-            if len(mailbox):
-                self._packer.add(target, take_runs(mailbox))
-
-    def _send(self, source: int, target: int, runs: list[Run], rows: int) -> None:
-        """Send rows to another partition, or to the end of the job."""
-        if target in self._loaded.plan.places:
-            payload = self._packed(source, runs, runs)
-            if payload is not None:
-                self._outbox.send(source, target, payload, rows_in(runs))
-            return
-        self._result_blocks.add(source, target, runs)
-
-    def _refuse_combined(self, source: int, committer: str, failed: CombiningFailed) -> None:
-        """End the run, or fail the attempt, because a committer cannot combine a tuple."""
-        component = self._live_group.component_of[source]
-        if isinstance(failed.error, FatalError):
-            self.status.end = RunEnd(component, source, f"committer {committer!r}: {failed.error.message}", failed.error.hint)
-            self._progress.set()
-            return
-        self._live_group.reporter_of(source).report(failed.error, tup=failed.row, next_step=combining_step(committer, self._id))
-        self._fail(combining_failure(component, source, committer, failed))
-
-    def _send_results(self, source: int, block: ResultBlock) -> None:
-        payload = self._packed(source, tuple(block), block.runs)
-        if payload is None:
-            return
-        if self._results is None:
-            self._outbox.send(source, block.target, payload, rows_in(block.runs))
-        else:
-            self._results.write(source, payload)
-
-    def _packed(self, source: int, content: object, runs: list[Run]) -> bytes | None:
-        """Return pickled rows. Fail the attempt, and return None, if a value cannot be pickled."""
-        try:
-            return pack(content)
-        except Exception as error:  # noqa: BLE001 - of user code: a value that cannot be pickled
-            text = f"a value cannot go to another process: {failure_text(error)}"
-            self._refuse(source, error, unpicklable_row(runs), text)
-            return None
-
-    def _refuse(self, source: int, error: BaseException, row: object, text: str) -> None:
-        """Report a row that cannot leave this task, and fail the attempt."""
-        self._live_group.reporter_of(source).report(error, tup=row, next_step=f"batch {self._id} fails, and is tried again")
-        self._fail(Failure(ERROR, self._live_group.component_of[source], source, text))
-
     def _source(self, task: int, stream: str) -> Source:
         key = (task, stream)
         if key not in self._sources:
@@ -294,6 +241,11 @@ class LevelRun:
     def _live_group(self) -> TaskGroup:
         assert self._group is not None
         return self._group
+
+    @property
+    def _live_sender(self) -> RowSender:
+        assert self._sender is not None
+        return self._sender
 
     # The group tells
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from engine.api import Tuple, Values
 from engine.clock import Clock
-from engine.errors import ERROR, ComponentError, Failure, FatalError
+from engine.errors import ComponentError, Failure
 from engine.in_thread import in_thread
 from engine.kernel import Source, post_control, take_runs
 from engine.metrics import UserMetric
@@ -16,16 +16,12 @@ from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.task_group import TaskGroup
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_runner import failure_text
-from engine.transactional.combining import CombiningFailed
 from engine.transactional.open_batches import EmitRequest
 from spark_bridge.topology.block_files import append_blocks
-from spark_bridge.topology.blocks import Packer, Run, pack, rows_in, unpicklable_row
-from spark_bridge.topology.level_status import LevelStatus, RunEnd, run_end
+from spark_bridge.topology.level_status import LevelStatus, run_end
 from spark_bridge.topology.loaded_program import LoadedProgram
 from spark_bridge.topology.outbox import Outbox
-from spark_bridge.topology.result_blocks import ResultBlocks, combining_failure, combining_step
-from spark_bridge.topology.result_files import ResultBlock, ResultWriter
+from spark_bridge.topology.row_sender import RowSender
 
 BLOCKS_FILE: Final = "blocks"
 """Name of the file for level 1 in the folder of an attempt."""
@@ -61,7 +57,6 @@ class LocalEmitters:
         self._progress = asyncio.Event()
         self._unsettled: set[int] = set()
         self._status = LevelStatus(0, 0)
-        self._attempt: TransactionAttempt | None = None
         self._is_in_batch = False
         self._counted: dict[Any, Any] = {}
         """Values of the counters after the last batch."""
@@ -75,31 +70,26 @@ class LocalEmitters:
         async with self._one_at_a_time:
             clock = Clock.of(asyncio.get_running_loop())
             await self._drop_earlier()
-            self._attempt = request.attempt
             began, status = clock.now(), self._begin(BATCH_STREAM, tuple(request))
-            outbox, results = Outbox(self._loaded.plan, 0, 0, 0), ResultWriter(folder, 0)
-            result_blocks = ResultBlocks(
-                self._loaded, request.attempt, lambda source, block: self._write(results, source, block), self._refuse_combined
-            )
-            packer = Packer(lambda source, target, runs, rows: self._send(outbox, result_blocks, source, target, runs))
+            outbox = Outbox(self._loaded.plan, 0, 0, 0)
+            sender = RowSender(self._loaded, self._group, request.attempt, status, outbox, folder)
             path = os.path.join(folder, BLOCKS_FILE)
             try:
                 while self._unsettled and status.end is None:  # after a failure the other emitters still emit for this attempt
                     if outbox.is_full:
                         await in_thread(self._pool, lambda: append_blocks(path, outbox.take()))
                     else:
-                        await self._progress_made(packer)
-                self._drain(packer)
-                packer.flush()
+                        self._progress.clear()
+                        sender.take_rows()
+                        await self._progress.wait()
                 if not status.has_failed:
-                    result_blocks.finish()
+                    sender.finish()
                 await in_thread(self._pool, lambda: append_blocks(path, outbox.take()))
             finally:
-                status.files = results.close()
+                sender.close()
                 self._is_in_batch = False
             status.metrics = self._new_counts()
             status.secs = clock.now() - began
-            outbox.note_sent(status)
             return status
 
     async def _drop_earlier(self) -> None:
@@ -113,11 +103,6 @@ class LocalEmitters:
                 return
             await self._progress.wait()
 
-    def _drain(self, packer: Packer) -> None:
-        """Pack the tuples that the emitters have sent."""
-        for target, mailbox in self._group.elsewhere.items():
-            packer.add(target, take_runs(mailbox))
-
     def _new_counts(self) -> list[UserMetric]:
         """Return the metrics of the emitters, with the growth of counters since the last batch."""
         grown = []
@@ -128,44 +113,6 @@ class LocalEmitters:
                 self._counted[key] = value
             grown.append(metric)
         return grown
-
-    def _send(self, outbox: Outbox, results: ResultBlocks, source: int, target: int, runs: list[Run]) -> None:
-        if target in self._loaded.plan.places:
-            payload = self._packed(source, runs, runs)
-            if payload is not None:
-                outbox.send(source, target, payload, rows_in(runs))
-        elif not self._status.has_failed:
-            results.add(source, target, runs)
-
-    def _refuse_combined(self, source: int, committer: str, failed: CombiningFailed) -> None:
-        """End the run, or fail the attempt, because a committer cannot combine a tuple."""
-        bolt = self._group.bolts[source]
-        if isinstance(failed.error, FatalError):
-            text = f"committer {committer!r}: {failed.error.message}"
-            self._status.end = RunEnd(bolt.info.component_id, source, text, failed.error.hint)
-        elif self._status.failure is None:
-            bolt.reporter.report(failed.error, tup=failed.row, next_step=combining_step(committer, self._attempt))
-            self._status.failure = combining_failure(bolt.info.component_id, source, committer, failed)
-
-    def _write(self, results: ResultWriter, source: int, block: ResultBlock) -> None:
-        payload = self._packed(source, tuple(block), block.runs)
-        if payload is not None:
-            results.write(source, payload)
-
-    def _packed(self, source: int, content: object, runs: list[Run]) -> bytes | None:
-        """Return pickled rows. Fail the attempt, and return None, if a value cannot be pickled."""
-        try:
-            return pack(content)
-        except Exception as error:  # noqa: BLE001 - of user code
-            self._refuse(source, error, unpicklable_row(runs), "a value cannot go to another process")
-            return None
-
-    def _refuse(self, source: int, error: Exception, row: object, text: str) -> None:
-        """Report a row that cannot leave its emitter, and fail the attempt."""
-        bolt = self._group.bolts[source]
-        if self._status.failure is None:
-            bolt.reporter.report(error, tup=row, next_step=f"batch {self._attempt} fails, and is tried again")
-            self._status.failure = Failure(ERROR, bolt.info.component_id, source).because(f"{text}: {failure_text(error)}")
 
     async def commit(self, attempt: TransactionAttempt) -> LevelStatus:
         """Let all emitters take part in the commit phase of an attempt."""
@@ -185,14 +132,6 @@ class LocalEmitters:
         for task in self.tasks:
             post_control(self._group.bolts[task].core.mailbox, tuple(values), self._streams[stream])
         return self._status
-
-    async def _progress_made(self, packer: Packer) -> None:
-        """Take the tuples, then wait for more. A mailbox tells only of tuples that come after its `park`, so none may be in it then."""
-        self._progress.clear()
-        self._drain(packer)
-        for mailbox in self._group.elsewhere.values():
-            mailbox.park()
-        await self._progress.wait()
 
     async def close(self) -> None:
         """Close the user's emitters."""

@@ -14,6 +14,7 @@ from engine.version import __version__
 from spark_bridge.process import pickling
 from spark_bridge.process.spark_child import SparkHold
 from spark_bridge.topology.program import NO_INSTANCES, Program
+from spark_bridge.topology.start_watch import StartWatch, watched_start
 
 PROBE_FOLDER: Final = "probe"
 MOST_TASKS: Final = 256
@@ -59,13 +60,15 @@ class Finding(NamedTuple):
 Look: TypeAlias = Callable[[int, Iterable[Any]], Iterator[tuple[str, str, str]]]
 
 
-async def check_executors(spark: SparkHold, program: Program, root: str, *, shared: bool, timeout: float | None = None) -> None:
+async def check_executors(
+    spark: SparkHold, program: Program, root: str, watch: StartWatch, *, shared: bool, timeout: float | None = None
+) -> None:
     """Raise ExecutorsRefused with all reasons why the executors cannot run the program, whose bytes are in the folder `root`.
 
     shared: executors read and write files in `root`. Raises other errors of Spark if it is not available at the moment.
     """
     probe = Probe(os.path.join(root, "program"), os.path.join(root, PROBE_FOLDER) if shared else None, os.path.basename(root))
-    findings: list[Finding] = await spark.call(probe_executors, probe, timeout=timeout)
+    findings: list[Finding] = await spark.call(probe_executors, probe, on_event=watch.on_event, timeout=timeout)
     if any(finding.kind == "program" for finding in findings):
         path = os.path.join(root, "parts")
         await asyncio.to_thread(_write_parts, program, path)
@@ -100,7 +103,8 @@ def probe_executors(spark: Any, call: Any, probe: Probe) -> list[Finding]:
     if probe.folder is not None:
         _write_token(probe.folder, probe.token)
     try:
-        return _ask(spark.sparkContext, look_at(platform.python_version(), __version__, pickled, probe.folder, probe.token))
+        with watched_start(spark.sparkContext, call):
+            return _ask(spark.sparkContext, look_at(platform.python_version(), __version__, pickled, probe.folder, probe.token))
     except Exception as error:
         finding = finding_of_failure(str(error))
         if finding is None:

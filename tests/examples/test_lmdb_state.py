@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -17,6 +18,8 @@ from tests.project.sources import ROOT
 
 @pytest.mark.guarantee("CP-8")
 class TestLmdb(StateProviderSuite):
+    has_inventory: ClassVar[bool] = False
+
     @pytest.fixture(autouse=True)
     def on_the_path(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.syspath_prepend(str(ROOT / "examples"))

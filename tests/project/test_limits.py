@@ -10,7 +10,6 @@ MOST_PARAMETERS = 6
 
 # "path" or "path:function": why it is right as it is.
 LONG_FILES: dict[str, str] = {
-    "bench/registry.py": "one list of all works and peers; in several files a reader would look for an entry, and for its neighbours",
     "engine/testing/state_provider_suite.py": "one class: the tests that a state provider must pass, which a provider's author reads whole",
     "_native/bolt.pyx": "one class: take up, execute, settle; C code in two modules would call across their border for each tuple",
     "_native/kafka.pyx": "offsets of a partition and the emits of its records: all that is done per record",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from engine.checkpoint import CheckpointEntry, CheckpointSnapshot
+from engine.cli.snapshot_text import state_texts
+from engine.control import SnapshotEntry
 from engine.control.feature import json_number
 from engine.flow import FlowEntry
 from engine.metrics import Distribution, TaskLabels, UserMetric
@@ -88,3 +90,25 @@ def test_a_field_may_be_a_dataclass() -> None:
 
 def test_floats_of_an_entry_have_six_decimal_places() -> None:
     assert [json_number(value) for value in (0.1234565, -1e-6, 1.0, 7, math.inf, None)] == [0.123456, -1e-06, 1.0, 7, "inf", None]
+
+
+@dataclass(frozen=True)
+class Weather(SnapshotEntry):
+    """Entry of a feature that viewers do not know."""
+
+    value: float
+    name = "weather"
+
+    def to_json(self) -> float:
+        return self.value
+
+    def text(self) -> str:
+        return f"weather {self.value:g} degrees"
+
+
+def test_an_entry_that_a_viewer_does_not_know_is_shown_by_its_text() -> None:
+    now = replace(snapshot(), entries=(*entries(), TransactionsEntry(None), Weather(21.5)))
+    found = read_back(now)
+    assert state_texts(None, found) == state_texts(None, now)
+    assert "weather 21.5 degrees" in state_texts(None, found)
+    assert found.to_dict() == now.to_dict()

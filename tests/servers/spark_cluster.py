@@ -15,9 +15,12 @@ from tests.servers import spark_programs
 from tests.servers.keeper import descendants
 from tests.servers.process import HOST, ServerProcess, free_port
 from tests.servers.server import Server
+from tests.servers.spark_daemons import MEMORY_FILE
 
 NAME: Final = "spark-cluster"
 WORKERS: Final = 2
+WORKER_MEMORY: Final = "4g"
+"""Enough for several drivers."""
 DAEMONS: Final = Path(__file__).with_name("spark_daemons.py")
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "SPARK_DAEMON_MEMORY": "256m",
@@ -45,11 +48,12 @@ def prepare() -> None:
 class SparkCluster(Server):
     """One cluster. `process` runs the master and the workers."""
 
-    def __init__(self, folder: Path, *, port: int | None = None, workers: int = WORKERS) -> None:
+    def __init__(self, folder: Path, *, port: int | None = None, workers: int = WORKERS, memory: str = WORKER_MEMORY) -> None:
         self.folder = folder
         self.port = port or free_port()
         self.web_port = free_port()
         self._workers = workers
+        self._memory = memory
         self.process = ServerProcess(NAME, folder)
 
     @property
@@ -58,6 +62,7 @@ class SparkCluster(Server):
         return f"spark://{HOST}:{self.port}"
 
     def start(self) -> None:
+        self._set_memory(self._memory)
         spark_class = spark_programs.spark_home() / "bin" / "spark-class"
         arguments = map(str, (DAEMONS, spark_class, self.port, self.web_port, self._workers))
         environment = {**spark_programs.environment(self.folder), **ENVIRONMENT, "SPARK_DAEMON_JAVA_OPTS": spark_programs.jvm_options()}
@@ -81,6 +86,14 @@ class SparkCluster(Server):
     def workers(self) -> list[int]:
         """Process ids of the running workers."""
         return [pid for pid in descendants(self.process.pid) if WORKER in _command_line(pid)]
+
+    def replace_worker(self, memory: str) -> None:
+        """End a worker, which is replaced by one with this memory, such as "1g"."""
+        self._set_memory(memory)
+        self.kill_worker()
+
+    def _set_memory(self, memory: str) -> None:
+        (self.folder / MEMORY_FILE).write_text(memory)
 
     def kill_worker(self) -> None:
         """End a worker by kill -9. Its executors end with it, and a new worker replaces it."""

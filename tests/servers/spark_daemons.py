@@ -2,6 +2,8 @@
 
 python -I -S spark_daemons.py SPARK_CLASS PORT WEB_PORT WORKERS     in the folder that is to hold what they keep
 
+The file `worker-memory` there has the memory of each worker that starts from now on.
+
 It ends when it is asked to, or the master ends.
 """
 
@@ -16,8 +18,8 @@ from contextlib import suppress
 HOST = "127.0.0.1"
 PAUSE_SECS = 0.025
 LOOK_SECS = 0.5
-WORKER = ("--cores", "4", "--memory", "4g")
-"""Memory of a worker. It is enough for several drivers."""
+WORKER = ("--cores", "4")
+MEMORY_FILE = "worker-memory"
 
 
 def main() -> int:
@@ -28,15 +30,18 @@ def main() -> int:
     children = [subprocess.Popen([spark_class, f"{deploy}.master.Master", *at])]
     try:
         wait_for(port, children[0])
-        commands = []
-        for number in range(workers):
-            own = ("--host", HOST, "--port", "0", "--webui-port", "0", "-d", os.path.abspath(f"worker-{number}"), *WORKER)
-            commands.append([spark_class, f"{deploy}.worker.Worker", *own, f"spark://{HOST}:{port}"])
-            children.append(subprocess.Popen(commands[-1]))
+
+        def start_worker(number: int) -> "subprocess.Popen[bytes]":
+            with open(MEMORY_FILE) as file:
+                own = (*WORKER, "--memory", file.read(), "-d", os.path.abspath(f"worker-{number}"))
+            at = ("--host", HOST, "--port", "0", "--webui-port", "0")
+            return subprocess.Popen([spark_class, f"{deploy}.worker.Worker", *at, *own, f"spark://{HOST}:{port}"])
+
+        children += [start_worker(number) for number in range(workers)]
         while children[0].poll() is None:
             for number, worker in enumerate(children[1:]):
                 if worker.poll() is not None:
-                    children[number + 1] = subprocess.Popen(commands[number])
+                    children[number + 1] = start_worker(number)
             time.sleep(LOOK_SECS)
         return children[0].wait()
     finally:

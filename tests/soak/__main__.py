@@ -4,6 +4,7 @@ Usage:
 
     python -m tests.soak --minutes 10             rounds of all parts for ten minutes
     python -m tests.soak --full                   each part once, with the counts of a release; --help shows them
+                                                  and the tests marked soak
     python -m tests.soak --full --only kills      one part
     python -m tests.soak --seed 42 ...            repeat an earlier soak
 """
@@ -13,6 +14,7 @@ import gc
 import importlib.util
 import logging
 import random
+import subprocess
 import sys
 import time
 import traceback
@@ -22,6 +24,7 @@ from typing import Any, Final, TypeVar
 
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
+from tests.project.sources import ROOT
 from tests.simulation.simulate import simulate
 from tests.soak import campaign, cluster, flow, kafka, kills, spark, transactions
 from tests.soak.figures import FLOW, OFFSETS, STRICT_ORDER, Figures
@@ -31,6 +34,7 @@ CHECKPOINTS, TRANSACTIONS, FLOWS = kills.Checkpoints(), transactions.Transaction
 PARTS: Final = (
     *("dags", "offsets", "flow", "runs", "state", "transactions", "cluster"),
     *("kills", "kafka", "transaction-kills", "flow-kills", "spark", "cluster-kills"),
+    "tests",
 )
 BATCH: Final = 250
 """Programs of a proof that share a seed."""
@@ -59,6 +63,8 @@ class Counts:
     spark_kills: int
     cluster_kills: int
     frozen_secs: float
+    has_tests: bool = False
+    """Whether the tests marked `soak` run, too."""
 
     def __str__(self) -> str:
         return (
@@ -67,7 +73,7 @@ class Counts:
             f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
             f"{self.flow_kills:,} of flows, {self.spark_kills:,} kills around Spark, "
-            f"{self.cluster_kills:,} around topologies on Spark"
+            f"{self.cluster_kills:,} around topologies on Spark{', the tests marked soak' if self.has_tests else ''}"
         )
 
 
@@ -86,6 +92,7 @@ FULL: Final = Counts(
     spark_kills=spark.FULL,
     cluster_kills=cluster.FULL,
     frozen_secs=spark.FROZEN_SECS,
+    has_tests=True,
 )
 ROUND: Final = Counts(
     dags={"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20},
@@ -140,6 +147,7 @@ class Soak:
             "flow-kills": lambda: self.kill(FLOWS, figures.add_killed_flows, counts.flow_kills),
             "spark": lambda: self.kill_around_spark(counts.spark_kills, counts.frozen_secs),
             "cluster-kills": lambda: self.kill_around_cluster(counts.cluster_kills),
+            "tests": lambda: self.run_tests() if counts.has_tests else None,
         }
         for name, run_part in parts.items():
             if name in self.parts and not self.is_over:
@@ -206,6 +214,13 @@ class Soak:
         if cluster.why_not() is None:
             self.figures.add_killed_clusters(cluster.run(count, self.draws.getrandbits(40), lambda: self.is_over))
             self.report(are_printed=True)
+
+    def run_tests(self) -> None:
+        """Run the tests marked `soak`, which print their failures."""
+        status = subprocess.run(["scripts/run-tests", "test-soak", sys.executable, "auto"], cwd=ROOT, check=False).returncode
+        if status != 0:
+            self.figures.violations.append(f"tests marked soak have failed (status {status}). Replay: make test-soak")
+        self.report()
 
     def report(self, *, are_printed: bool = False) -> None:
         """Print new violations at once, and a line of progress every ten seconds."""

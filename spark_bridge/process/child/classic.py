@@ -9,7 +9,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from spark_bridge.process.child.class_archive import java_option
-from spark_bridge.process.child.diagnosis import check_java_and_master, describe_jvm_status, explain_start_error
+from spark_bridge.process.child.diagnosis import check_java_and_master, describe_jvm_status, explain_start_error, master_addresses
+from spark_bridge.process.child.master_watch import MasterWatch
 
 DEATH_SECS: Final = 2.0
 """Longest time from an error of the JVM connection to the exit of the JVM."""
@@ -37,6 +38,10 @@ class ClassicSession:
         except Exception as error:
             raise explain_start_error(settings, error, _jvm_status(error)) from error
         self._jvm: subprocess.Popen[bytes] = SparkContext._gateway.proc  # type: ignore[union-attr]
+        self._loss: str | None = None
+        """Reason why this session was ended. None if the JVM has ended by itself."""
+        if settings["kind"] == "standalone":
+            MasterWatch(master_addresses(settings), self._executors, self._end_lost).start()
         self.facts = {
             "pid": os.getpid(),
             "jvm_pid": self._jvm.pid,
@@ -57,11 +62,32 @@ class ClassicSession:
         """Wait until the JVM has ended. Return a text with its status."""
         status = self._jvm.wait()
         self._dead.set()
-        return describe_jvm_status(status)
+        return self._loss or describe_jvm_status(status)
+
+    def _executors(self) -> int:
+        """Return the number of executors. Spark counts the driver too."""
+        return int(self._context._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+    def _end_lost(self, reason: str) -> None:
+        """End the JVM of a session that cannot run jobs any more."""
+        self._loss = reason
+        self._jvm.kill()
 
     def has_died(self, error: BaseException) -> bool:
         """Tell whether the JVM has died. Waits after a connection error, because it is raised shortly before the exit is visible."""
-        return self._dead.wait(DEATH_SECS if type(error).__name__ in _CONNECTION_ERRORS else 0)
+        if self._dead.wait(DEATH_SECS if type(error).__name__ in _CONNECTION_ERRORS else 0):
+            return True
+        if not self._was_stopped():
+            return False
+        self._end_lost("Spark has stopped the session")
+        return self._dead.wait(DEATH_SECS)
+
+    def _was_stopped(self) -> bool:
+        """Tell whether Spark has stopped the session by itself, as after the removal of its application by the cluster."""
+        try:
+            return bool(self._context._jsc.sc().isStopped())
+        except Exception:  # noqa: BLE001 - `close` has stopped it
+            return False
 
     def close(self, secs: float) -> None:
         """Stop the session. The JVM ends when its standard input is closed."""

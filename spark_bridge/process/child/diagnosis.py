@@ -34,8 +34,12 @@ def check_java_and_master(settings: dict[str, Any]) -> None:
     if java() is None:
         raise SessionRefused(StartFailure(False, f"no Java was found ({_searched_places()})", _INSTALL_JAVA))
     if settings["kind"] == "standalone":
-        addresses = [_address(part) for part in settings["master"].removeprefix("spark://").split(",")]
-        check_reachable(addresses, "Start the master, or correct master= of SparkConfig (--master).")
+        check_reachable(master_addresses(settings), "Start the master, or correct master= of SparkConfig (--master).")
+
+
+def master_addresses(settings: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return host and port of each master of a standalone cluster."""
+    return [_address(part) for part in settings["master"].removeprefix("spark://").split(",")]
 
 
 def check_reachable(addresses: list[tuple[str, int]], hint: str) -> None:
@@ -147,6 +151,10 @@ def likely_cause(exit_text: str, log_tail: str) -> tuple[str, str | None]:
     >>> likely_cause("the JVM ended with status 52 (OutOfMemoryError)", "")[0]
     ' (out of memory)'
     """
+    if "no executors are left" in exit_text:
+        return "", "Start the master again. The next try opens a new session, and the batch is tried again."
+    if "has stopped the session" in exit_text:
+        return "", "See the log. A cluster removes an application whose executors die again and again. The next try opens a new session."
     if "OutOfMemoryError" in log_tail or "status 52" in exit_text:
         return " (out of memory)", "Raise driver_memory (executor_memory on a cluster), or make the batches smaller."
     if "SIGKILL" in exit_text:

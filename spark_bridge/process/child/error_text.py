@@ -17,7 +17,10 @@ _PACKAGE_FOLDERS: Final = ("/site-packages/", "/dist-packages/", "/python/pyspar
 
 
 def describe_failure(error: BaseException) -> CallFailure:
-    """Return the summary of an error."""
+    """Return the summary of an error. An attribute `call_failure` is a summary that the called function has made."""
+    own = getattr(error, "call_failure", None)
+    if isinstance(own, CallFailure):
+        return own
     text = str(error)
     worker_error = _worker_error(text)
     place = _place_in_worker(text) or _place_in_query_context(text) or _place_in_frames(error)

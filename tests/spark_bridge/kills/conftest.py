@@ -11,7 +11,7 @@ from tests.spark_bridge.kills.places import Places
 
 @pytest.fixture
 def places(new_database: str, tmp_path: Path) -> Places:
-    """Return places on this machine, with Delta Lake if it is available."""
+    """Return places on this machine. Delta Lake is left to sinks/test_crashes and tests.soak.spark."""
     required(spark_programs.why_not() or spark_programs.why_no_jdbc())
-    jars = tuple(map(str, (*spark_programs.delta_jars(), *spark_programs.jdbc_jars())))
-    return Places(folder=str(tmp_path), database=new_database, table="rows", jars=jars, has_delta=bool(spark_programs.delta_jars()))
+    jars = tuple(map(str, spark_programs.jdbc_jars()))
+    return Places(folder=str(tmp_path), database=new_database, table="rows", jars=jars, has_delta=False)

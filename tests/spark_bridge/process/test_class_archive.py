@@ -45,8 +45,15 @@ async def loaded_by_a_session(log: Path) -> str:
     return await asyncio.to_thread(log.read_text)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.deep
+async def test_a_session_maps_the_archive_of_the_tests(tmp_path: Path) -> None:
+    required(spark_programs.why_not())
+    await asyncio.to_thread(spark_programs.prepare)
+    assert (await loaded_by_a_session(tmp_path / "with.txt")).count(SHARED) > 5000
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.soak  # an archive takes as long as five sessions
 async def test_a_session_maps_the_prepared_archive(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,3 +134,14 @@ async def test_no_process_outlives_a_killed_engine() -> None:
 def test_an_exit_status_is_described_in_words() -> None:
     assert describe_status(-signal.SIGTERM) == "was killed by SIGTERM"
     assert describe_status(1) == "ended with status 1"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.deep
+async def test_a_session_that_spark_has_stopped_is_replaced(spark_child: SparkChild) -> None:
+    """A cluster removes an application whose executors die again and again. Spark then stops the session, and its JVM lives on."""
+    await spark_child.call(lambda spark, call: spark.sparkContext._jsc.sc().stop())
+    with pytest.raises(SparkDied, match="Spark has stopped the session") as raised:
+        await spark_child.call(count, 10)
+    assert "opens a new session" in str(raised.value)
+    assert await spark_child.call(count, 10) == 10

@@ -27,7 +27,7 @@ class LocalJobs:
         self.jobs = 0
         self.tries = 0
 
-    async def call(self, function: Any, job: Job) -> list[LevelStatus]:
+    async def call(self, function: Any, job: Job, **options: Any) -> list[LevelStatus]:
         self.jobs += 1
         return await asyncio.to_thread(self._run, job)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +16,6 @@ from engine import Config
 from engine.transactional import committed_lines
 from engine.transactional.values import SqliteValues
 from spark_bridge.handover import Handover
-from spark_bridge.process import SparkChild
 from spark_bridge.topology import cluster_run
 from spark_bridge.topology.blocks import Block
 from spark_bridge.topology.job import Job
@@ -184,9 +184,10 @@ async def test_a_task_that_is_computed_again_writes_other_files(logs: Path, tmp_
 
 @pytest.mark.deep
 async def test_executors_write_the_files_of_a_hand_over(
-    logs: Path, tmp_path: Path, expected: dict[str, Any], spark_child: SparkChild, monkeypatch: pytest.MonkeyPatch
+    logs: Path, tmp_path: Path, expected: dict[str, Any], spark_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    await finish(cluster_run.run(of_logs(logs, Path("there")), spark=LOCAL))
+    own = replace(LOCAL, app_name="hand-over")  # a shared session may have started in another folder
+    await finish(cluster_run.run(of_logs(logs, Path("there")), spark=own))
 
     assert tables(tmp_path / "there") == expected

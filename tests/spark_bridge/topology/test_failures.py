@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from engine import BasicBolt, FailedBatch, FatalError, TopologyError, Tuple, UsageError
 from engine.topology import Topology
 from engine.transactional import BatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
-from spark_bridge.process import SparkConfig
+from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.topology.blocks import Block
 from spark_bridge.topology.cluster_run import on_spark, run
 from spark_bridge.topology.job import Job
@@ -149,7 +150,7 @@ async def test_a_damaged_result_file_fails_the_attempt() -> None:
     damaged: list[str] = []
 
     class Damages(LocalJobs):
-        async def call(self, function: Any, job: Job) -> Any:
+        async def call(self, function: Any, job: Job, **options: Any) -> Any:
             statuses = await super().call(function, job)
             if not damaged:
                 path = next(each.path for status in statuses for each in status.files)
@@ -369,3 +370,20 @@ async def test_results_of_two_computations_of_one_partition_are_never_mixed() ->
     assert jobs.lost
     assert played.committed.rows() == [(number + 2,) for number in range(40)]
     assert played.snapshot.transactions.failed == 1
+
+
+@pytest.mark.guarantee("CL-3")
+async def test_an_error_of_spark_is_reported_although_the_folder_of_the_attempt_is_gone() -> None:
+    class Vanishes(LocalJobs):
+        async def call(self, function: Any, job: Job, **options: Any) -> Any:
+            if self.jobs == 0:
+                self.jobs += 1
+                await asyncio.to_thread(shutil.rmtree, job.folder)
+                raise SparkError("an executor was lost")
+            return await super().call(function, job)
+
+    played = await play(lambda committed: numbers(committed, Adds), jobs=Vanishes())
+
+    assert played.committed.rows() == [(number + 2,) for number in range(40)]
+    [error] = played.errors
+    assert "an executor was lost" in error

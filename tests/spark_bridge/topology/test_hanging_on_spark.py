@@ -14,7 +14,7 @@ from spark_bridge.topology import cluster_run
 from tests.spark_bridge.spark_fixtures import LOCAL
 from tests.spark_bridge.topology.both_engines import Committed
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.deep, pytest.mark.guarantee("CL-3")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("CL-3")]
 
 RUN_SECS = 100
 
@@ -49,7 +49,14 @@ class HangsOnce(BasicBolt):
     swallow = spin
 
 
-@pytest.mark.parametrize("way", ["spin", "wait", "swallow"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("spin", marks=pytest.mark.soak),  # "swallow" spins too, and test_hanging_calls interrupts it
+        pytest.param("wait", marks=pytest.mark.deep),
+        pytest.param("swallow", marks=pytest.mark.deep),
+    ],
+)
 async def test_a_call_that_hangs_is_named_and_the_batch_is_replayed(way: str, spark_child: SparkChild, tmp_path: Path) -> None:
     committed = Committed()
     errors = await _run(committed, tmp_path / "hung", way)

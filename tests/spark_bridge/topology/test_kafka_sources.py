@@ -137,8 +137,9 @@ async def test_a_broker_that_is_away_at_the_start_of_a_job_loses_nothing(own_bro
     assert play.numbers == list(range(150))
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("end", [KafkaBroker.stop, KafkaBroker.kill])
+@pytest.mark.parametrize(
+    "end", [pytest.param(KafkaBroker.stop, marks=pytest.mark.soak), pytest.param(KafkaBroker.kill, marks=pytest.mark.deep)]
+)
 async def test_a_broker_that_restarts_between_two_jobs_loses_nothing(
     own_broker: KafkaBroker, spark_child: SparkChild, end: Callable[[KafkaBroker], None]
 ) -> None:

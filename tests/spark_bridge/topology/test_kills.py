@@ -18,7 +18,7 @@ from spark_bridge.topology import run
 from tests.spark_bridge.topology.both_engines import Committed
 from tests.spark_bridge.topology.killed import LINES, SPARK
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.deep]
+pytestmark = pytest.mark.asyncio
 
 RUN_SECS = 110
 ROOT = Path(__file__).parents[3]
@@ -43,6 +43,7 @@ def _parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("CL-3")
 async def test_a_killed_jvm_fails_the_attempt_and_the_batch_is_replayed(spark_here: None, tmp_path: Path) -> None:
     committed, marker = Committed(), tmp_path / "killed"
@@ -73,6 +74,7 @@ def counted(folder: Path) -> tuple[int, dict[str, int]]:
     return max((row[2] for row in rows), default=0), {row[0]: int(row[1]) for row in rows}
 
 
+@pytest.mark.soak  # kills/test_steps kills an engine at steps around its jobs
 @pytest.mark.guarantee("CL-1", "CL-3")
 @pytest.mark.timeout(400)
 async def test_an_engine_that_is_killed_twice_counts_every_word_once(spark_here: None, tmp_path: Path) -> None:

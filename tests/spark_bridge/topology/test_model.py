@@ -5,8 +5,8 @@ import pytest
 from tests.spark_bridge.topology.model.simulate import simulate
 from tests.tiers import cases
 
-CALM_RUNS = cases(20)
-FAULTY_RUNS = cases(60)
+CALM_RUNS = cases(10)
+FAULTY_RUNS = cases(30)
 # Seeds of earlier defects.
 CALM_FINDS = (
     0,  # rows of a quick emitter came one batch late

@@ -16,7 +16,7 @@ from tests.servers.spark_connect_server import SparkConnectServer
 from tests.spark_bridge.spark_fixtures import until
 from tests.spark_bridge.transform.play import DOUBLED, double, in_order, run_transform, there
 
-pytestmark = [pytest.mark.deep, pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4", "SP-5"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4", "SP-5"), pytest.mark.timeout(240)]
 
 
 def doubled_in_python(rows: Any) -> Any:
@@ -29,6 +29,7 @@ def doubled_in_python(rows: Any) -> Any:
     return rows.select(doubled("number").alias("number"), "word")
 
 
+@pytest.mark.soak  # source/test_on_a_cluster and topology/test_probe use a cluster, and the calls of Spark are those of local[2]
 async def test_transform_on_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
     conf = {name: value for name, value in driver_settings().items() if name != "spark.executor.memory"}
     config = SparkConfig(master=spark_cluster, driver_memory="512m", executor_memory="512m", conf=conf)
@@ -36,11 +37,13 @@ async def test_transform_on_a_standalone_cluster(spark_cluster: str, tmp_path: P
     assert played.rows == in_order(DOUBLED)
 
 
+@pytest.mark.deep
 async def test_transform_on_a_connect_server(spark_connect: str, tmp_path: Path) -> None:
     played = await run_transform(tmp_path, doubled_in_python, config=SparkConfig(master=spark_connect))
     assert played.rows == in_order(DOUBLED)
 
 
+@pytest.mark.deep
 async def test_connect_cancels_jobs_and_names_the_line_of_an_error(spark_connect: str) -> None:
     held = hold(SparkConfig(master=spark_connect))
 
@@ -67,6 +70,7 @@ async def test_connect_cancels_jobs_and_names_the_line_of_an_error(spark_connect
         await held.close()
 
 
+@pytest.mark.deep
 async def test_the_connect_server_dies_in_a_batch(own_spark_connect: SparkConnectServer, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
 

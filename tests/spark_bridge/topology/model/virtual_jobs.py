@@ -36,7 +36,7 @@ class VirtualJobs:
         """Ends of partitions. A second cancellation must not interrupt them."""
         self._calls: dict[asyncio.Task[list[LevelStatus]], asyncio.Future[list[LevelStatus]]] = {}
 
-    async def call(self, function: Any, job: Job) -> list[LevelStatus]:
+    async def call(self, function: Any, job: Job, **options: Any) -> list[LevelStatus]:
         """Run a job. A cancelled one may run on, as the tasks of Spark do for a while."""
         running = asyncio.create_task(_Running(self, job).run())
         result: asyncio.Future[list[LevelStatus]] = asyncio.get_running_loop().create_future()
