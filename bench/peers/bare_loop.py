@@ -15,6 +15,8 @@ from bench.environments import PROJECT
 from bench.measuring import new_event_loop, rate_figures
 
 FLOOR = PROJECT.parent / "shared" / "floor"
+FLOOR_OF_BURSTS = PROJECT.parent / "shared" / "floor-bursts"
+"""The same loop, whose user code takes up to 256 tuples at a time."""
 LOOP = Path(__file__).with_name("unacked_loop.pyx")
 BURST = 256
 
@@ -25,8 +27,10 @@ def run(work: str, tuples: int) -> dict[str, float]:
         sys.path.insert(0, str(build_cython("unacked-loop", [LOOP], ["-m", "Cython.Build.Cythonize", "--inplace", LOOP.name])))
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return rate_figures(tuples, runner.run(_run_unacked(tuples)))
-    os.chdir(build_cython("floor", sorted(FLOOR.glob("*.py*")), ["setup.py", "-q", "build_ext", "--inplace"]))
-    os.execv(sys.executable, [sys.executable, "run.py", work, str(tuples), str(BURST)])
+    single = work.removesuffix("-bursts")
+    folder = FLOOR if single == work else FLOOR_OF_BURSTS
+    os.chdir(build_cython(folder.name, sorted(folder.glob("*.py*")), ["setup.py", "-q", "build_ext", "--inplace"]))
+    os.execv(sys.executable, [sys.executable, "run.py", single, str(tuples), str(BURST)])
 
 
 async def _run_unacked(tuples: int) -> float:

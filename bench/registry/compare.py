@@ -51,9 +51,23 @@ def _compare(name: str, summary: str, floor_tuples: int, unit: str = "tuple") ->
     return Work("compare", name, summary, throughput(name), unit=unit, peers=tuple(peers))
 
 
+def _bursts(name: str, summary: str, floor_tuples: int, unit: str = "tuple") -> Work:
+    """Return one work with bursts, beside the bare loop with bursts, Storm, and Bytewax at its best."""
+    work = f"{name}-bursts"
+    bare_loop = new_run("bench.peers.bare_loop:run", {"tuples": floor_tuples // 20}, timeout_secs=600, work=work, tuples=floor_tuples)
+    peers = [each for each in _compare(name, summary, 1).peers if each.name in ("bytewax-256", "bytewax-256-logic", "storm")]
+    if floor_tuples:
+        peers.insert(0, Peer("bare-loop", "the floor with bursts: callbacks, ids, ledger and hops only; one core", bare_loop, ("floor",)))
+    return Work("compare", work, summary, throughput(work), unit=unit, peers=tuple(peers))
+
+
 COMPARE: Final = (
     _compare("const-null", "const spout -> null bolt, every tree acked", 2_000_000),
     _compare("const-id-null", "const spout -> id bolt -> null bolt, every tree acked", 1_500_000),
     _compare("un-acked", "const spout -> null bolt, nothing tracked", 3_000_000),
     _compare("word-count", "fixed sentence, 2 splitters, 4 counters, one emit per word, every tree acked", 200_000, "word"),
+    _bursts("const-null", "const spout -> null bolt in bursts, every tree acked", 4_000_000),
+    _bursts("const-id-null", "const spout -> id bolt -> null bolt in bursts, every tree acked", 3_000_000),
+    _bursts("un-acked", "const spout -> null bolt in bursts, nothing tracked", 0),
+    _bursts("word-count", "fixed sentence, 2 splitters, 4 counters in bursts, every tree acked", 400_000, "word"),
 )
