@@ -63,13 +63,16 @@ class BoltCore(TaskCore):
     def retry_singly(self, burst: Burst, reason: object, *, awaited: bool) -> int:
         """Run the unsettled tuples of a burst that raised again, one by one, before all others. Return their number.
 
-        The changes of the call to the state are undone. What the call has sent is taken back, unless the call has acked a tuple of it, or
-        was awaited, because then other tasks may have seen it.
+        The changes of the call to the state are undone. Its emits are taken back. They stay if the call has acked a tuple, was
+        awaited, or has let another task send to the same mailboxes.
         """
 
     @property
     def retrying(self) -> int:
         """Number of tuples that run again one by one."""
+
+    def requeue_singly(self) -> None:
+        """Let the next instance take the tuples that still have to run again, one by one and before all others."""
 
     def guard_state(self, state: Layers) -> None:
         """From now on, a call's changes of this state and its acks take effect only when the call returns."""
@@ -119,7 +122,7 @@ class BoltCore(TaskCore):
         """Reset the timeout of up to limit waiting tuples from position on. Return the next position, -1 at the end."""
 
     def refresh_held(self) -> None:
-        """Reset the timeout of all tuples that are held back or released."""
+        """Reset the timeout of all tuples that are held back, are released, or wait to run again."""
 
     def post_tick(self, tick: Tuple) -> None:
         """Post a tick, unless a tick already waits or the gate is closed. A tick stops no sender and belongs to no tree."""

@@ -158,6 +158,8 @@ cdef class BoltCore(TaskCore):
                 self.check_anchor(anchor)
         elif anchors is not None:
             self.check_anchors(anchors)
+        if type(rows) is not list and (isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__")):
+            raise self.misuse("not_rows", method="emit_each" if single_values else "emit_many", given=rows)
         for row in rows:
             self.emit_values((row,) if single_values else row, out, anchor, anchors)
         return 0
@@ -371,11 +373,11 @@ cdef class BoltCore(TaskCore):
     def retry_singly(self, Burst burst not None, reason, *, bint awaited):
         """Run the unsettled tuples of a burst that raised again, one by one, before all others. Return their number.
 
-        The changes of the call to the state are undone. What the call has sent is taken back, unless the call has acked a tuple of it, or
-        was awaited, because then other tasks may have seen it.
+        The changes of the call to the state are undone. Its emits are taken back. They stay if the call has acked a tuple, was
+        awaited, or has let another task send to the same mailboxes.
         """
         cdef Tuple tup
-        if not awaited and self.acked == self.acked_at_mark:
+        if not awaited and self.acked == self.acked_at_mark and self.mark.can_take_back(self):
             self.mark.take_back(self)
             for tup in burst.tuples:
                 tup.ack_value = 0
@@ -387,6 +389,16 @@ cdef class BoltCore(TaskCore):
     def retrying(self):
         """Number of tuples that run again one by one."""
         return len(self.singly)
+
+    def requeue_singly(self):
+        """Let the next instance take the tuples that still have to run again, one by one and before all others."""
+        cdef Tuple tup
+        waiting, self.singly = [tup for tup in self.singly if (<Tuple>tup).state == TAKEN], []
+        if waiting:
+            for tup in waiting:
+                remove_taken(&self.taken_list, tup, WAITING)
+            self.held_tuples.released.extendleft(waiting)      # the last of the list runs first
+            self.rare_paths |= HOLDS
 
     cdef bint is_control(self) noexcept:
         """Return True for a control tuple. After a tick, allow `post_tick` to post the next one."""
@@ -743,9 +755,12 @@ cdef class BoltCore(TaskCore):
         return position if position < tail else -1
 
     def refresh_held(self):
-        """Reset the timeout of all tuples that are held back or released."""
+        """Reset the timeout of all tuples that are held back, are released, or wait to run again."""
         for tup in self.held_tuples.tuples():
             self.signal_roots(<Tuple>tup, RESET, None)
+        for tup in self.singly:
+            if (<Tuple>tup).state == TAKEN:
+                self.signal_roots(<Tuple>tup, RESET, None)
 
     def post_tick(self, Tuple tick):
         """Post a tick, unless a tick already waits or the gate is closed. A tick stops no sender and belongs to no tree."""

@@ -1,4 +1,4 @@
-"""Bursts: many tuples for one call of a bolt, and a mark by which the tuples that a failed call has sent are taken back."""
+"""Bursts of many tuples for one call of a bolt, and a mark to take back what a failed call has sent."""
 from libc.stdint cimport uint64_t
 
 from _native.task cimport SentCounts, TaskCore
@@ -18,4 +18,5 @@ cdef class SentMark:
     cdef uint64_t emitted
 
     cdef int set_at(self, TaskCore core) except -1
+    cdef bint can_take_back(self, TaskCore core) noexcept
     cdef int take_back(self, TaskCore core) except -1

@@ -1,4 +1,4 @@
-"""Bursts: many tuples for one call of a bolt, and a mark by which the tuples that a failed call has sent are taken back."""
+"""Bursts of many tuples for one call of a bolt, and a mark to take back what a failed call has sent."""
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -117,8 +117,22 @@ cdef class SentMark:
             memcpy(self.counts.count, core.counting.count, core.targets * sizeof(uint64_t))
         return 0
 
+    cdef bint can_take_back(self, TaskCore core) noexcept:
+        """Return False if code of the call has let another task send to a target.
+
+        Then nothing is taken back, because the tuples that stay would have edges that their anchors no longer know.
+        """
+        cdef Py_ssize_t i, at
+        cdef Mailbox box
+        for i in range(PyList_GET_SIZE(self.boxes)):
+            box = <Mailbox>PyList_GET_ITEM(self.boxes, i)
+            for at in range(box.head + <Py_ssize_t>self.waiting[i], box.tail):
+                if (<Tuple>box.ring[at & box.mask]).origin.task_id != core.task_id:
+                    return False
+        return True
+
     cdef int take_back(self, TaskCore core) except -1:
-        """Remove the tuples that were sent since the mark from the mailboxes of their targets."""
+        """Remove the tuples that were sent since the mark from the mailboxes of their targets. Called if `can_take_back`."""
         cdef Py_ssize_t i
         cdef Mailbox box
         cdef PyObject* raw
@@ -126,8 +140,6 @@ cdef class SentMark:
             box = <Mailbox>PyList_GET_ITEM(self.boxes, i)
             while <uint64_t>(box.tail - box.head) > self.waiting[i]:
                 raw = box.ring[(box.tail - 1) & box.mask]
-                if (<Tuple>raw).origin.task_id != core.task_id:      # code of the call has let another task emit
-                    break
                 box.tail -= 1
                 if core.rare_paths & TRACES and (<Tuple>raw).root != 0:
                     core.trace("taken back", (<Tuple>raw).roots, core.task_id)

@@ -200,6 +200,11 @@ class BoltCalls:
 
     def wrong_result(self, result: object) -> UsageError:
         """Return the error for a result of execute that is not allowed."""
+        if self.takes_bursts:
+            return UsageError(
+                f"bolt {self._spec.component_id!r}: execute_many() returned {result!r} ({type(result).__name__})"[:300],
+                hint="A BurstBolt emits by self.collector.emit(values, tup) and returns None. A @bolt(burst=True) may yield pairs.",
+            )
         return UsageError(
             f"bolt {self._spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})",
             hint="A Bolt emits by self.collector.emit(...) and returns None. A BasicBolt yields or returns tuples of values.",

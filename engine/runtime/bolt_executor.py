@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.api import BasicBolt, BurstBolt, FailTuple, Fields, Reply
+from engine.api import BasicBolt, FailTuple, Fields, Reply
 from engine.cancellation import was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure
 from engine.kernel import BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Source, Tuple, make_tuple
@@ -105,13 +105,19 @@ class BoltExecutor(Executor):
         await super().close()
         # Values may refer to the run. The garbage collector does not look into a mailbox, so such a cycle would never be freed.
         self.core.forget_current()
+        self.core.requeue_singly()
         self.core.held_tuples.clear()
+        self._burst_error = None
         while self.core.mailbox.take() is not None:
             pass
 
     def _progress_count(self) -> int:
         """Count a deferred ack only when it is released. So a task that always dies before a release makes no progress."""
         return self.core.deferred_acks.released if self.spec.defers_acks else super()._progress_count()
+
+    async def _renew(self, failure: Failure) -> None:
+        self.core.requeue_singly()  # the renewal is not their fault, so the next instance takes them (SV-1)
+        await super()._renew(failure)
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
@@ -145,8 +151,11 @@ class BoltExecutor(Executor):
             given = core.burst or core.current
             core.forget_current()
             await self._handle_burst_error(error, given)
+            outcome = None
+        if outcome is None:
+            await self.calls.yield_in_time()  # else a mailbox of bad inputs would hold the loop (BP-4)
             return
-        if self._burst_error is not None and not core.retrying:
+        if self._burst_error is not None and not core.retrying and outcome != BoltOutcome.RETURNED:  # else the last one may still raise
             self._report_unrepeated(*self._burst_error)
         if core.slowest_call:
             self.slow_calls.check_core(core)
@@ -374,7 +383,9 @@ class BoltExecutor(Executor):
     @property
     def is_empty(self) -> bool:
         """True while no tuple is in the mailbox, held back, or in a call."""
-        return self.is_idle and not len(self.core.mailbox) and not self.core.retrying and not len(self.core.held_tuples) and self.calls.in_flight == 0
+        core = self.core
+        waiting = len(core.mailbox) + core.retrying + len(core.held_tuples)
+        return self.is_idle and not waiting and self.calls.in_flight == 0
 
 
 async def _call_handler(handle: Callable[[Tuple], Any], tup: Tuple) -> None:

@@ -96,6 +96,14 @@ class UsageErrors:
             hint=f"Pass the tuple itself: {details['method']}(tup).",
         )
 
+    def not_rows(self, details: Mapping[str, Any]) -> EngineError:
+        method, given = details["method"], details["given"]
+        one = "value" if method == "emit_each" else "tuple of values"
+        return UsageError(
+            f"{self._where} called {method}({repr(given)[:200]}), which takes a list, or another iterable with one {one} for each tuple",
+            hint=f"Write {method}([...], tup). To emit one tuple, call emit((value,), tup).",
+        )
+
     def thread(self, details: Mapping[str, Any]) -> EngineError:
         return UsageError(
             f"{self._where} used its collector on a thread other than the loop's",
