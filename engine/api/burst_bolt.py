@@ -1,4 +1,4 @@
-"""`BurstBolt` is the base class of bolts that take many tuples in one call, and `FunctionBurstBolt` of those that `@bolt(burst=True)` makes."""
+"""`BurstBolt` is the base class of bolts that take many tuples in one call. `@bolt(burst=True)` derives from it."""
 
 import inspect
 from abc import abstractmethod
@@ -16,8 +16,8 @@ from engine.names import DEFAULT_STREAM
 class Burst(Protocol):
     """Tuples for one call of `execute_many`, in order of arrival. A sequence of tuples that also has columns.
 
-    `burst[0]` is the first tuple. `burst["word"]` is a list with the value of this field of each tuple. Raises UsageError if a tuple does not
-    have the field.
+    `burst[0]` is the first tuple. `burst["word"]` is a list with the value of this field of each tuple. Raises UsageError if a tuple lacks
+    the field.
     """
 
     def __len__(self) -> int: ...
@@ -66,7 +66,7 @@ class BurstBolt(Bolt):
 
     A burst has the tuples that wait, at most `burst_rows`. The engine never waits to fill it. Emits name their anchors. The engine acks the
     tuples when `execute_many` returns, except those that `burst.fail(tup)` has failed. If the method raises, the engine runs the tuples
-    again one by one, so that only the guilty ones fail. What the call has sent is taken back first. An attribute of the bolt itself is not:
+    again one by one, so that only the guilty ones fail. Its emits are taken back first. An attribute of the bolt itself is not:
     change it after everything that may raise, or keep it in a state.
 
     Settings are class attributes, or keywords of `set_bolt`: `on_error`, `tick_tuple_freq_secs`.

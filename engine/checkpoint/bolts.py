@@ -100,7 +100,10 @@ class StatefulBasicBolt(KeepsState, BasicBolt):
 
 
 class StatefulBurstBolt(KeepsState, BurstBolt):
-    """A `BurstBolt` with its state in `self.state`. If a call raises, its changes of the state are undone (SV-2), and its tuples run again alone.
+    """A `BurstBolt` with its state in `self.state`.
+
+    If a call raises, its changes of the state are undone (SV-2), and its tuples run again alone.
+
 
     >>> from collections import Counter
     >>> class Count(StatefulBurstBolt):

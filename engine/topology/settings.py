@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict
 from engine.api.arguments import CallKind, call_kind, is_count, is_number
 from engine.api.bolt import BasicBolt, BoltBase
 from engine.api.burst_bolt import BurstBolt
-from engine.api.spout import MaxSpoutPending, OnError
+from engine.api.spout import BurstSpout, MaxSpoutPending, OnError
 from engine.names import did_you_mean
 from engine.topology.factory import FactoryFault, read_attribute
 from engine.topology.spec import ComponentSettings, Kind
@@ -93,7 +93,7 @@ def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping
         else:
             faults.append(f"{where}: {name} must be {setting.expected}, not {value!r}. Fix {fix}.")
     result = ComponentSettings(**chosen)
-    return result, faults + _call_faults(where, declared, result)
+    return result, faults + _call_faults(where, declared, result) + _ack_faults(where, declared)
 
 
 def _other_kind(kind: Kind, name: str) -> str | None:
@@ -114,13 +114,16 @@ def _call_faults(where: str, declared: object, settings: ComponentSettings) -> l
         if not is_count(rows, 1):
             faults.append(f"{where}: burst_rows must be a whole number of at least 1, not {rows!r}. Fix {name}.burst_rows.")
         if settings.concurrency > 1:
-            faults.append(f"{where}: a BurstBolt takes one burst at a time. Remove concurrency={settings.concurrency}, or raise the parallelism.")
+            remedy = f"Remove concurrency={settings.concurrency}, or raise the parallelism."
+            faults.append(f"{where}: a BurstBolt takes one burst at a time. {remedy}")
     elif settings.concurrency > 1 and not kind.is_async:
         faults.append(
             f"{where}: concurrency={settings.concurrency} needs an `async def execute`, but {name}.execute is a {_words(kind)}. "
             "Make it async, raise the parallelism, or set threads of a BasicBolt."
         )
-    if settings.threads and not issubclass(bolt_class, BasicBolt):
+    if settings.threads and issubclass(bolt_class, BurstBolt):
+        faults.append(f"{where}: a BurstBolt has no threads. Remove threads={settings.threads}, or derive {name} from BasicBolt.")
+    elif settings.threads and not issubclass(bolt_class, BasicBolt):
         faults.append(f"{where}: threads={settings.threads} needs a BasicBolt, but {name} is not one. Derive it from BasicBolt.")
     elif settings.threads and kind.is_async:
         faults.append(
@@ -128,6 +131,17 @@ def _call_faults(where: str, declared: object, settings: ComponentSettings) -> l
             "Set concurrency instead."
         )
     return faults
+
+
+def _ack_faults(where: str, declared: object) -> list[str]:
+    """Return a fault if a BurstSpout has both `ack` and `ack_many`, because the engine would ignore the first."""
+    owner: Any = declared if isinstance(declared, type) else type(declared)
+    if not issubclass(owner, BurstSpout) or owner.ack_many is BurstSpout.ack_many:
+        return []
+    one, many = (next(each for each in owner.__mro__ if method in vars(each)) for method in ("ack", "ack_many"))
+    if not issubclass(one, many):  # a base class may have `ack`, and its subclass replaces it by `ack_many`
+        return []
+    return [f"{where}: {owner.__name__} has both ack() and ack_many(), but the engine calls only ack_many(). Remove {one.__name__}.ack()."]
 
 
 def _words(kind: CallKind) -> str:

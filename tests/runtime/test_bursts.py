@@ -329,7 +329,7 @@ def test_a_function_that_yields_something_else_is_told_what_to_yield() -> None:
 @pytest.mark.guarantee("BU-3")
 @pytest.mark.parametrize(
     ("setting", "text"),
-    [({"concurrency": 2}, "takes one burst at a time"), ({"threads": 2}, "needs a BasicBolt")],
+    [({"concurrency": 2}, "takes one burst at a time"), ({"threads": 2}, "a BurstBolt has no threads. Remove threads=2")],
 )
 def test_settings_of_single_calls_are_refused(setting: dict[str, Any], text: str) -> None:
     builder = TopologyBuilder("refused")
@@ -461,6 +461,16 @@ def test_a_burst_spout_may_take_single_acks() -> None:
 
     run_counts(Single(10))
     assert acked == list(range(10))
+
+
+@pytest.mark.guarantee("BU-2")
+def test_a_spout_with_both_forms_of_ack_is_refused() -> None:
+    class Both(Counts):
+        def ack(self, message_id: Any) -> None:
+            raise AssertionError
+
+    with pytest.raises(TopologyError, match=r"Both has both ack\(\) and ack_many\(\).* Remove Both\.ack\(\)\."):
+        run_counts(Both(10))
 
 
 def test_fields_of_a_burst_bolt_are_declared_as_usual() -> None:
