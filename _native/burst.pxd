@@ -1,4 +1,4 @@
-"""Bursts of many tuples for one call of a bolt, and a mark to take back what a failed call has sent."""
+"""Bursts of tuples for one call, and a mark to take back the emits of a failed call."""
 from libc.stdint cimport uint64_t
 
 from _native.task cimport SentCounts, TaskCore

@@ -1,4 +1,4 @@
-"""Bursts of many tuples for one call of a bolt, and a mark to take back what a failed call has sent."""
+"""Bursts of tuples for one call, and a mark to take back the emits of a failed call."""
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF

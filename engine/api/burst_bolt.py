@@ -102,7 +102,7 @@ class BurstBolt(Bolt):
 
     def execute(self, tup: Tuple) -> Awaitable[None] | None:
         """Process one tuple as a burst of one, and ack it. For tests, because the engine calls `execute_many`."""
-        returned = self.execute_many(CompiledBurst([tup], self.collector))  # type: ignore[list-item]
+        returned = self.execute_many(CompiledBurst([tup], self.collector))  # type: ignore[arg-type, list-item]
         if returned is not None:
             return self._acked_later(returned, tup)
         self._ack(tup)
@@ -142,7 +142,7 @@ class FunctionBurstBolt(BurstBolt):
         if result is None:
             return None
         if inspect.isawaitable(result):
-            return result  # type: ignore[no-any-return]
+            return result
         if isinstance(result, AsyncIterable):
             return self._emit_later(result)
         if not isinstance(result, Iterable):

@@ -8,11 +8,12 @@ from typing import TypeAlias
 from engine.kernel import SignalRing
 from engine.names import ACKER_COMPONENT, is_reserved
 from engine.runtime.acker_executor import AckerExecutor
-from engine.runtime.bolt_executor import BoltExecutor, Ticker
+from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.plan import Plan
 from engine.runtime.run_context import RunContext
 from engine.runtime.spout_executor import SpoutExecutor
 from engine.runtime.spout_window import SpoutWindow
+from engine.runtime.ticker import Ticker
 from engine.runtime.tree_timeouts import TimeoutExplainer, TreeTrace
 from engine.runtime.wiring import wire_task
 from engine.topology import ComponentSpec

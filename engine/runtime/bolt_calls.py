@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent import futures  # imports its thread pools on first use
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.api import BasicBolt, BurstBolt, call_kind
 from engine.api.basic_results import emit_result, record_result
@@ -217,7 +217,7 @@ class BoltCalls:
         own = "the call cancelled the asyncio task that runs it"  # `cancel_all` has not cancelled this call, so the call cancelled itself
         error = asyncio.CancelledError(own) if aio_task.cancelled() else aio_task.exception()
         if error is not None:
-            self._failures.append((error, call.tup))
+            self._failures.append((error, cast(Tuple, call.tup)))  # calls with a burst never run at once
         self._return_waiters.wake_all()
         self._wake()
 

@@ -1,15 +1,14 @@
-"""Executor of a bolt: runs calls in bursts, or one by one if they take time. `Ticker` posts the tick tuples."""
+"""Executor of a bolt: runs calls in bursts, or one by one if they take time."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.api import BasicBolt, FailTuple, Fields, Reply
+from engine.api import BasicBolt, FailTuple, Reply
 from engine.cancellation import was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure
-from engine.kernel import BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Source, Tuple, make_tuple
-from engine.names import SYSTEM_COMPONENT, TICK_STREAM
+from engine.kernel import BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.collectors import ExecutorBasicCollector, ExecutorBoltCollector
 from engine.runtime.error_report import failure_text
@@ -392,27 +391,3 @@ async def _call_handler(handle: Callable[[Tuple], Any], tup: Tuple) -> None:
     handled = handle(tup)
     if handled is not None:
         await handled
-
-
-class Ticker:
-    """Posts the tick tuples of one bolt task, every `tick_tuple_freq_secs`. At most one tick waits in the mailbox."""
-
-    def __init__(self, executor: BoltExecutor, period_secs: float) -> None:
-        self._executor = executor
-        self._period_secs = period_secs
-        self._source = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields())
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """Schedule the next tick."""
-        self._timer = self._executor.run_context.loop.call_later(self._period_secs, self._tick)
-
-    def stop(self) -> None:
-        """End the ticks."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _tick(self) -> None:
-        self._executor.core.post_tick(make_tuple((), self._source))
-        self.start()

@@ -92,7 +92,7 @@ class ExecutorBasicCollector:
 
     def _input(self, call: Call | None) -> Tuple:
         tup = self._core.current if call is None else call.tup
-        if tup is None:
+        if not isinstance(tup, Tuple):
             raise UsageError(
                 f"bolt {self._component_id!r} emitted outside execute()",
                 hint="A BasicBolt emits while it executes an input. To emit at other times, derive from Bolt.",

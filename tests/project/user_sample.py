@@ -147,7 +147,7 @@ def misspelt(batches: TransactionalTopologyBuilder) -> None:
     batches.set_bolt("split", split, thread=2)  # type: ignore[call-arg]
     batches.set_committer("count", Count, on_eror="stop")  # type: ignore[call-arg]
     TransactionalTopologyBuilder("misspelt", "lines", SOURCE, max_pending=8)  # type: ignore[call-arg]
-    bolt("word", concurency=4)  # type: ignore[call-arg]
+    bolt("word", concurency=4)  # type: ignore[call-overload]
     spout("line", retries=3)  # type: ignore[call-arg]
     stateful_bolt("word", on_error="retry")  # type: ignore[arg-type]
 
