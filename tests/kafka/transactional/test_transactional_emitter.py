@@ -1,6 +1,7 @@
 """`KafkaTransactionalSpout`'s emitter on a real broker: a txid always has the same records (TX-7)."""
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -359,3 +360,39 @@ async def test_a_planned_batch_with_deleted_records_ends_the_run(kafka: str, new
             await executor.again(1, name)
         with pytest.raises(FatalError, match="needs offset 2, which does not exist"):
             await planner.emitter.plan_partition_batch(TransactionAttempt(2, 2), name, [0, 2, -1])
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_a_plan_for_a_topic_that_was_created_again_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+    """Given a topic with fewer records than were read, then its first records are not skipped silently."""
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(3))
+    async with emitting(spout(kafka, topic, replay_timeout_ms=30_000.0)) as planner:
+        now, txids = 0.0, itertools.count(2)
+        planner.emitter._reader._now = lambda: now
+
+        async def plan(start: int) -> Any:
+            txid = next(txids)
+            return await planner.emitter.plan_partition_batch(TransactionAttempt(txid, txid), f"{topic}-0", [0, start, -1])
+
+        assert await plan(20) == [20, 20, -1], "a broker that has just restarted may report a lower end"
+        now = 31.0
+        assert await plan(3) == [3, 3, -1]
+        assert await plan(20) == [20, 20, -1], "its time begins again"
+        now = 62.0
+        with pytest.raises(
+            FatalError, match=r"needs offset 20, which does not exist: the broker has offsets 0 to 2 \(was the topic created again\?\)"
+        ):
+            await plan(20)
+
+
+@pytest.mark.guarantee("CL-1")
+async def test_a_planned_batch_beyond_the_end_of_its_partition_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(3))
+    async with emitting(spout(kafka, topic, replay_timeout_ms=2_000.0)) as executor:
+        executor.metadata[1, f"{topic}-0"] = [0, 20, -1]
+        with pytest.raises(
+            FatalError, match=r"the replay of offsets 0 to 20 needs offset 3, which does not exist: the broker has offsets 0 to 2"
+        ):
+            await executor.again(1, f"{topic}-0")
