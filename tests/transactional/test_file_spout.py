@@ -52,9 +52,7 @@ async def wait_for_lines(kept: Kept, lines: int) -> None:
 
 @BOTH
 @pytest.mark.parametrize("where", ["lines", "lines/*.txt", "lines/1.txt"])
-def test_a_relative_path_belongs_to_the_working_folder_of_the_start(
-    kind: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_keeps_its_meaning(kind: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("here", "elsewhere"):
         (tmp_path / folder / "lines").mkdir(parents=True)
         write(tmp_path / folder / "lines" / "1.txt", folder)

@@ -84,7 +84,7 @@ def test_all_masters_must_be_lost(masters: list[Master]) -> None:
 
 
 def test_a_master_that_was_not_reached_at_first_is_no_lost_one(masters: list[Master]) -> None:
-    """Given a standby that starts later and takes over, or a slow connection, then no executors are no loss while it lives."""
+    """Given a standby that starts later and lives, then a time without executors is no loss."""
     starts_later = Master()
     address = starts_later.address
     starts_later.close()
