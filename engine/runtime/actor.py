@@ -79,6 +79,11 @@ class Actor(ABC):
         self._aio_task = self.run_context.loop.create_task(self._main(), name=name)
         self._aio_task.add_done_callback(self._note_end)
 
+    def abandon(self) -> None:
+        """Cancel the coroutine at once, because nobody will close it. Its loop counts as ending (`RunContext.is_abandoned`)."""
+        if self._aio_task is not None:
+            self._aio_task.cancel()
+
     @abstractmethod
     async def close(self) -> None:
         """End the coroutine."""

@@ -169,6 +169,12 @@ class Executor(Actor):
         await self._retire_instance(call_close=True)
         self.reporter.close()
 
+    def abandon(self) -> None:
+        """Cancel the coroutine and the background work of the instance at once. The instance is not closed."""
+        super().abandon()
+        if self._background is not None:
+            self._background.cancel()
+
     def kill(self, error: BaseException | None = None) -> None:
         """Make the instance die as if it had raised `error`. For background work and fault injection."""
         if self.core.closing:

@@ -45,6 +45,12 @@ class BackgroundTasks:
         if error is not None:
             self._on_error(error)
 
+    def cancel(self) -> None:
+        """Cancel the running tasks, and do not wait for them."""
+        self.has_ended = True
+        for aio_task in self._tasks:
+            aio_task.cancel()
+
     async def end(self) -> tuple[list[BaseException], int]:
         """Cancel the running tasks, and return the result of `cancel_and_wait`. The instance may start no more tasks."""
         self.has_ended = True

@@ -69,6 +69,7 @@ class TaskGroup:
         self.component_of: Mapping[int, str] = plan.component_of
         self.metrics = UserMetrics()
         self._listener = listener
+        self._is_abandoned = False
         self.run_context = RunContext(
             topology=topology,
             config=config,
@@ -84,6 +85,7 @@ class TaskGroup:
             end_run=listener.on_end,
             note_idle=listener.on_progress,
             failures=LatestFailures(clock),
+            is_abandoned=lambda: self._is_abandoned,
         )
         ring = SignalRing()  # control tuples here belong to no tree, so nothing is ever sent to it
         self.bolts: Mapping[int, BoltExecutor] = {
@@ -130,12 +132,22 @@ class TaskGroup:
             bolt.start()
 
     async def close(self) -> None:
-        """End all actors, in the order of the stream, and close their instances."""
+        """End all actors, in the order of the stream, and close their instances. If this is cancelled, the others are abandoned."""
         layers = self.topology.layers()
         for bolt in self.bolts.values():
             bolt.core.closing = True
-        for bolt in sorted(self.bolts.values(), key=lambda bolt: layers[bolt.info.component_id]):
-            await bolt.close()
+        try:
+            for bolt in sorted(self.bolts.values(), key=lambda bolt: layers[bolt.info.component_id]):
+                await bolt.close()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Cancel all actors at once, because the owner of this group has died. Otherwise the event loop could never end."""
+        self._is_abandoned = True
+        for bolt in self.bolts.values():
+            bolt.abandon()
 
 
 def _no_commit() -> None:

@@ -36,14 +36,17 @@ from spark_bridge.topology.result_runner import ResultRunner
 from spark_bridge.topology.status import ENTRY, JobsEntry
 
 _QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
-"""The JVM only schedules and moves blocks. Its optimising compiler took a tenth of all CPU time, also after hundreds of batches."""
+"""The JVM only schedules and moves blocks. Its optimising compiler took a tenth of all CPU time, also after hundreds of batches.
+
+It is a default option. Spark puts `extraJavaOptions` of the user behind it, also those of `spark-defaults.conf`.
+"""
 SPARK_DEFAULTS: Final = {
     "spark.scheduler.mode": "FAIR",
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "true",
     "spark.python.worker.faulthandler.enabled": "true",
-    "spark.driver.extraJavaOptions": _QUICK_COMPILER,
-    "spark.executor.extraJavaOptions": _QUICK_COMPILER,
+    "spark.driver.defaultJavaOptions": _QUICK_COMPILER,
+    "spark.executor.defaultJavaOptions": _QUICK_COMPILER,
 }
 """Settings of jobs, unless the user gives others. Fair scheduling runs the jobs of several batches side by side."""
 

@@ -111,6 +111,7 @@ class JobRunner(Bolt, BoltPortUser):
         else:
             self._emitters = LocalEmitters(self._loaded, self._pool, self._report_here)
             await self._emitters.open()
+            self.context.create_task(self._emitters.live())
         self.context.create_task(self._keep_fresh())
 
     async def _probe(self, watch: StartWatch | None = None, *, timeout: float | None = None) -> None:

@@ -133,6 +133,13 @@ class LocalEmitters:
             post_control(self._group.bolts[task].core.mailbox, tuple(values), self._streams[stream])
         return self._status
 
+    async def live(self) -> None:
+        """Wait until this is cancelled, then end the actors. So they never outlive the task that has them, even if nobody calls `close`."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._group.abandon()
+
     async def close(self) -> None:
         """Close the user's emitters."""
         await self._group.close()

@@ -50,6 +50,21 @@ async def wait_for_lines(kept: Kept, lines: int) -> None:
             await asyncio.sleep(0.001)
 
 
+@BOTH
+@pytest.mark.parametrize("where", ["lines", "lines/*.txt", "lines/1.txt"])
+def test_a_relative_path_keeps_its_meaning(kind: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("here", "elsewhere"):
+        (tmp_path / folder / "lines").mkdir(parents=True)
+        write(tmp_path / folder / "lines" / "1.txt", folder)
+    monkeypatch.chdir(tmp_path / "here")
+    spout, kept = kind(where, stop_at_end=True), Kept()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # like an executor of Spark
+
+    run_spout(spout, kept)
+
+    assert kept.rows == ["here 0"]
+
+
 async def until(kept: Kept, lines: list[str]) -> None:
     await wait_for_lines(kept, len(lines))
     await asyncio.sleep(2)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from engine.api import TaskContext
 from engine.errors import FatalError
@@ -117,6 +117,8 @@ class BatchReader:
         self._bounds_attempt: TransactionAttempt | None = None
         self._bounds: dict[PartitionId, tuple[int, int]] = {}
         """Bounds that `bounds_in_batch` has asked for, in `_bounds_attempt`."""
+        self._low_since: dict[PartitionId, float] = {}
+        """Times since when the reported ends of partitions are below the start of the next batch."""
 
     async def open(self) -> None:
         """Connect, with retries until it succeeds."""
@@ -191,7 +193,11 @@ class BatchReader:
                 self._reader.begin(partition, await self._first_existing(lost, wanted))
                 continue
             if not records:
-                if self._reader.position(partition) >= wanted.end or not await self._wait_for_rest(partition, wanted, give_up_at):
+                if self._reader.position(partition) >= wanted.end:
+                    break
+                if not await self._wait_for_rest(partition, wanted, give_up_at):
+                    if is_planned:
+                        await self._raise_short(partition, wanted)
                     break
                 continue
             give_up_at = self._now() + self._config.replay_timeout_ms / 1000
@@ -252,6 +258,16 @@ class BatchReader:
             self._bounds |= await self._ask_bounds(together, f"{partition}: a leader of its topic does not answer")
         return self._bounds[partition]
 
+    def has_lost_its_end(self, partition: PartitionId, start: int, last: int) -> bool:
+        """Tell whether a partition has ended before the next batch for `replay_timeout_ms`, as a topic that was created again.
+
+        One answer is not enough, because a broker that has just restarted may report a lower end. last: the reported end.
+        """
+        if last >= start:
+            self._low_since.pop(partition, None)
+            return False
+        return self._now() - self._low_since.setdefault(partition, self._now()) >= self._config.replay_timeout_ms / 1000
+
     async def _ask_bounds(self, partitions: Collection[PartitionId], failure: str) -> dict[PartitionId, tuple[int, int]]:
         try:
             async with asyncio.timeout(self._config.replay_timeout_ms / 1000):
@@ -270,6 +286,11 @@ class BatchReader:
         if lost.offset < first < wanted.end <= last and wanted.records != UNKNOWN_RECORDS:
             return first
         raise self.lost_error(lost, first, last, f"the replay of offsets {wanted.start} to {wanted.end}")
+
+    async def _raise_short(self, partition: PartitionId, wanted: OffsetRange) -> NoReturn:
+        """End the run, because a partition ends before the end of a planned range. The range existed when it was planned."""
+        first, last = await self.bounds_of(partition)
+        raise self.lost_error(OffsetLost(partition, last), first, last, f"the replay of offsets {wanted.start} to {wanted.end}")
 
     @staticmethod
     def lost_error(lost: OffsetLost, first: int, last: int, doing: str) -> FatalError:

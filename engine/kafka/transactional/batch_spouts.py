@@ -107,7 +107,7 @@ class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
         if start is None:
             return None
         first, last = await self._reader.bounds_in_batch(attempt, place)
-        if start < first:
+        if start < first or self._reader.has_lost_its_end(place, start, last):
             raise self._reader.lost_error(OffsetLost(place, start), first, last, f"transaction {attempt.txid}")
         end = max(start, min(start + self._config.batch_records, last))
         self._note_end(attempt, place, end)

@@ -69,7 +69,8 @@ class Lines:
             raise FatalError(
                 f"batch {attempt} holds the bytes {position.start:,} to {position.end:,} of the file "
                 f"{os.path.join(self._emission.folder.path, position.path)!r}, which cannot be read again: {why}",
-                hint="Restore the file. If files may disappear before they are committed, use a FileOpaqueSpout with opaque values.",
+                hint="Restore the file. If files may disappear before they are committed, use a FileOpaqueSpout with opaque values. "
+                "On a cluster, each executor must reach the folder under this path.",
             )
         with file:
             await self._emit(collector, same_lines(file, position.start, position.end), position.name, position.start)

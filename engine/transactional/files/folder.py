@@ -50,6 +50,14 @@ class Folder:
         plain = next(number for number, part in enumerate(parts) if glob.has_magic(part))
         return cls(os.sep.join(parts[:plain]) or (os.sep if where.startswith(os.sep) else os.curdir), os.sep.join(parts[plain:]))
 
+    def absolute(self) -> "Folder":
+        """Return the folder under its absolute path. A relative path means another folder in a process with another working folder.
+
+        >>> Folder("logs", "*").absolute().path == os.path.join(os.getcwd(), "logs")
+        True
+        """
+        return Folder(os.path.abspath(self.path), self.pattern)
+
     def exists(self) -> bool:
         """Return whether the folder exists."""
         return os.path.isdir(self.path)

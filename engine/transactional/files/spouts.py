@@ -52,6 +52,8 @@ class _FileSpout:
     ) -> None:
         """where: a folder, a file, or a pattern such as "logs/app-*.log". fields: one or more of line, file and offset.
 
+        A relative path belongs to the working folder at this moment. On a cluster, executors must reach the folder under the same path.
+
         With `stop_at_end` the run is complete when all files are read, and a last line without a line end counts. Otherwise the spout
         follows the files. With `encoding=None` lines are bytes. `errors` is as in `bytes.decode`. Lines come without "\\n" or "\\r\\n".
         """
@@ -59,7 +61,7 @@ class _FileSpout:
         given: object = where
         if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
             raise UsageError(f"{what}: {where!r} is not a path or a pattern", hint='Pass a folder, or a pattern: "logs/app-*.log".')
-        folder = Folder.of(os.fspath(where))
+        folder = Folder.of(os.fspath(where)).absolute()  # emitters may run in other processes, such as executors of Spark
         line_format = LineFormat(fields, encoding, errors)
         chosen = _checked(what, limits)
         line_bytes = chosen["max_line_bytes"]

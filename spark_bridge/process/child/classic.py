@@ -16,8 +16,9 @@ DEATH_SECS: Final = 2.0
 """Longest time from an error of the JVM connection to the exit of the JVM."""
 LONGEST_FOLDER: Final = 60
 """Longest folder in which the paths of Unix sockets fit. The limit of a path is 107 bytes."""
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
+_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+"""Options before those of the user. The setting `extraJavaOptions` would replace the options of `spark-defaults.conf`."""
+_EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.defaultJavaOptions"
 _IMPORT_PATH: Final = "spark.executorEnv.PYTHONPATH"
 _CONNECTION_ERRORS: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 

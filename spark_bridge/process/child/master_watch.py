@@ -17,7 +17,10 @@ CONNECT_SECS: Final = 5.0
 
 
 class MasterWatch:
-    """Keeps a connection to each master. After all have ended, waits until no executors are left, then calls `on_loss(text)` once."""
+    """Keeps a connection to each master. After all have ended, waits until no executors are left, then calls `on_loss(text)` once.
+
+    A master that was reached is not asked again, because a master that has restarted does not know the application.
+    """
 
     def __init__(
         self, masters: Sequence[tuple[str, int]], executors: Callable[[], int], on_loss: Callable[[str], None], look_secs: float = LOOK_SECS
@@ -34,14 +37,13 @@ class MasterWatch:
 
     def watch(self) -> None:
         """Watch until the loss. Blocks."""
-        connections = []
-        for address in self._masters:
-            with suppress(OSError):  # a standby that does not run
-                connections.append(socket.create_connection(address, CONNECT_SECS))
-        for connection in connections:
-            _wait_for_end(connection)
+        unreached = list(self._masters)
         pause, looks = threading.Event(), 0
         while looks < LOOKS:
+            if connections := _connect(unreached):
+                looks = 0
+                for connection in connections:
+                    _wait_for_end(connection)
             pause.wait(self._look_secs)
             try:
                 looks = 0 if self._executors() else looks + 1
@@ -50,6 +52,16 @@ class MasterWatch:
                 return
         places = ", ".join(f"{host}:{port}" for host, port in self._masters)
         self._on_loss(f"its master ({places}) went away, and no executors are left")
+
+
+def _connect(unreached: list[tuple[str, int]]) -> list[socket.socket]:
+    """Connect to masters, and remove them from the list. The others may be standbys that start later."""
+    connections = []
+    for address in tuple(unreached):
+        with suppress(OSError):
+            connections.append(socket.create_connection(address, CONNECT_SECS))
+            unreached.remove(address)
+    return connections
 
 
 def _wait_for_end(connection: socket.socket) -> None:

@@ -8,8 +8,7 @@ import pytest
 from engine.errors import FatalError
 from engine.kafka import ToStream
 from engine.kafka.transactional import KafkaTransactionalSpout
-from engine.kafka.transactional.batch_reader import UNKNOWN_RECORDS, partition_of
-from engine.transactional import FailedBatch, TransactionAttempt
+from engine.transactional import FailedBatch
 from tests.kafka.play import commit, committed, produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings, transact, widen
 from tests.patience import PATIENCE_SECS
@@ -65,60 +64,6 @@ async def test_consecutive_batches_come_from_the_buffer(kafka: str, new_topic: N
         monkeypatch.setattr(link, "seek", lambda partition, offset: seeks.append(offset))
         assert await hand.until(2, f"{topic}-0", 45) == list(range(5, 50))
         assert seeks == []
-
-
-@pytest.mark.guarantee("CL-1")
-async def test_a_plan_asks_once_for_the_bounds_of_all_partitions(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic = await new_topic(partitions=3)
-    for partition in range(3):
-        await produce(kafka, topic, range(4 + partition), partition=partition)
-    async with emitting(spout(kafka, topic, batch_records=5), task_index=0) as hand:
-        link, asked = hand.emitter._reader.link, []
-        bounds = link.bounds
-
-        async def counted(partitions: Any, end: Any) -> Any:
-            asked.append((end, len(partitions)))
-            return await bounds(partitions, end)
-
-        monkeypatch.setattr(link, "bounds", counted)
-        for txid, ends in ((1, [4, 5, 5]), (2, [4, 5, 6])):
-            names = [f"{topic}-{partition}" for partition in range(3)]
-            starts = [0, 0, 0] if txid == 1 else [4, 5, 5]
-            planned = [
-                await hand.emitter.plan_partition_batch(TransactionAttempt(txid, txid), name, [0, start, 0])
-                for name, start in zip(names, starts, strict=True)
-            ]
-            assert [end for _, end, _ in planned] == ends
-    assert asked == [("earliest", 3), ("latest", 3)] * 2
-
-
-@pytest.mark.guarantee("CL-1")
-async def test_planned_partitions_are_fetched_together_and_not_beyond_their_ends(
-    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic, partitions = await new_topic(partitions=8), range(8)
-    for partition in partitions:
-        await produce(kafka, topic, range(partition, partition + 20), partition=partition)
-    planned = {f"{topic}-{partition}": [0, 5, UNKNOWN_RECORDS] for partition in partitions}
-    async with emitting(spout(kafka, topic), task_index=0) as hand:
-        link, asked = hand.emitter._reader.link, []
-        fetch = link._fetch
-
-        async def noted(assignment: Any, node_id: int, request: Any) -> Any:
-            asked.append({number for _, its in request.topics for number, _, _ in its})
-            return await fetch(assignment, node_id, request)
-
-        monkeypatch.setattr(link, "_fetch", noted)
-        hand.emitter.expect_partition_batches(TransactionAttempt(1, 1), planned)
-        hand.metadata = {(1, name): metadata for name, metadata in planned.items()}
-        for partition in partitions:
-            assert await hand.again(1, f"{topic}-{partition}") == list(range(partition, partition + 5))
-            assert partition in asked[0]
-        assert all(link._state(partition_of(name)).paused for name in planned)
-        await produce(kafka, topic, [99], partition=3)
-        assert await hand.again(1, f"{topic}-3") == [3, 4, 5, 6, 7]
-        hand.metadata[2, f"{topic}-3"] = [5, 21, UNKNOWN_RECORDS]
-        assert await hand.again(2, f"{topic}-3") == [*range(8, 23), 99]
 
 
 async def test_aborted_records_and_transaction_markers_are_skipped(kafka: str, new_topic: NewTopic) -> None:
@@ -324,38 +269,3 @@ async def test_the_group_gets_the_ends_of_committed_batches(kafka: str, new_topi
         hand.emitter.commit(hand._attempt(1))
     found = await committed(kafka, f"{topic}-group", topic)
     assert (found.offset, found.metadata.split(":")[:3]) == (4, ["stormcell", "1", "by-hand"])
-
-
-@pytest.mark.guarantee("CL-1")
-async def test_a_planned_batch_has_the_records_between_its_bounds(kafka: str, new_topic: NewTopic) -> None:
-    topic = await new_topic(partitions=1)
-    await transact(kafka, topic, range(5))
-    await transact(kafka, topic, range(100, 105), commit=False)
-    await transact(kafka, topic, range(5, 10))
-    name = f"{topic}-0"
-    async with emitting(spout(kafka, topic, batch_records=7)) as planner, emitting(spout(kafka, topic)) as executor:
-        previous, came = None, []
-        for txid in range(1, 5):
-            attempt = TransactionAttempt(txid, txid)
-            planned = await planner.emitter.plan_partition_batch(attempt, name, previous)
-            assert await planner.emitter.plan_partition_batch(attempt, name, previous) == planned, "nothing was read"
-            executor.metadata[txid, name] = previous = planned
-            came += await executor.again(txid, name)
-        assert planned == [18, 18, -1]
-        assert came == list(range(10))
-
-
-@pytest.mark.guarantee("CL-1")
-async def test_a_planned_batch_with_deleted_records_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
-    topic = await new_topic(partitions=1)
-    await produce(kafka, topic, range(20))
-    name = f"{topic}-0"
-    async with emitting(spout(kafka, topic, batch_records=10)) as planner, emitting(spout(kafka, topic)) as executor:
-        planned = await planner.emitter.plan_partition_batch(TransactionAttempt(1, 1), name, None)
-        assert planned == [0, 10, -1]
-        await forget_before(kafka, topic, 5)
-        executor.metadata[1, name] = planned
-        with pytest.raises(FatalError, match="needs offset 0, which does not exist"):
-            await executor.again(1, name)
-        with pytest.raises(FatalError, match="needs offset 2, which does not exist"):
-            await planner.emitter.plan_partition_batch(TransactionAttempt(2, 2), name, [0, 2, -1])

@@ -81,3 +81,23 @@ def test_all_masters_must_be_lost(masters: list[Master]) -> None:
     assert len(watched.left) == LOOKS
     second.close()
     assert len(watched.ended()) == 1
+
+
+def test_a_master_that_was_not_reached_at_first_is_no_lost_one(masters: list[Master]) -> None:
+    """Given a standby that starts later and lives, then a time without executors is no loss."""
+    starts_later = Master()
+    address = starts_later.address
+    starts_later.close()
+    watched = Watched([masters[0], starts_later], [1] * 1_000_000 + [0] * LOOKS)
+    masters[0].accept().close()
+    listening = socket.create_server(address)
+    try:
+        listening.settimeout(PATIENCE_SECS)
+        connection, _ = listening.accept()
+        watched.left[:] = [0] * LOOKS
+        assert not watched.losses
+        assert len(watched.left) == LOOKS
+    finally:
+        listening.close()
+    connection.close()
+    assert len(watched.ended()) == 1

@@ -14,7 +14,7 @@ from engine import FailedBatch
 from engine.cli.snapshot_text import state_texts
 from engine.metrics import render
 from engine.transactional import BatchCollector, MemoryTransactionalSpout, TransactionalTopologyBuilder, TransactionAttempt
-from spark_bridge.process import SparkConfig
+from spark_bridge.process import SparkChild, SparkConfig
 from spark_bridge.topology.cluster_run import SPARK_DEFAULTS, _with_defaults
 from spark_bridge.topology.job import Job
 from spark_bridge.topology.status import MOST_JOBS, JobsEntry
@@ -84,10 +84,32 @@ async def test_sparks_page_is_on_unless_the_user_switches_it_off() -> None:
 
 
 async def test_the_jvm_compiles_quickly_unless_the_user_gives_options_for_it() -> None:
-    driver, executor = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+    driver, executor = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
     given = dict(_with_defaults(SparkConfig(conf={driver: "-Xss2m"})).conf)
     assert given[driver] == "-Xss2m"
     assert given[executor] == SPARK_DEFAULTS[executor] == "-XX:TieredStopAtLevel=1"
+
+
+def _java_options(spark: Any, call: Any) -> list[str]:
+    conf = spark.sparkContext.getConf()
+    return [conf.get(f"spark.{place}.{kind}JavaOptions") for place in ("driver", "executor") for kind in ("default", "extra")]
+
+
+@pytest.mark.guarantee("SP-5")
+async def test_java_options_of_the_users_spark_defaults_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"driver": "-Dsite=driver", "executor": "-Dsite=executor"}
+    lines = "".join(f"spark.{place}.extraJavaOptions {option}\n" for place, option in options.items())
+    await asyncio.to_thread((tmp_path / "spark-defaults.conf").write_text, lines)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    child = SparkChild(_with_defaults(SparkConfig("local[1]", driver_memory="512m")))
+    try:
+        driver_default, driver, executor_default, executor = await child.call(_java_options)
+    finally:
+        await child.close()
+    assert driver.endswith("-Dsite=driver")
+    assert executor.endswith("-Dsite=executor")
+    assert "-Djava.io.tmpdir=" in driver_default
+    assert all("-XX:TieredStopAtLevel=1" in each for each in (driver_default, executor_default))
 
 
 class PlansBadly(MemoryTransactionalSpout):

@@ -17,6 +17,8 @@ FAULTY_FINDS = (
     1014,  # a file of blocks stayed open
     1018,  # result files stayed open
     1064,  # a batch began where the replay of the batch before did not end
+    347997529002,  # actors of emitters outlived a close that was cancelled
+    499466437571,  # the same of a killed job runner, and the loop could not end
 )
 
 
