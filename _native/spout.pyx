@@ -236,10 +236,8 @@ cdef class SpoutCore(TaskCore):
         """
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef SpoutOutcome outcome = POLL_AGAIN
-        cdef uint64_t emitted
         cdef bint polls = False
-        self.returned = None
-        self.awaits_poll = False
+        self.returned, self.awaits_poll = None, False
         self.begin_turn()
         self.in_burst = True
         try:
@@ -254,10 +252,7 @@ cdef class SpoutCore(TaskCore):
                         outcome = AWAITABLE
                         break
                 else:
-                    if self.on_acks is not None and self.flush_ids():
-                        outcome = AWAITABLE
-                        break
-                    outcome = self.why_not_poll()
+                    outcome = AWAITABLE if self.on_acks is not None and self.flush_ids() else self.why_not_poll()
                     if outcome == QUIET and self.acked_now:     # an ack has emitted a tuple
                         calls += 1
                         outcome = AWAITABLE if self.flush_acked() else POLL_AGAIN
@@ -268,9 +263,8 @@ cdef class SpoutCore(TaskCore):
                                 lapped = calls
                                 break
                             lapped = calls
-                        emitted = self.emitted
                         outcome = self.poll(limit - calls)
-                        calls += max(1, <Py_ssize_t>(self.emitted - emitted)) if self.polls_bursts else 1
+                        calls += max(1, <Py_ssize_t>(self.emitted - self.emits_seen)) if self.polls_bursts else 1
                     if outcome != POLL_AGAIN:
                         break
                 if calls - lapped >= self.stride:

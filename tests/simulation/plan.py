@@ -2,29 +2,18 @@
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from engine import Config
 from engine.api import MaxSpoutPending, OnError
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, KillTask, RaiseError
 
 SpoutKind = Literal["plain", "async", "burst", "async burst", "generator", "async generator", "inlet"]
-SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "async", "async", "burst", "async burst", "generator", "async generator", "inlet")
+SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "async generator", "inlet")
 BoltKind = Literal["plain", "async", "burst", "async burst", "generator", "returning", "basic async", "threads"]
-BOLT_KINDS: tuple[BoltKind, ...] = (
-    "plain",
-    "plain",
-    "plain",
-    "async",
-    "async",
-    "burst",
-    "burst",
-    "async burst",
-    "generator",
-    "returning",
-    "basic async",
-    "threads",
-)
+BOLT_KINDS: tuple[BoltKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "returning", "basic async", "threads")
+WITH_BURSTS: dict[Any, Any] = {"plain": "burst", "async": "async burst"}
+"""Kinds with single tuples, and the same with bursts."""
 DIRECT_KINDS: tuple[BoltKind, ...] = ("plain", "async", "burst", "async burst")
 """Bolts with a direct stream."""
 ASYNC_KINDS: tuple[BoltKind, ...] = ("async", "basic async")
@@ -127,7 +116,21 @@ def draw_plan(seed: int) -> Plan:
     faults = [_fault(random, (*spouts, *bolts), config.acker_executors, horizon, calm=calm) for _ in range(count)]
     ending: Ending = random.choices(ENDINGS, [7, 1, 1, 1])[0]
     struck = tuple(fault for fault in faults if fault is not None)
-    return Plan(seed, spouts, tuple(bolts), config, struck, ending, random.uniform(0, horizon), hops=random.randint(1, 6))
+    plan = Plan(seed, spouts, tuple(bolts), config, struck, ending, random.uniform(0, horizon), hops=random.randint(1, 6))
+    return _with_bursts(Random(f"calls with bursts {seed}"), plan)
+
+
+def _with_bursts(random: Random, plan: Plan) -> Plan:
+    """Let some components of every second plan take or emit bursts. Drawn apart, so that the seeds of earlier defects keep their plans."""
+    if random.random() < 0.5:
+        return plan
+    spouts = tuple(replace(spout, kind=_kind(random, spout.kind)) for spout in plan.spouts)
+    bolts = tuple(replace(bolt, kind=_kind(random, bolt.kind)) if bolt.concurrency == 1 else bolt for bolt in plan.bolts)
+    return replace(plan, spouts=spouts, bolts=bolts)
+
+
+def _kind(random: Random, kind: Any) -> Any:
+    return WITH_BURSTS.get(kind, kind) if random.random() < 0.5 else kind
 
 
 def _spout(random: Random, component_id: str, pending: MaxSpoutPending) -> SpoutPlan:

@@ -5,10 +5,11 @@
 
 import gc
 import sys
+from typing import get_args
 
 import pytest
 
-from tests.simulation.plan import BOLT_KINDS, draw_plan
+from tests.simulation.plan import BoltKind, SpoutKind, draw_plan
 from tests.simulation.simulate import simulate
 
 GROUPS = 10
@@ -46,7 +47,8 @@ def test_a_seed_replays_a_run_to_the_last_event(seed: int) -> None:
 
 def test_plans_contain_every_kind_of_component_fault_and_ending() -> None:
     plans = [draw_plan(seed) for seed in range(100)]
-    assert {bolt.kind for plan in plans for bolt in plan.bolts} == set(BOLT_KINDS)
+    assert {bolt.kind for plan in plans for bolt in plan.bolts} == set(get_args(BoltKind))
+    assert {spout.kind for plan in plans for spout in plan.spouts} == set(get_args(SpoutKind))
     assert len({grouping for plan in plans for bolt in plan.bolts for _, grouping in bolt.inputs}) == 10
     assert {type(fault).__name__ for plan in plans for fault in plan.faults} == {"KillTask", "RaiseError", "DropTuple", "DelayTuple"}
     assert {plan.ending for plan in plans} == {"complete", "drain", "stop", "pause"}
