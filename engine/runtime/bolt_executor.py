@@ -244,6 +244,8 @@ class BoltExecutor(Executor):
             await self._handle_call_error(error, given[0])
         elif isinstance(error, FailTuple) or self.error_mode(error) == "fail":
             again = self.core.retry_singly(given, self.failure_of(error), awaited=awaited)
+            if isinstance(error, FailTuple) and not error.report:
+                return  # it says nothing to a person, as for a single input
             if again:
                 self._burst_error = error, again
             else:

@@ -162,6 +162,19 @@ def test_an_error_that_no_tuple_repeats_is_reported() -> None:
 
 
 @pytest.mark.guarantee("BU-1")
+@pytest.mark.parametrize("is_reported", [False, True])
+def test_a_fail_tuple_that_no_tuple_repeats_is_quiet_unless_it_asks_for_a_report(is_reported: bool) -> None:
+    class RaisesOnce(Doubles):
+        def after(self, burst: Burst, tup: Any, number: int) -> None:
+            if number == 5 and len(burst) > 1:
+                raise FailTuple("together", report=is_reported)
+
+    play = Play(RaisesOnce)
+    assert play.feeder.acked == list(NUMBERS)
+    assert len(play.reports) == is_reported
+
+
+@pytest.mark.guarantee("BU-1")
 def test_an_error_after_all_is_settled_is_reported() -> None:
     class SettlesAll(Doubles):
         def execute_many(self, burst: Burst) -> None:
