@@ -17,9 +17,8 @@ cdef class AckLedger(RootTable):         # a slot: XOR of the tree's unsettled e
     cdef bint wrapping                   # the sweep visits again the entries that moved up across the table's end
     cdef int32_t task                    # the spout task of the last verdict
 
-    cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except *
-    cdef Verdict apply_ack(self, uint64_t root, uint64_t value) except *
-    cdef Verdict apply_fail(self, uint64_t root) except *
+    cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED
+    cdef Verdict apply_fail(self, uint64_t root) except? TREE_FAILED
     cdef void apply_reset(self, uint64_t root) noexcept
     cdef int resize(self, Py_ssize_t capacity) except -1
     cdef int start_sweep(self) except -1
@@ -31,6 +30,7 @@ cdef class AckerCore:
     cdef readonly AckLedger ledger
     cdef readonly SignalRing inbox
     cdef list spouts                 # task id -> the SignalRing of that spout task, or None
+    cdef Py_ssize_t spout_count
     cdef dict early_failures         # root -> Failure that arrived before the init
     cdef dict own_clocks             # root -> [timeout in secs, deadline, spout task]
     cdef object now
@@ -39,5 +39,7 @@ cdef class AckerCore:
     cdef readonly uint64_t rotations
 
     cdef int apply_signal(self, Signal* got) except -1
+    cdef int send_acked(self, uint64_t root) except -1
+    cpdef fail_tree(self, uint64_t root, int32_t task, failure)
     cdef int send_verdict(self, Verdict verdict, uint64_t root, object failure) except -1
     cdef int restart_own_clock(self, uint64_t root) except -1

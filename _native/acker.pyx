@@ -9,6 +9,8 @@ rotations, so the wait does not count.
 The ledger works like the RotatingMap of Storm's Acker. One difference: a single table with an age byte replaces one map per age, so an ack
 reads one slot (ACK-14).
 """
+from cpython.list cimport PyList_GET_ITEM
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint64_t
 cimport cython
 
@@ -38,6 +40,21 @@ cdef inline bint is_over(AckLedger ledger, uint64_t extra) noexcept:
     return ledger.timeouts or not extra & INIT_CAME
 
 
+cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) except? TREE_FAILED:
+    cdef RootSlot* slot = find_or_add_root(ledger, root)
+    slot.word ^= value
+    if slot.extra & INIT_CAME:
+        if slot.word == 0:
+            ledger.task = <int32_t>(slot.extra >> 32)
+            remove_slot(ledger, slot)
+            return TREE_ACKED
+        if ledger.from_progress:
+            slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (ledger.generation & GENERATION)
+    else:
+        slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (ledger.generation & GENERATION)
+    return TREE_OPEN
+
+
 @cython.final
 cdef class AckLedger(RootTable):
     """Open trees of one acker. `timeout_from` is "progress" or "emit". The methods with Python signatures are for tests."""
@@ -48,7 +65,7 @@ cdef class AckLedger(RootTable):
         self.generation = 0
         self.cursor = -1
 
-    cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except *:
+    cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED:
         cdef RootSlot* slot = find_or_add_root(self, root)
         self.task = task
         if slot.extra & FAIL_CAME:
@@ -61,21 +78,7 @@ cdef class AckLedger(RootTable):
         slot.extra = <uint64_t>task << 32 | (slot.extra & HAS_OWN_CLOCK) | INIT_CAME | (self.generation & GENERATION)
         return TREE_OPEN
 
-    cdef Verdict apply_ack(self, uint64_t root, uint64_t value) except *:
-        cdef RootSlot* slot = find_or_add_root(self, root)
-        slot.word ^= value
-        if slot.extra & INIT_CAME:
-            if slot.word == 0:
-                self.task = <int32_t>(slot.extra >> 32)
-                remove_slot(self, slot)
-                return TREE_ACKED
-            if self.from_progress:
-                slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (self.generation & GENERATION)
-        else:
-            slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (self.generation & GENERATION)
-        return TREE_OPEN
-
-    cdef Verdict apply_fail(self, uint64_t root) except *:
+    cdef Verdict apply_fail(self, uint64_t root) except? TREE_FAILED:
         cdef RootSlot* slot = find_or_add_root(self, root)
         if slot.extra & INIT_CAME:
             self.task = <int32_t>(slot.extra >> 32)
@@ -154,7 +157,7 @@ cdef class AckLedger(RootTable):
         return VERDICT_NAMES[self.apply_init(root, value, task)]
 
     def on_ack(self, uint64_t root, uint64_t value):
-        return VERDICT_NAMES[self.apply_ack(root, value)]
+        return VERDICT_NAMES[apply_ack(self, root, value)]
 
     def on_fail(self, uint64_t root):
         return VERDICT_NAMES[self.apply_fail(root)]
@@ -214,6 +217,7 @@ cdef class AckerCore:
         self.now = now
         self.inbox = inbox
         self.spouts = [spouts.get(task) for task in range(max(spouts, default=-1) + 1)]
+        self.spout_count = len(self.spouts)
         self.begin(timeout_from=timeout_from, timeouts=timeouts)
 
     def begin(self, *, timeout_from="progress", timeouts=True):
@@ -230,17 +234,27 @@ cdef class AckerCore:
         """
         cdef double start = self.now()
         cdef Py_ssize_t taken = 0
-        while self.inbox.head != self.inbox.tail:
-            if self.inbox.tail - self.inbox.head > ROOTS_AHEAD:
-                prefetch_root(self.ledger, self.inbox.ring[(self.inbox.head + ROOTS_AHEAD) & self.inbox.mask].root)
-            self.apply_signal(&self.inbox.ring[self.inbox.head & self.inbox.mask])
+        cdef SignalRing inbox = self.inbox
+        cdef AckLedger ledger = self.ledger
+        cdef Signal* got
+        cdef uint64_t root
+        while inbox.head != inbox.tail:
+            prefetch_root(ledger, inbox.ring[(inbox.head + ROOTS_AHEAD) & inbox.mask].root)     # past the tail it is an old root
+            got = &inbox.ring[inbox.head & inbox.mask]
+            if got.kind == ACK and not self.own_clocks:
+                root = got.root
+                inbox.head += 1
+                if apply_ack(ledger, root, got.value) == TREE_ACKED:
+                    self.send_acked(root)
+            else:
+                self.apply_signal(got)
             taken += 1
             if taken % SIGNALS_PER_CLOCK == 0 and self.now() - start >= TURN_SECS:
                 break
         self.executed += taken
         self.busy_secs += self.now() - start
-        if self.inbox.head == self.inbox.tail:
-            self.inbox.reset_empty()
+        if inbox.head == inbox.tail:
+            inbox.reset_empty()
             return False
         return True
 
@@ -256,7 +270,7 @@ cdef class AckerCore:
             if verdict != TREE_OPEN:
                 self.send_verdict(verdict, root, self.early_failures.pop(root, None))
         elif kind == ACK:
-            verdict = self.ledger.apply_ack(root, value)
+            verdict = apply_ack(self.ledger, root, value)
             if verdict != TREE_OPEN:
                 self.send_verdict(verdict, root, None)
             elif self.own_clocks:
@@ -284,19 +298,22 @@ cdef class AckerCore:
             self.ledger.start_sweep()
         return 0
 
+    cdef int send_acked(self, uint64_t root) except -1:
+        """Tell the spout task of a tree that the tree is acked."""
+        cdef int32_t task = self.ledger.task
+        cdef PyObject* ring = PyList_GET_ITEM(self.spouts, task) if 0 <= task < self.spout_count else NULL
+        if ring != NULL and <object>ring is not None:
+            self.acked += 1
+            send_signal(<SignalRing>ring, ACKED, root, 0, task)
+        return 0
+
     cdef int send_verdict(self, Verdict verdict, uint64_t root, object failure) except -1:
         """Send a tree's verdict to its spout task."""
-        cdef int32_t task = self.ledger.task
         if self.own_clocks:
             self.own_clocks.pop(root, None)
-        if task < 0 or task >= len(self.spouts) or self.spouts[task] is None:
-            return 0
         if verdict == TREE_ACKED:
-            self.acked += 1
-            send_signal(<SignalRing>self.spouts[task], ACKED, root, 0, task)
-        else:
-            self.failed += 1
-            send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure)
+            return self.send_acked(root)
+        self.fail_tree(root, self.ledger.task, failure)
         return 0
 
     cdef int restart_own_clock(self, uint64_t root) except -1:
@@ -329,9 +346,9 @@ cdef class AckerCore:
                 over.append((root, self.ledger.task))
         return over
 
-    def fail_tree(self, uint64_t root, int32_t task, failure):
-        """Send the failure of an expired tree that was removed from the ledger."""
-        if 0 <= task < len(self.spouts) and self.spouts[task] is not None:
+    cpdef fail_tree(self, uint64_t root, int32_t task, failure):
+        """Send the failure of a tree that was removed from the ledger."""
+        if 0 <= task < self.spout_count and self.spouts[task] is not None:
             self.failed += 1
             send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure)
 

@@ -91,19 +91,23 @@ cdef class BoltCore(TaskCore):
 
     cdef int emit_values(self, object given, OutStream stream, Tuple anchor, object anchors) except -1:
         """Deliver values to every subscriber of stream, anchored to anchor, or to each of anchors."""
-        cdef Outlet outlet
         cdef Py_ssize_t i
         cdef tuple values
         if stream is None:
             raise self.misuse("unknown_stream", stream=DEFAULT)
         values = checked_values(self, given, stream)
-        outlet = stream.only
-        if outlet is None and stream.direct:
+        if stream.only is None:
+            return self.emit_to(values, stream, anchor, anchors)
+        i = pick_target(self, stream.only, values)
+        self.emitted += 1
+        return deliver(self, stream.only, i, child(self, values, stream.origin, anchor, anchors))
+
+    cdef int emit_to(self, tuple values, OutStream stream, Tuple anchor, object anchors) except -1:
+        """Deliver values to several subscribers, or to one that may choose several tasks."""
+        cdef Outlet outlet
+        cdef Py_ssize_t i
+        if stream.direct:
             raise self.misuse("direct_stream", stream=stream.origin.stream)
-        if outlet is not None:
-            i = pick_target(self, outlet, values)
-            self.emitted += 1
-            return deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
         chosen = [(pick_target(self, outlet, values),) if outlet.picks_one else self.targets_of(outlet, values)
                   for outlet in stream.outlets]     # may raise before anything is sent
         self.emitted += 1
@@ -151,6 +155,7 @@ cdef class BoltCore(TaskCore):
         """Emit one tuple for each row, all with the same anchors. single_values: a row is the only value of its tuple."""
         cdef OutStream out = self.default_stream if stream is DEFAULT else self.stream_of(stream)
         cdef Tuple anchor = None
+        cdef Py_ssize_t i
         check_thread(self)
         if type(anchors) is Tuple:
             anchor, anchors = <Tuple>anchors, None
@@ -160,8 +165,18 @@ cdef class BoltCore(TaskCore):
             self.check_anchors(anchors)
         if type(rows) is not list and (isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__")):
             raise self.misuse("not_rows", method="emit_each" if single_values else "emit_many", given=rows)
-        for row in rows:
-            self.emit_values((row,) if single_values else row, out, anchor, anchors)
+        if not single_values:
+            for row in rows:
+                self.emit_values(row, out, anchor, anchors)
+        elif out is None or out.only is None or out.arity != 1 or anchor is None:
+            for value in rows:
+                self.emit_values((value,), out, anchor, anchors)
+        else:
+            for value in rows:
+                values = (value,)
+                i = pick_target(self, out.only, <tuple>values)
+                self.emitted += 1
+                deliver(self, out.only, i, child(self, <tuple>values, out.origin, anchor, None))
         return 0
 
     cdef int check_anchors(self, object anchors) except -1:
@@ -366,8 +381,15 @@ cdef class BoltCore(TaskCore):
         """Ack the tuples of a call that has returned, except those that it has settled itself."""
         cdef Tuple tup
         for tup in tuples:
-            if tup.state == TAKEN:
+            if tup.state != TAKEN:
+                continue
+            if self.rare_paths & (DEFERS | TRACES) or tup.flags & (SAMPLED | MANY_ROOTS | REPORTS_SETTLE):
                 self.ack_tuple(tup)
+                continue
+            remove_taken(&self.taken_list, tup, SETTLED)
+            self.acked += 1
+            if tup.root != 0:
+                signal_acker(self, ACK, tup.root, tup.edge ^ tup.ack_value)
         return 0
 
     def retry_singly(self, Burst burst not None, reason, *, bint awaited):
@@ -383,6 +405,7 @@ cdef class BoltCore(TaskCore):
                 tup.ack_value = 0
         self.undo_call(reason)
         self.singly = [tup for tup in reversed(burst.tuples) if (<Tuple>tup).state == TAKEN]
+        self.executed -= len(self.singly)      # so that a tuple counts once
         return len(self.singly)
 
     @property

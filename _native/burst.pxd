@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from _native.task cimport SentCounts, TaskCore
 
 cdef class Burst:
-    cdef readonly list tuples        # Tuples of one task, in order of arrival
+    cdef list tuples                 # Tuples of one task, in order of arrival
     cdef object settler              # emitter of the instance, with ack(tup) and fail(tup, error)
 
     cdef list column(self, str name)

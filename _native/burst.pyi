@@ -28,8 +28,6 @@ class Burst:
         """Fail one tuple. `error` is a text or an exception for `Failure.error`."""
 
     @property
-    def tuples(self) -> list[Tuple]: ...
-    @property
     def rows(self) -> list[tuple[Any, ...]]:
         """The values of each tuple, as a list of tuples."""
 

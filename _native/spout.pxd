@@ -46,7 +46,7 @@ cdef class SpoutCore(TaskCore):
     cdef object watch                         # is told of opened trees and of bursts (WATCHES)
 
     cpdef emit(self, object values, object message_id, object stream)
-    cdef int emit_rows(self, object rows, object message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1
+    cdef int emit_rows(self, list rows, list message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1
     cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1
     cdef object choose_targets(self, Outlet outlet, tuple values, object direct_task)
     cdef uint64_t send_tuple(self, Outlet outlet, Py_ssize_t target, tuple values, OutStream out, uint64_t root) except? 0
@@ -55,6 +55,7 @@ cdef class SpoutCore(TaskCore):
     cdef int ack_soon(self, object message_id) except -1
     cdef int open_tree(self, uint64_t root, uint64_t edges, object message_id) except -1
 
+    cdef bint collect_acks(self) except -1
     cdef int apply_signal(self, Signal* verdict) except -1
     cdef int note_reply(self, uint64_t root, int32_t task, object answer) except -1
     cdef int fail_trees_of(self, uint64_t acker) except -1

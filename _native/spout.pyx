@@ -3,6 +3,7 @@
 `run_burst` passes verdicts to the spout's ack and fail, then polls next_tuple. `open_trees` contains the trees that wait for a verdict.
 Only a verdict removes a root (ACK-8).
 """
+from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, uint32_t, uint64_t
@@ -20,6 +21,7 @@ from _native.tuples cimport IS_CONTROL, REPORTS_SETTLE, Tuple, new_tuple
 cdef str DEFAULT = "default"
 
 cdef enum:
+    ACKS_PER_LAP = 4096        # acks that a burst spout collects at the begin of a turn
     MOST_TURNS_GIVEN = 64      # turns in a row in which a spout gives way to bolts that are behind
     IDLE_SLOTS = 65536         # a larger table of open trees frees memory when it is nearly empty
 
@@ -40,6 +42,29 @@ cdef class OpenTrees(RootTable):
         return [self.slots[i].root for i in range(self.mask + 1) if self.slots[i].root]
 
 
+cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
+    """Emit checked values. The common case (one subscriber that chooses one task) is inlined here."""
+    cdef Py_ssize_t target
+    cdef Tuple made
+    if out.only is None:
+        if out.direct:
+            raise core.misuse("direct_stream", stream=out.origin.stream)
+        return core.emit_to(values, message_id, out, None)
+    target = pick_target(core, out.only, values)
+    core.emitted += 1
+    made = new_tuple(values, out.origin)
+    if message_id is None or core.acker_count == 0:
+        deliver(core, out.only, target, made)
+        return 0 if message_id is None else core.ack_soon(message_id)
+    made.root = core.new_root(message_id)
+    prefetch_root(core.open_trees, made.root)
+    made.edge = draw_edge(core.ids)
+    if core.reports_settle:
+        made.flags |= REPORTS_SETTLE
+    deliver(core, out.only, target, made)
+    return core.open_tree(made.root, made.edge, message_id)
+
+
 @cython.final
 cdef class SpoutCore(TaskCore):
     """The compiled part of a spout's executor. TaskCore describes the arguments that bolts also have.
@@ -55,7 +80,7 @@ cdef class SpoutCore(TaskCore):
         self.acker_failure = acker_failure
         self.verdicts = verdicts
         self.max_pending = max_pending
-        self.other_stride = 1
+        self.other_stride, self.other_usual_call = 1, self.usual_call
         self.complete_latency = LatencyHistogram()
 
     def bind(self, next_tuple, on_ack, on_fail, on_settled=None, *, on_acks=None, bint polls_bursts=False):
@@ -77,43 +102,22 @@ cdef class SpoutCore(TaskCore):
     # Emits
 
     cpdef emit(self, object values, object message_id, object stream):
-        """Emit for SpoutEmitter. The common case (one subscriber that chooses one task) is inlined here."""
+        """Emit for SpoutEmitter."""
         cdef OutStream out = self.default_stream if stream is DEFAULT else None
-        cdef Outlet outlet
-        cdef Tuple made
-        cdef Py_ssize_t target
         check_thread(self)
         if out is None:
             out = self.stream_of(stream)
-        values = checked_values(self, values, out)
-        outlet = out.only
-        if outlet is None:
-            if out.direct:
-                raise self.misuse("direct_stream", stream=stream)
-            self.emit_to(<tuple>values, message_id, out, None)
-            return
-        target = pick_target(self, outlet, <tuple>values)
-        self.emitted += 1
-        made = new_tuple(<tuple>values, out.origin)
-        if message_id is None or self.acker_count == 0:
-            deliver(self, outlet, target, made)
-            if message_id is not None:
-                self.ack_soon(message_id)
-            return
-        made.root = self.new_root(message_id)
-        prefetch_root(self.open_trees, made.root)
-        made.edge = draw_edge(self.ids)
-        if self.reports_settle:
-            made.flags |= REPORTS_SETTLE
-        deliver(self, outlet, target, made)
-        self.open_tree(made.root, made.edge, message_id)
+        emit_one(self, out, checked_values(self, values, out), message_id)
 
-    cdef int emit_rows(self, object rows, object message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1:
-        """Emit the rows of a list or tuple from begin to end. `message_ids` is a list of the same length, or None."""
+    cdef int emit_rows(self, list rows, list message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1:
+        """Emit the rows from begin to end. `message_ids` has the same length, or is None."""
+        cdef OutStream out = self.default_stream if stream is DEFAULT else None
         cdef Py_ssize_t i
-        cdef list ids = message_ids
+        check_thread(self)
+        if out is None:
+            out = self.stream_of(stream)
         for i in range(begin, end):
-            self.emit(rows[i], None if ids is None else ids[i], stream)
+            emit_one(self, out, checked_values(self, rows[i], out), None if message_ids is None else message_ids[i])
         return 0
 
     def emit_direct(self, int32_t task, values, message_id, stream):
@@ -241,7 +245,7 @@ cdef class SpoutCore(TaskCore):
         self.begin_turn()
         self.in_burst = True
         try:
-            if (self.on_acks is not None and self.flush_ids()) or (self.acked_now and self.flush_acked()):
+            if (self.on_acks is not None and self.collect_acks() and self.flush_ids()) or (self.acked_now and self.flush_acked()):
                 return AWAITABLE
             while calls < limit:
                 if self.verdicts.head != self.verdicts.tail:
@@ -388,6 +392,28 @@ cdef class SpoutCore(TaskCore):
         self.handed_out += count
         return 0
 
+    cdef bint collect_acks(self) except -1:
+        """Collect the ids of acked trees for on_acks, up to the first other verdict. False if no id waits."""
+        cdef SignalRing ring = self.verdicts
+        cdef Py_ssize_t left = ACKS_PER_LAP
+        cdef RootSlot* slot
+        cdef uint64_t root
+        while left > 0 and ring.head != ring.tail and ring.ring[ring.head & ring.mask].kind == ACKED:
+            prefetch_root(self.open_trees, ring.ring[(ring.head + ROOTS_AHEAD) & ring.mask].root)
+            root = ring.ring[ring.head & ring.mask].root
+            ring.head += 1
+            left -= 1
+            slot = find_root(self.open_trees, root)
+            if slot != NULL:
+                self.acked_ids.append(<object><PyObject*><size_t>slot.word)
+                Py_DECREF(<object><PyObject*><size_t>slot.word)
+                record_latency(self.complete_latency, self.lap_start - (<double*>&slot.extra)[0])
+                remove_slot(self.open_trees, slot)
+                self.acked += 1
+        if left < ACKS_PER_LAP:
+            self.end_lap(0)
+        return PyList_GET_SIZE(self.acked_ids) > 0
+
     cdef int apply_signal(self, Signal* verdict) except -1:
         """Pass one signal to the spout. Return 1 if `returned` must be awaited."""
         cdef Signal got = verdict[0]
@@ -527,8 +553,8 @@ cdef class SpoutEmitter:
         else:
             self.core.emit(values, message_id, stream)
 
-    def emit_rows(self, rows, message_ids, Py_ssize_t begin, Py_ssize_t end, stream=DEFAULT):
-        """Emit the rows of a list or tuple from begin to end. `message_ids` is a list of the same length, or None."""
+    def emit_rows(self, list rows, list message_ids, Py_ssize_t begin, Py_ssize_t end, stream=DEFAULT):
+        """Emit the rows from begin to end. `message_ids` has the same length, or is None."""
         cdef Py_ssize_t i
         if not self.diverts:
             self.core.emit_rows(rows, message_ids, begin, end, stream)

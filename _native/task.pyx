@@ -22,6 +22,7 @@ cdef enum:
 
 cdef double TURN_SECS = 0.005      # BP-4: a turn ends after this time
 cdef double SHORT_LAP = 0.000_1    # below it, the stride between two readings of the clock doubles
+cdef double FIRST_CALL = TURN_SECS / 16     # time of a call before the first is measured, so that a first burst has at most 16 tuples
 cdef double LONG_LAP = 0.000_5     # above it, the stride shrinks
 
 
@@ -207,6 +208,7 @@ cdef class TaskCore:
         self.backlog = backlog
         self.slow_call_secs = slow_call_secs
         self.stride = 1
+        self.usual_call = FIRST_CALL
         self.thread = PyThreadState_Get()
 
     def __dealloc__(self):

@@ -236,7 +236,7 @@ class ExecutorSpoutCollector(SpoutEmitter):
                 hint="Give one message id (or None) for each row, or leave message_ids out.",
             )
         at_once = 0 if self._rows and self._rows.is_on_loop_thread else ROWS_PER_TURN  # on another thread the first emit raises
-        if not isinstance(rows, (list, tuple)):
+        if type(rows) is not list:
             rows = list(rows)
         if message_ids is not None and type(message_ids) is not list:
             message_ids = list(message_ids)  # an item of a range takes long

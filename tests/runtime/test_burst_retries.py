@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import engine
-from engine import Burst, BurstBolt, BurstSpout, SpoutExhausted, TopologyBuilder
+from engine import Burst, BurstBolt, BurstSpout, Config, SpoutExhausted, TopologyBuilder
 from engine.testing import Capture, Feeder, run_topology
-from tests.runtime.test_bursts import NUMBERS, Doubles, Play
+from tests.runtime.test_bursts import NUMBERS, Doubles, Play, twice
 
 
 @pytest.mark.guarantee("BU-1", "SV-1")
@@ -127,6 +127,103 @@ def test_if_the_call_lets_another_task_emit_what_it_has_sent_stays() -> None:
     assert feeder.failed == []
     assert sorted(feeder.acked) == list(NUMBERS)
     assert acked == [100]
+
+
+class RaisesOnce(Doubles):
+    """Raises after all emits of its first call."""
+
+    raised = False
+
+    def execute_many(self, burst: Burst) -> Any:
+        super().execute_many(burst)
+        if not self.raised:
+            self.raised = True
+            raise ValueError("once")
+
+
+class ByRemainder:
+    """Chooses the task by the value modulo the number of tasks."""
+
+    def prepare(self, context: Any, stream: str, targets: Any) -> None:
+        self.targets = targets
+
+    def choose_tasks(self, source_task: int, values: Any) -> Any:
+        return [self.targets[values[0] % len(self.targets)]]
+
+
+@pytest.mark.guarantee("BU-1", "GRP-4")
+def test_what_is_taken_back_from_several_subscribers_comes_once_to_each() -> None:
+    feeder, captures = Feeder("number"), [Capture() for _ in range(4)]
+    builder = TopologyBuilder("several")
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", RaisesOnce).shuffle_grouping("numbers")
+    builder.set_bolt("all", captures[0], parallelism=3).all_grouping("bolt")
+    builder.set_bolt("chosen", captures[1], parallelism=2).custom_grouping("bolt", ByRemainder)
+    builder.set_bolt("by-key", captures[2], parallelism=2).fields_grouping("bolt", "number")
+    builder.set_bolt("first", captures[3]).global_grouping("bolt")
+    for number in NUMBERS:
+        feeder.feed((number,))
+    feeder.close()
+    finished = run_topology(builder.build())
+    twice_each = twice(NUMBERS)
+    assert [sorted(values[0] for values in capture.values) for capture in captures] == [sorted(3 * twice_each), *[twice_each] * 3]
+    assert sorted(feeder.acked) == list(NUMBERS)
+    assert finished.snapshot.components["bolt"].emitted == 20
+    assert finished.snapshot.components["bolt"].executed == 10
+
+
+@pytest.mark.guarantee("BU-1")
+def test_a_traced_message_passes_a_retry() -> None:
+    play = Play(RaisesOnce, trace_sample_rate=1.0)
+    assert play.feeder.acked == list(NUMBERS)
+    assert play.emitted == twice(NUMBERS)
+
+
+@pytest.mark.guarantee("BU-1")
+def test_a_run_that_stops_amid_retries_acks_none_of_them() -> None:
+    retries = asyncio.Event()
+
+    class Waits(Doubles):
+        async def execute_many(self, burst: Burst) -> None:
+            if len(burst) > 1:
+                raise ConnectionError("away")
+            retries.set()
+            await asyncio.sleep(1000)
+
+    feeder = Feeder("number")
+    builder = TopologyBuilder("stops")
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", Waits).shuffle_grouping("numbers")
+    for number in NUMBERS:
+        feeder.feed((number,))
+
+    async def main() -> None:
+        async with engine.run(builder.build(), Config(drain_timeout_secs=0.1)) as run:
+            await retries.wait()
+            await run.stop()
+
+    asyncio.run(main())
+    assert feeder.acked == []
+
+
+@pytest.mark.guarantee("BU-1", "ACK-15")
+def test_a_burst_of_a_dead_instance_settles_nothing() -> None:
+    class Keeps(Doubles):
+        on_error = "restart"
+        kept: Burst | None = None
+
+        def execute_many(self, burst: Burst) -> Any:
+            if Keeps.kept is None:
+                Keeps.kept = burst
+                raise ValueError("dies")
+            for tup in Keeps.kept:
+                Keeps.kept.ack(tup)
+                Keeps.kept.fail(tup)
+            return super().execute_many(burst)
+
+    play = Play(Keeps)
+    assert play.failed == list(NUMBERS)
+    assert play.feeder.acked == []
 
 
 @pytest.mark.guarantee("BU-1")
