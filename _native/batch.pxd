@@ -14,10 +14,11 @@ cdef class TaskBatch:
     cdef public bint dead            # failed: further tuples are dropped
     cdef public bint over            # nothing more may be emitted
     cdef public object waiting       # tuples that wait for an awaited call, oldest first; None: no call is awaited
-    cdef public list rows            # values that wait for a burst; None: tuples are executed one by one
-    cdef object row_fields           # of the values in `rows`
+    cdef public list tuples          # acked tuples that wait for a burst; None: tuples are executed one by one
+    cdef object fields               # of `tuples`
     cdef object execute_many
-    cdef Py_ssize_t burst_rows       # maximum length of `rows`
+    cdef object settler              # of the bursts
+    cdef Py_ssize_t burst_rows       # maximum length of `tuples`
 
 cdef class BatchFeed:
     cdef readonly BoltCore core

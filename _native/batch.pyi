@@ -13,7 +13,7 @@ class TaskBatch:
     dead: bool
     over: bool
     waiting: deque[Tuple] | None
-    rows: list[tuple[Any, ...]] | None
+    tuples: list[Tuple] | None
     def __init__(self, feed: BatchFeed, attempt: Any, execute: Callable[[Any], object] | None = None) -> None: ...
     @property
     def attempt(self) -> Any: ...
@@ -26,8 +26,8 @@ class TaskBatch:
     def execute_by(self, execute: Callable[[Any], object]) -> None:
         """Pass each tuple to this method of the attempt's instance."""
 
-    def execute_many_by(self, execute_many: Callable[[Any, Any], object], burst_rows: int) -> None:
-        """Pass the values of up to burst_rows tuples at once to this method, with their fields."""
+    def execute_many_by(self, execute_many: Callable[[Any], object], settler: object, burst_rows: int) -> None:
+        """Pass up to burst_rows tuples at once to this method, as a Burst with this settler."""
 
 @final
 class BatchFeed:
@@ -60,7 +60,7 @@ class BatchFeed:
     def call_next(self, batch: TaskBatch, tup: Tuple) -> None:
         """Pass a waiting tuple to the instance."""
 
-    def flush_rows(self, batch: TaskBatch) -> None:
+    def flush_burst(self, batch: TaskBatch) -> None:
         """Pass the values that wait for a burst to the instance, because no more will arrive."""
 
 class BatchEmitter:

@@ -14,6 +14,7 @@ from libc.stdlib cimport calloc, free
 cimport cython
 
 from _native.bolt cimport BoltCore
+from _native.burst cimport Burst
 from _native.hash cimport stable_hash_of
 from _native.queues cimport REPLY, Backpressure, Mailbox, SignalRing, has_drained, post_tuple, send_signal_with, take_tuple
 from _native.task cimport COUNTS_SENT, OutStream, SentCounts, UserMethod, call_one, check_thread
@@ -76,9 +77,9 @@ cdef class TaskBatch:
         """Pass each tuple to this method of the attempt's instance."""
         self.method = UserMethod(execute)
 
-    def execute_many_by(self, execute_many, Py_ssize_t burst_rows):
-        """Pass the values of up to burst_rows tuples at once to this method, with their fields."""
-        self.execute_many, self.burst_rows, self.rows = execute_many, burst_rows, []
+    def execute_many_by(self, execute_many, settler, Py_ssize_t burst_rows):
+        """Pass up to burst_rows tuples at once to this method, as a Burst with this settler."""
+        self.execute_many, self.settler, self.burst_rows, self.tuples = execute_many, settler, burst_rows, []
 
 
 @cython.final
@@ -153,33 +154,33 @@ cdef class BatchFeed:
         cdef TaskBatch batch = self.batches.pop(attempt, None)
         if batch is not None:
             batch.dead = batch.over = True
-            batch.waiting = batch.rows = None
+            batch.waiting = batch.tuples = None
             if self.current is batch:
                 self.current = None
 
     cdef int handle_tuple(self, TaskBatch batch, Tuple tup) except -1:
-        return self.call(batch, tup) if batch.rows is None else self.gather(batch, tup)
+        return self.call(batch, tup) if batch.tuples is None else self.gather(batch, tup)
 
     cdef int gather(self, TaskBatch batch, Tuple tup) except -1:
-        """Collect the values of tuples until there are enough, or until values with other fields arrive."""
-        if tup.origin.fields is not batch.row_fields:
-            if batch.rows:
+        """Collect tuples until there are enough, or until a tuple with other fields arrives."""
+        if tup.origin.fields is not batch.fields:
+            if batch.tuples:
                 self.call_many(batch)
                 if batch.dead:
                     return self.core.ack_tuple(tup)
                 if batch.waiting is not None:      # an awaited call may still run: this tuple waits before the others
                     batch.waiting.appendleft(tup)
                     return 0
-            batch.row_fields = tup.origin.fields
-        batch.rows.append(tup.values)
+            batch.fields = tup.origin.fields
+        batch.tuples.append(tup)
         self.core.ack_tuple(tup)
-        return self.call_many(batch) if len(batch.rows) >= batch.burst_rows else 0
+        return self.call_many(batch) if len(batch.tuples) >= batch.burst_rows else 0
 
     cdef int call_many(self, TaskBatch batch) except -1:
-        rows, batch.rows = batch.rows, []
+        tuples, batch.tuples = batch.tuples, []
         self.calling = batch
         try:
-            result = batch.execute_many(rows, batch.row_fields)
+            result = batch.execute_many(Burst(tuples, batch.settler))
             if result is not None:
                 self.runner.returned(batch, None, result)
         except (Exception, CancelledError) as error:
@@ -187,9 +188,9 @@ cdef class BatchFeed:
         self.calling = None
         return 0
 
-    def flush_rows(self, TaskBatch batch not None):
-        """Pass the values that wait for a burst to the instance, because no more will arrive."""
-        if batch.rows and not batch.dead:
+    def flush_burst(self, TaskBatch batch not None):
+        """Pass the tuples that wait for a burst to the instance, because no more will arrive."""
+        if batch.tuples and not batch.dead:
             self.call_many(batch)
 
     cdef int call(self, TaskBatch batch, Tuple tup) except -1:

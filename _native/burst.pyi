@@ -32,6 +32,10 @@ class Burst:
         """The values of each tuple, as a list of tuples."""
 
     @property
+    def fields(self) -> Any:
+        """The Fields of the first tuple."""
+
+    @property
     def is_tick(self) -> bool:
         """True if the burst is a tick, which always comes alone."""
 

@@ -67,6 +67,11 @@ cdef class Burst:
         return [tup.values for tup in self.tuples]
 
     @property
+    def fields(self):
+        """The Fields of the first tuple."""
+        return (<Tuple>self.tuples[0]).origin.fields
+
+    @property
     def is_tick(self):
         """True if the burst is a tick, which always comes alone."""
         return PyList_GET_SIZE(self.tuples) == 1 and ((<Tuple>self.tuples[0]).flags & IS_TICK) != 0

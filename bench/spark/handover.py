@@ -8,12 +8,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import engine
 from bench.measuring import rate_figures
 from bench.spark.rows import BATCH_ROWS, DDL, FIELDS, WARM_ROWS, Row, make_rows
-from engine import BatchBolt, Fields, Tuple
+from engine import BatchBolt, Burst, Tuple
 from engine.topology import BoltDeclarer
 from engine.transactional import BurstBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge import Handover, SparkHandover
@@ -49,8 +48,8 @@ class DropRows(BurstBolt):
     def __init__(self, dropped: list[int]) -> None:
         self.dropped = dropped
 
-    def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> None:
-        self.dropped.append(len(rows))
+    def execute_many(self, burst: Burst) -> None:
+        self.dropped.append(len(burst.rows))
 
     def finish_batch(self) -> None:
         return None

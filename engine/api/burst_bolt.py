@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, overload
 
 from engine.api.bolt import Bolt
 from engine.api.collector import Anchors, BoltCollector, Tuple
-from engine.api.fields import Values
+from engine.api.fields import Fields, Values
 from engine.errors import UsageError
 from engine.kernel import Burst as CompiledBurst
 from engine.names import DEFAULT_STREAM
@@ -39,6 +39,10 @@ class Burst(Protocol):
     @property
     def rows(self) -> list[tuple[Any, ...]]:
         """Values of each tuple."""
+
+    @property
+    def fields(self) -> Fields:
+        """Fields of the first tuple."""
 
     @property
     def is_tick(self) -> bool:

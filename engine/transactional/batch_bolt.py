@@ -2,9 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Final, Protocol, TypeVar
 
-from engine.api import BoltBase, Fields, TaskContext, Tuple, Values
+from engine.api import BoltBase, Burst, TaskContext, Tuple, Values
+from engine.kernel import Burst as CompiledBurst
 from engine.names import DEFAULT_STREAM
 from engine.transactional.attempt import TransactionAttempt
 
@@ -20,6 +21,20 @@ class FailedBatch(Exception):
     def __init__(self, *args: object, report: bool = False) -> None:
         super().__init__(*args)
         self.report = report
+
+
+class BurstSettler:
+    """Settles tuples of a burst for `burst.ack` and `burst.fail`. A batch succeeds or fails as a whole."""
+
+    def ack(self, tup: Tuple) -> None:
+        """Do nothing."""
+
+    def fail(self, tup: Tuple, error: str | BaseException | None = None) -> None:
+        """Raise FailedBatch with the error."""
+        raise FailedBatch(*([] if error is None else [error])) from (error if isinstance(error, BaseException) else None)
+
+
+BURST_SETTLER: Final = BurstSettler()
 
 
 class BatchCollector(Protocol):
@@ -114,16 +129,16 @@ class BurstBolt(BatchBolt):
     """Maximum number of tuples in a call. Each open batch buffers up to this number of tuples, in addition to all other limits."""
 
     @abstractmethod
-    def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
-        """Process the values of 1 to `burst_rows` tuples, in their order of arrival. The bolt may keep the list.
+    def execute_many(self, burst: Burst) -> Awaitable[None] | None:
+        """Process 1 to `burst_rows` tuples, in their order of arrival. The bolt may keep the burst.
 
-        The first value of each row is the attempt. All rows have the same fields: a burst also ends before tuples with other fields, and
-        before `finish_batch`. The component and task that emitted a row are not known.
+        The first value of each tuple is the attempt. All tuples have the same fields, `burst.fields`. A burst also ends before tuples with
+        other fields, and before `finish_batch`.
         """
 
     def execute(self, tup: Tuple) -> Awaitable[None] | None:
         """Process one tuple as a burst of one, for tests. The engine calls `execute_many`."""
-        return self.execute_many([tup.values], tup.fields)
+        return self.execute_many(CompiledBurst([tup], BURST_SETTLER))  # type: ignore[arg-type, list-item]
 
 
 class Committer(BatchBolt):

@@ -11,7 +11,7 @@ from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
 from engine.kernel import TaskBatch
 from engine.maybe_await import discard_awaitables
-from engine.transactional.batch_bolt import BatchBolt, BurstBolt
+from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt
 from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
 from engine.transactional.resources import OpenResources
 
@@ -60,7 +60,7 @@ class BatchBoltRunner(BatchRunner):
         bolt.replays_differ = self._wiring.replays_differ
         open_attempt.instance = bolt
         if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector has wrapped `execute`
-            open_attempt.batch.execute_many_by(bolt.execute_many, bolt.burst_rows)
+            open_attempt.batch.execute_many_by(bolt.execute_many, BURST_SETTLER, bolt.burst_rows)
         else:
             open_attempt.batch.execute_by(bolt.execute)
         self._run_on(open_attempt, bolt.prepare(), "prepare")
@@ -199,7 +199,7 @@ class BatchBoltRunner(BatchRunner):
         if self._wiring.is_committer and self._ending:
             self._run_on(open_attempt, self._end_of_old(), "finish_batch")
             return
-        self.feed.flush_rows(open_attempt.batch)
+        self.feed.flush_burst(open_attempt.batch)
         if open_attempt in self._aio_tasks or open_attempt.failure is not None:
             return
         self._finishing.add(open_attempt)

@@ -253,7 +253,7 @@ class BatchRunner(Bolt, BoltPortUser):
             return
         open_attempt.failure = failure
         open_attempt.batch.dead = open_attempt.batch.over = True
-        open_attempt.batch.waiting = open_attempt.batch.rows = None
+        open_attempt.batch.waiting = open_attempt.batch.tuples = None
         self._settle_held(open_attempt, failure)
         self._end_instance(open_attempt)
 

@@ -35,7 +35,7 @@ class Unconverted(NamedTuple):
     columns: Columns
 
 
-Burst: TypeAlias = pa.RecordBatch | Unconverted
+BurstRows: TypeAlias = pa.RecordBatch | Unconverted
 
 
 class StagedFiles(NamedTuple):
@@ -66,7 +66,7 @@ class PartitionOutput:
         self._reject_file: ParquetFile | None = None
         self._finished: list[StagedFile] = []
 
-    def write_bursts(self, bursts: list[Burst]) -> None:
+    def write_bursts(self, bursts: list[BurstRows]) -> None:
         """Write rows. Raises FatalError for a row that does not fit the schema, unless rejects are kept."""
         for burst in bursts:
             if isinstance(burst, pa.RecordBatch):

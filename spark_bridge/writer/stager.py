@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable
 from typing import ClassVar, Final
 
-from engine.api import Fields
+from engine.api import Burst, Fields
 from engine.transactional import BurstBolt
 from spark_bridge.task_try import TASK_TRY
 from spark_bridge.writer.backpressure import HandoverBackpressure
-from spark_bridge.writer.columns import Columns, Row, places_of
+from spark_bridge.writer.columns import Columns, places_of
 from spark_bridge.writer.open_folder import FolderResource, HandoverSettings, OpenFolder
-from spark_bridge.writer.partition_output import Burst, PartitionOutput, StagingPlace, Unconverted
+from spark_bridge.writer.partition_output import BurstRows, PartitionOutput, StagingPlace, Unconverted
 
 BURST_ROWS: Final = 2_048
 """Rows that are converted in one call.
@@ -39,7 +39,7 @@ class Stager(BurstBolt):
         self.admission: Final = HandoverBackpressure(settings)
         self._columns: tuple[Fields, Columns] | None = None
         """Conversion of tuples of these fields."""
-        self._bursts: list[Burst] = []
+        self._bursts: list[BurstRows] = []
         self._rows = 0
         """Number of rows in `_bursts`."""
         self._writing: asyncio.Task[None] | None = None
@@ -48,7 +48,8 @@ class Stager(BurstBolt):
         self._output: PartitionOutput | None = None
         self._is_finished = False
 
-    def execute_many(self, rows: list[Row], fields: Fields) -> Awaitable[None] | None:
+    def execute_many(self, burst: Burst) -> Awaitable[None] | None:
+        rows, fields = burst.rows, burst.fields
         if self._columns is None or self._columns[0] is not fields:
             schema = self._settings.schema
             self._columns = (fields, Columns(schema, places_of(schema, fields.names)))
@@ -68,15 +69,15 @@ class Stager(BurstBolt):
         self._begin_write(chunk)
         return None
 
-    async def _write_after(self, before: "asyncio.Task[None]", chunk: list[Burst]) -> None:
+    async def _write_after(self, before: "asyncio.Task[None]", chunk: list[BurstRows]) -> None:
         await before
         self._begin_write(chunk)
 
-    def _begin_write(self, chunk: list[Burst]) -> None:
+    def _begin_write(self, chunk: list[BurstRows]) -> None:
         self._writing = asyncio.get_running_loop().create_task(self._write(chunk))
         self._writing.add_done_callback(_retrieve_exception)
 
-    async def _write(self, chunk: list[Burst]) -> None:
+    async def _write(self, chunk: list[BurstRows]) -> None:
         folder, output = await self._open_output()
         await folder.run_in_thread(lambda: output.write_bursts(chunk))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import Fields, TopologyError
+from engine import Burst, Fields, TopologyError
 from engine.testing import DropTuple
 from engine.transactional import BatchBolt, BurstBolt, FailedBatch, TransactionalTopologyBuilder
 from tests.transactional.batch_topologies import Batches, Store, run_batches, summing
@@ -26,11 +26,12 @@ class SumsBursts(BurstBolt):
         self.sum = 0
         self.finished = False
 
-    def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
+    def execute_many(self, burst: Burst) -> Awaitable[None] | None:
         assert not self.finished
-        assert all(row[0] == self.attempt for row in rows)
-        self.bursts[self.attempt.txid].append([row[-1] for row in rows])
-        self.sum += sum(row[-1] for row in rows)
+        assert all(attempt == self.attempt for attempt in burst["attempt"])
+        numbers = [row[-1] for row in burst.rows]
+        self.bursts[self.attempt.txid].append(numbers)
+        self.sum += sum(numbers)
         return None
 
     def finish_batch(self) -> None:
@@ -57,9 +58,9 @@ def test_a_batch_arrives_in_full_bursts_and_a_last_one_with_the_rest() -> None:
 @pytest.mark.parametrize("room", [2, 3, 1000])
 def test_tuples_that_arrive_during_a_slow_burst_wait_in_order(room: int) -> None:
     class Slow(SumsBursts):
-        async def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> None:
+        async def execute_many(self, burst: Burst) -> None:
             await asyncio.sleep(1)
-            super().execute_many(rows, fields)
+            super().execute_many(burst)
             await asyncio.sleep(1)
 
     sums, bursts = noting(Slow)
@@ -89,9 +90,9 @@ def test_a_burst_has_only_tuples_with_the_same_fields(is_slow: bool) -> None:
     class Sees(BurstBolt):
         burst_rows = 3
 
-        def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
-            assert all(len(row) == len(fields.names) for row in rows)
-            seen.append((fields.names[1:], [row[1] for row in rows]))
+        def execute_many(self, burst: Burst) -> Awaitable[None] | None:
+            assert all(tup.fields is burst.fields for tup in burst)
+            seen.append((burst.fields.names[1:], [row[1] for row in burst.rows]))
             return asyncio.sleep(1) if is_slow else None
 
         def finish_batch(self) -> None: ...
@@ -109,13 +110,13 @@ def test_a_burst_has_only_tuples_with_the_same_fields(is_slow: bool) -> None:
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_a_burst_that_raises_fails_its_batch_and_drops_only_its_instance(number: int, is_slow: bool) -> None:
     class Fails(SumsBursts):
-        def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
+        def execute_many(self, burst: Burst) -> Awaitable[None] | None:
             is_first = self.attempt.number <= 3
-            if self.attempt.txid == 2 and is_first and any(row[-1] == number for row in rows):
+            if self.attempt.txid == 2 and is_first and any(row[-1] == number for row in burst.rows):
                 if is_slow:
                     return self.raise_later()
                 raise FailedBatch
-            return super().execute_many(rows, fields)
+            return super().execute_many(burst)
 
         async def raise_later(self) -> None:
             await asyncio.sleep(1)
@@ -147,6 +148,29 @@ def test_a_tuple_that_is_lost_on_its_way_to_a_burst_bolt_fails_the_batch() -> No
     run_batches(summing(spout, store, sums=sums, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
     assert store.by_txid == {1: 6}
     assert [attempt.txid for attempt in spout.emitted] == [1, 1]
+
+
+@pytest.mark.guarantee("TX-6")
+@pytest.mark.parametrize("error", [None, "odd", ValueError("odd")])
+def test_a_burst_that_fails_a_tuple_fails_its_batch(error: Any) -> None:
+    failed: list[int] = []
+
+    class FailsOdd(SumsBursts):
+        def execute_many(self, burst: Burst) -> Awaitable[None] | None:
+            for tup, number in burst.items("number"):
+                burst.ack(tup)
+                if number % 2 and not failed:
+                    failed.append(number)
+                    burst.fail(tup, error)
+            return super().execute_many(burst)
+
+    sums, _ = noting(FailsOdd)
+    store = Store()
+    spout = Batches([[2, 4], [2, 3]])
+    finished = run_batches(summing(spout, store, sums=sums, tasks=1))
+    assert store.by_txid == {1: 6, 2: 5}
+    assert [attempt.txid for attempt in spout.emitted] == [1, 2, 2]
+    assert not finished.errors
 
 
 def test_a_direct_call_of_execute_is_a_burst_of_one() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, Fields, Tuple
+from engine import BasicBolt, Burst, Fields, Tuple
 from engine.cli.snapshot_text import state_texts
 from engine.transactional import BatchBolt, BurstBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge.topology.status import JobsEntry
@@ -74,9 +74,8 @@ class BurstCounts(BurstBolt):
     def prepare(self) -> None:
         self.counts: dict[str, int] = {}
 
-    def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> None:
-        for row in rows:
-            word = row[fields.index("word")]
+    def execute_many(self, burst: Burst) -> None:
+        for word in burst["word"]:
             self.counts[word] = self.counts.get(word, 0) + 1
 
     def finish_batch(self) -> None:
