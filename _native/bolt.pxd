@@ -39,7 +39,6 @@ cdef class BoltCore(TaskCore):
     cdef readonly HeldTuples held_tuples             # while HOLDS is set
     cdef readonly DeferredAcks deferred_acks         # while DEFERS is set
     cdef Layers state                # of a stateful task: its changes and acks take effect call by call (SV-2)
-    cdef Py_ssize_t deferred_before  # acks that were deferred when the call began
     cdef uint64_t acked_before       # inputs that were acked when the call began
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
@@ -60,6 +59,7 @@ cdef class BoltCore(TaskCore):
     cdef list take_burst(self, Py_ssize_t most)
     cdef list take_one(self, PyObject* raw)
     cdef int ack_burst(self, list tuples) except -1
+    cdef int ack_root(self, uint64_t root, uint64_t value) except -1
     cdef int end_burst(self, BoltOutcome outcome) except -1
     cdef void set_behind(self, bint behind) noexcept
     cdef bint is_control(self) noexcept

@@ -13,8 +13,8 @@ cimport cython
 
 from _native.burst cimport Burst, SentMark
 from _native.ids cimport draw_edge
-from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTuples, Mailbox, SignalKind, SignalRing, has_drained, post_tuple,
-                             send_signal, send_signal_with, take_tuple)
+from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTuples, Mailbox, SignalKind, SignalRing, begin_call, defer_ack,
+                             has_drained, post_tuple, send_signal, send_signal_with, take_tuple)
 from _native.state cimport Layers, is_foreign, keep_changes
 from _native.task cimport (DEFERS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
                            checked_values, deliver, pick_target, signal_acker)
@@ -378,19 +378,34 @@ cdef class BoltCore(TaskCore):
         return [tup]
 
     cdef int ack_burst(self, list tuples) except -1:
-        """Ack the tuples of a call that has returned, except those that it has settled itself."""
+        """Ack the tuples of a call that has returned, except those that it has settled itself.
+
+        Consecutive tuples of one root make one ack, because the acker would XOR their values anyway (ACK-2).
+        """
         cdef Tuple tup
+        cdef uint64_t root = 0, value = 0
+        cdef uint32_t rare = MANY_ROOTS | REPORTS_SETTLE | SAMPLED
+        cdef bint singly = self.rare_paths & TRACES or (self.state is not None and is_foreign(self.state))
         for tup in tuples:
             if tup.state != TAKEN:
                 continue
-            if self.rare_paths & (DEFERS | TRACES) or tup.flags & (SAMPLED | MANY_ROOTS | REPORTS_SETTLE):
+            if singly or tup.flags & rare:
                 self.ack_tuple(tup)
                 continue
             remove_taken(&self.taken_list, tup, SETTLED)
             self.acked += 1
-            if tup.root != 0:
-                signal_acker(self, ACK, tup.root, tup.edge ^ tup.ack_value)
-        return 0
+            if tup.root != root:
+                self.ack_root(root, value)
+                root, value = tup.root, 0
+            value ^= tup.edge ^ tup.ack_value
+        return self.ack_root(root, value)
+
+    cdef inline int ack_root(self, uint64_t root, uint64_t value) except -1:
+        if root == 0:
+            return 0
+        if self.rare_paths & DEFERS:
+            return defer_ack(self.deferred_acks, root, value)
+        return signal_acker(self, ACK, root, value)
 
     def retry_singly(self, Burst burst not None, reason, *, bint awaited):
         """Run the unsettled tuples of a burst that raised again, one by one, before all others. Return their number.
@@ -526,7 +541,8 @@ cdef class BoltCore(TaskCore):
     cdef int begin_guard(self) except -1:
         if self.state is not None:
             self.state.guard_call()
-            self.deferred_before, self.acked_before = self.deferred_acks.count_deferred(), self.acked
+            begin_call(self.deferred_acks)
+            self.acked_before = self.acked
         return 0
 
     cdef int end_guard(self) except -1:
@@ -537,7 +553,8 @@ cdef class BoltCore(TaskCore):
     cdef inline int keep_call(self) except -1:
         """Apply the changes and acks of a call that returned, because another call may follow in the burst."""
         keep_changes(self.state)
-        self.deferred_before, self.acked_before = self.deferred_acks.count_deferred(), self.acked
+        begin_call(self.deferred_acks)
+        self.acked_before = self.acked
         return 0
 
     def guard_only(self, call_var, call):
@@ -549,7 +566,7 @@ cdef class BoltCore(TaskCore):
         """Undo the state changes and the acks of the call that raised. The acked tuples fail with its input."""
         if self.state is not None and self.state.guarding:
             self.state.undo_call()
-            self.deferred_acks.take_back(self.deferred_before, reason)
+            self.deferred_acks.take_back(reason)
             while self.acked > self.acked_before:
                 self.acked -= 1
                 self.count_failure(reason)
@@ -588,8 +605,7 @@ cdef class BoltCore(TaskCore):
     cdef int ack_rarely(self, Tuple tup) except -1:
         """Ack a tuple with several roots, a trace, a report or a deferral."""
         cdef Roots* many
-        cdef Py_ssize_t i, roots = 1
-        cdef bint foreign
+        cdef Py_ssize_t i
         if self.rare_paths & TRACES and tup.root != 0:
             self.trace("acked", tup.roots, self.task_id)
         if tup.flags & REPORTS_SETTLE:
@@ -598,18 +614,19 @@ cdef class BoltCore(TaskCore):
             return 0
         if not self.rare_paths & DEFERS:
             return self.signal_roots(tup, ACK, None)
-        foreign = self.state is not None and is_foreign(self.state)
-        if tup.flags & MANY_ROOTS:
-            many = <Roots*><size_t>tup.root
-            roots = many.count
-            for i in range(roots):
-                send_signal(self.deferred_acks.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
-        else:
-            send_signal(self.deferred_acks.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
-        if foreign:     # another call acked, so this ack stays if the awaited call raises
-            self.deferred_acks.put_before(self.deferred_before, roots)
-            self.deferred_before += roots
+        if self.state is not None and is_foreign(self.state):      # so this ack stays if the awaited call raises
             self.acked_before += 1
+            if not tup.flags & MANY_ROOTS:
+                return self.deferred_acks.defer_foreign(tup.root, tup.edge ^ tup.ack_value)
+            many = <Roots*><size_t>tup.root
+            for i in range(many.count):
+                self.deferred_acks.defer_foreign(many.items[i].root, many.items[i].edge ^ tup.ack_value)
+            return 0
+        if not tup.flags & MANY_ROOTS:
+            return defer_ack(self.deferred_acks, tup.root, tup.edge ^ tup.ack_value)
+        many = <Roots*><size_t>tup.root
+        for i in range(many.count):
+            defer_ack(self.deferred_acks, many.items[i].root, many.items[i].edge ^ tup.ack_value)
         return 0
 
     cdef void take_sample(self, Tuple tup, double at) noexcept:

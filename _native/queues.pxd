@@ -121,8 +121,34 @@ cdef class DeferredAcks:
     cdef SignalRing prepared         # acks that wait for a commit
     cdef readonly uint64_t released  # number of roots whose acks were sent, since the task began
 
+    cdef Py_ssize_t before_call      # deferred acks that the running call has not added, so they stay if it raises
+    cdef Py_ssize_t joined_at        # which of these an ack of the running call was joined to, -1: none
+    cdef uint64_t joined_value       # XOR of the values that were joined to it
+
     cdef SignalRing ring_of(self, uint64_t root)
-    cdef Py_ssize_t count_deferred(self) noexcept
-    cdef int put_before(self, Py_ssize_t count, Py_ssize_t newest) noexcept
-    cdef int take_back(self, Py_ssize_t count, object reason) except -1
+    cdef int defer_foreign(self, uint64_t root, uint64_t value) except -1
+    cdef int take_back(self, object reason) except -1
     cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1
+
+
+cdef inline void begin_call(DeferredAcks acks) noexcept:
+    """Keep all acks that are deferred so far, because a call begins."""
+    acks.before_call = acks.deferred.tail - acks.deferred.head
+    acks.joined_at, acks.joined_value = -1, 0
+
+
+cdef inline int defer_ack(DeferredAcks acks, uint64_t root, uint64_t value) except -1:
+    """Defer an ack of the running call. Join it to the last entry if this has the same root."""
+    cdef SignalRing ring = acks.deferred
+    cdef Py_ssize_t last = ring.tail - ring.head - 1
+    cdef Signal* entry = &ring.ring[(ring.tail - 1) & ring.mask]
+    if last < 0 or entry.root != root:
+        return send_signal(ring, ACK, root, value, acks.task_id)
+    if last < acks.before_call:          # an entry of an earlier call, so take_back must know what was joined
+        if acks.joined_at != last:
+            if acks.joined_at >= 0:
+                return send_signal(ring, ACK, root, value, acks.task_id)
+            acks.joined_at = last
+        acks.joined_value ^= value
+    entry.value ^= value
+    return 0

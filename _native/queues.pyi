@@ -104,7 +104,11 @@ class HeldTuples:
 
 @final
 class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed."""
+    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed.
+
+    Consecutive acks of one root become one entry, because the acker would XOR their values anyway (ACK-2). Tuples of one root mostly
+    arrive one after the other, so no table is needed.
+    """
 
     def __init__(self, ackers: list[SignalRing], task_id: int) -> None: ...
     @property

@@ -21,7 +21,7 @@ from _native.tuples cimport IS_CONTROL, Tuple
 
 cdef enum:
     FIRST_SLOTS = 64
-    IDLE_SLOTS = 65536     # a larger signal ring frees its memory when it runs empty
+    IDLE_SLOTS = 65536     # a larger signal ring frees its memory when it runs empty after few signals
 
 
 @cython.final
@@ -204,9 +204,14 @@ cdef class SignalRing:
         return 0
 
     cdef int reset_empty(self) except -1:
-        """Reset the positions to 0. Called by a consumer that has taken all signals."""
+        """Reset the positions to 0. Called by a consumer that has taken all signals.
+
+        A large ring keeps its memory while it is needed again and again, as that of deferred acks at each checkpoint. Otherwise the
+        pages would come from the system each time, and clearing them costs more than the signals.
+        """
+        cdef Py_ssize_t sent = self.tail
         self.head = self.tail = 0
-        if self.mask + 1 > IDLE_SLOTS:
+        if self.mask + 1 > IDLE_SLOTS and sent * 8 < self.mask:
             free(self.ring)
             self.mask = FIRST_SLOTS - 1
             self.threshold = FIRST_SLOTS
@@ -322,10 +327,15 @@ cdef class HeldTuples:
 
 @cython.final
 cdef class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed."""
+    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed.
+
+    Consecutive acks of one root become one entry, because the acker would XOR their values anyway (ACK-2). Tuples of one root mostly
+    arrive one after the other, so no table is needed.
+    """
 
     def __init__(self, list ackers not None, int32_t task_id):
         self.ackers, self.task_id = ackers, task_id
+        self.joined_at = -1
         self.deferred, self.prepared = SignalRing(), SignalRing()
 
     def prepare(self):
@@ -355,25 +365,30 @@ cdef class DeferredAcks:
     cdef SignalRing ring_of(self, uint64_t root):
         return self.ackers[<Py_ssize_t>(root % <uint64_t>len(self.ackers))]
 
-    cdef Py_ssize_t count_deferred(self) noexcept:
-        return self.deferred.tail - self.deferred.head
-
-    cdef int put_before(self, Py_ssize_t count, Py_ssize_t newest) noexcept:
-        """Move the newest deferred acks behind the first `count`, so that `take_back(count + newest)` keeps them. Order does not matter."""
+    cdef int defer_foreign(self, uint64_t root, uint64_t value) except -1:
+        """Defer an ack of other code than the running call. It goes before the acks of the call, so that `take_back` keeps it."""
         cdef SignalRing ring = self.deferred
-        cdef Py_ssize_t i, there, here
-        for i in range(newest):
-            there, here = (ring.head + count + i) & ring.mask, (ring.tail - newest + i) & ring.mask
-            ring.ring[there], ring.ring[here] = ring.ring[here], ring.ring[there]
+        cdef Py_ssize_t there, here
+        send_signal(ring, ACK, root, value, self.task_id)
+        there, here = (ring.head + self.before_call) & ring.mask, (ring.tail - 1) & ring.mask
+        ring.ring[there], ring.ring[here] = ring.ring[here], ring.ring[there]
+        self.before_call += 1
         return 0
 
-    cdef int take_back(self, Py_ssize_t count, object reason) except -1:
-        """Fail the acks that were deferred after the first `count`, because their call raised (SV-2)."""
+    cdef int take_back(self, object reason) except -1:
+        """Fail the acks of the running call, because the call raised (SV-2)."""
+        cdef SignalRing ring = self.deferred
+        cdef Signal* joined
         cdef uint64_t root
-        while self.count_deferred() > count:
-            self.deferred.tail -= 1
-            root = self.deferred.ring[self.deferred.tail & self.deferred.mask].root
+        while ring.tail - ring.head > self.before_call:
+            ring.tail -= 1
+            root = ring.ring[ring.tail & ring.mask].root
             send_signal_with(self.ring_of(root), FAIL, root, self.task_id, reason)
+        if self.joined_at >= 0:
+            joined = &ring.ring[(ring.head + self.joined_at) & ring.mask]
+            joined.value ^= self.joined_value
+            self.joined_at, self.joined_value = -1, 0
+            send_signal_with(self.ring_of(joined.root), FAIL, joined.root, self.task_id, reason)
         return 0
 
     cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1:

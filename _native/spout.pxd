@@ -21,6 +21,8 @@ cdef class SpoutCore(TaskCore):
     # emits
     cdef readonly OpenTrees open_trees
     cdef readonly SignalRing verdicts
+    cdef uint64_t next_root                   # drawn before its tree opens, so that its slot is already in the cache
+    cdef double nearly_empty_since            # time from which a large table of open trees has been nearly empty, below 0: it is not
     cdef list acked_now                       # message ids that are acked without an acker (ACK-6)
     cdef bint reports_settle                  # receiving tasks report their settles (flow control)
     # bursts

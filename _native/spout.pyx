@@ -23,7 +23,8 @@ cdef str DEFAULT = "default"
 cdef enum:
     ACKS_PER_LAP = 4096        # acks that a burst spout collects at the begin of a turn
     MOST_TURNS_GIVEN = 64      # turns in a row in which a spout gives way to bolts that are behind
-    IDLE_SLOTS = 65536         # a larger table of open trees frees memory when it is nearly empty
+    IDLE_SLOTS = 65536         # a larger table of open trees frees memory when it is nearly empty for IDLE_SECS
+    IDLE_SECS = 5              # longer than a checkpoint interval, whose commits empty the table each time
 
 
 @cython.final
@@ -57,7 +58,6 @@ cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object mes
         deliver(core, out.only, target, made)
         return 0 if message_id is None else core.ack_soon(message_id)
     made.root = core.new_root(message_id)
-    prefetch_root(core.open_trees, made.root)
     made.edge = draw_edge(core.ids)
     if core.reports_settle:
         made.flags |= REPORTS_SETTLE
@@ -75,6 +75,8 @@ cdef class SpoutCore(TaskCore):
     def __init__(self, int32_t task_id, *, SignalRing verdicts, Py_ssize_t max_pending=0, acker_failure=None, **common):
         TaskCore.__init__(self, task_id, **common)
         self.open_trees = OpenTrees()
+        self.next_root = draw_edge(self.ids)
+        self.nearly_empty_since = -1.0
         self.acked_now, self.acked_ids = [], []
         self.awaited_acks = 1
         self.acker_failure = acker_failure
@@ -150,7 +152,10 @@ cdef class SpoutCore(TaskCore):
         return 0
 
     cdef uint64_t new_root(self, object message_id) except? 0:
-        cdef uint64_t root = draw_edge(self.ids)
+        """Return an id for a new tree. Draw the next one too, so that its slot is in the cache when its tree opens."""
+        cdef uint64_t root = self.next_root
+        self.next_root = draw_edge(self.ids)
+        prefetch_root(self.open_trees, self.next_root)
         if self.rare_paths & (TRACES | WATCHES):
             self.note_opened(root, message_id)
         return root
@@ -290,7 +295,11 @@ cdef class SpoutCore(TaskCore):
         self.in_burst = False
         if self.verdicts.head == self.verdicts.tail:
             self.verdicts.reset_empty()
-        if self.open_trees.mask > IDLE_SLOTS and self.open_trees.count * 16 < self.open_trees.mask:
+        if self.open_trees.mask <= IDLE_SLOTS or self.open_trees.count * 16 >= self.open_trees.mask:
+            self.nearly_empty_since = -1.0
+        elif self.nearly_empty_since < 0.0:
+            self.nearly_empty_since = self.turn_start
+        elif self.turn_start - self.nearly_empty_since >= IDLE_SECS:
             self.open_trees.shrink()
         if outcome != GAVE_WAY:
             self.turns_given = 0

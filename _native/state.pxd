@@ -12,6 +12,9 @@ cdef class Layers:                      # not final, because it is the base of L
     cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
     cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
 
+    cdef object value_of(self, object key, object default)
+    cdef int set_value(self, object key, object value) except -1
+    cdef int add_value(self, object key, object amount) except -1
     cdef PyObject* in_older(self, object key) except? NULL
     cdef int note_value(self, object key, PyObject* before) except -1
     cdef int drop_notes(self) except -1

@@ -1,3 +1,4 @@
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,6 +14,15 @@ class Layers:
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of key. Raises StateError for an invalid key, or a key of another task's key group."""
+
+    def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
+        """Return the values of keys, in their order, as `get` does for each."""
+
+    def put_many(self, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Set the value of each key, as `put` does. values: a mapping, or pairs of a key and its value."""
+
+    def add_many(self, amounts: Mapping[Any, Any] | Iterable[Any]) -> None:
+        """Add to the values of keys. amounts: a mapping of keys to amounts, or keys, each of which adds 1. A missing key has 0."""
 
     def guard_call(self) -> None:
         """Note changes from now on, because a call begins."""

@@ -1,4 +1,6 @@
 """The layers of a task's state, which a bolt reads and writes for every tuple (CP-6)."""
+from collections.abc import Mapping
+
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
 from cpython.float cimport PyFloat_CheckExact
@@ -11,6 +13,9 @@ from libc.stdlib cimport free, realloc
 cdef enum:
     FIRST_NOTES = 16
     IDLE_NOTES = 4096      # a list of notes with more room than this is freed
+
+cdef object ZERO = 0
+cdef object ONE = 1
 
 
 cdef class Layers:
@@ -35,6 +40,36 @@ cdef class Layers:
 
     def get(self, key, default=None):
         """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
+        return self.value_of(key, default)
+
+    def put(self, key, value):
+        """Set the value of key. Raises StateError for an invalid key, or a key of another task's key group."""
+        self.set_value(key, value)
+
+    def get_many(self, keys, default=None):
+        """Return the values of keys, in their order, as `get` does for each."""
+        cdef list values = []
+        for key in iterable_keys("get_many", keys):
+            values.append(self.value_of(key, default))
+        return values
+
+    def put_many(self, values):
+        """Set the value of each key, as `put` does. values: a mapping, or pairs of a key and its value."""
+        if isinstance(values, Mapping):
+            values = values.items()
+        for key, value in values:
+            self.set_value(key, value)
+
+    def add_many(self, amounts):
+        """Add to the values of keys. amounts: a mapping of keys to amounts, or keys, each of which adds 1. A missing key has 0."""
+        if isinstance(amounts, Mapping):
+            for key, amount in amounts.items():
+                self.add_value(key, amount)
+        else:
+            for key in iterable_keys("add_many", amounts):
+                self.add_value(key, ONE)
+
+    cdef object value_of(self, object key, object default):
         cdef PyObject* found
         if not is_plain(key):
             return self._get_slow_path(key, default)
@@ -45,8 +80,7 @@ cdef class Layers:
             return self._get_slow_path(key, default)
         return default if <object>found is self._deleted else <object>found
 
-    def put(self, key, value):
-        """Set the value of key. Raises StateError for an invalid key, or a key of another task's key group."""
+    cdef int set_value(self, object key, object value) except -1:
         cdef PyObject* before
         if is_plain(key) and (is_atom(value) or value is self._deleted):
             before = PyDict_GetItemWithError(self._changes, key)
@@ -54,8 +88,25 @@ cdef class Layers:
                 if self.guarding:
                     self.note_value(key, before)
                 PyDict_SetItem(self._changes, key, value)
-                return
+                return 0
         self._put_slow_path(key, value)
+        return 0
+
+    cdef int add_value(self, object key, object amount) except -1:
+        """Add an amount to the value of a key. In the common case the key is plain and has a number, so no other code can run."""
+        cdef PyObject* before = NULL
+        cdef PyObject* found = NULL
+        if is_plain(key):
+            found = before = PyDict_GetItemWithError(self._changes, key)
+            if found == NULL:
+                found = self.in_older(key)
+        if found == NULL or not is_number(<object>found) or not is_number(amount):
+            return self.set_value(key, self.value_of(key, ZERO) + amount)
+        total = <object>found + amount
+        if self.guarding:
+            self.note_value(key, before)
+        PyDict_SetItem(self._changes, key, total)
+        return 0
 
     def guard_call(self):
         """Note changes from now on, because a call begins."""
@@ -134,6 +185,17 @@ cdef class Layers:
             if found != NULL:
                 return found
         return NULL
+
+
+cdef object iterable_keys(str method, object keys):
+    """Return the keys. Raises TypeError for a single text, whose characters would be taken for keys."""
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"{method}() takes a collection of keys, not the single key {keys!r}. Write {method}([{keys!r}]).")
+    return keys
+
+
+cdef inline bint is_number(object value) noexcept:
+    return PyLong_CheckExact(value) or PyFloat_CheckExact(value)
 
 
 cdef inline bint is_plain(object key) noexcept:

@@ -69,6 +69,9 @@ TARGETS = (
     Target("start-up", "python -m engine run to the first tuple", "figure", "first_tuple_ms", 500, " ms"),
     Target("start-up", "import engine", "figure", "import_ms", 100, " ms"),
     Target("word-count-memory-none", "memory:// with checkpoints, to no state", "speed-ratio", "none", 0.6, " ×"),
+    Target("word-count-sqlite-none", "SQLite with checkpoints, to no state", "speed-ratio", "none", 0.8, " ×"),
+    Target("word-count-bursts-memory-none", "the same in bursts, memory://", "speed-ratio", "none", 0.5, " ×"),
+    Target("word-count-bursts-sqlite-none", "the same in bursts, SQLite", "speed-ratio", "none", 0.5, " ×"),
     Target("word-count-sqlite-memory", "SQLite, to memory://", "speed-ratio", "memory", 0.95, " ×"),
     Target("word-count-redis-memory", "Redis, to memory://", "speed-ratio", "memory", 0.9, " ×"),
     *(

@@ -1,6 +1,8 @@
 """Components that take and emit bursts. Their callbacks do the same as those of the bare loop with bursts."""
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from engine import Burst, BurstBolt, BurstSpout, Fields
@@ -29,6 +31,19 @@ class UntrackedBurstSpout(ConstBurstSpout):
     def next_tuples(self, limit: int) -> None:
         self.emitted += limit
         self.collector.emit_many([self.values] * limit)
+
+
+class LineBurstSpout(ConstBurstSpout):
+    """Emits the lines of an endless iterator, each with a message id."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        super().__init__(())
+        self.lines = lines
+
+    def next_tuples(self, limit: int) -> None:
+        first = self.emitted + 1
+        self.emitted += limit
+        self.collector.emit_many([(line,) for line in islice(self.lines, limit)], list(range(first, first + limit)))
 
 
 class NullMany(BurstBolt):

@@ -6,16 +6,17 @@ from bench.registry.runs import new_figures, new_run, servers_of
 from bench.work import Figure, Peer, Run, Work
 
 
-def _word_count(store: str) -> Run:
-    return new_run(
-        "bench.state.word_count:measure", {"warm_secs": 0.5, "measured_secs": 2.0}, store=store, warm_secs=2.0, measured_secs=5.0
-    )
+def _word_count(store: str, *, bursts: bool) -> Run:
+    quick = {"warm_secs": 0.5, "measured_secs": 2.0}
+    return new_run("bench.state.word_count:measure", quick, store=store, bursts=bursts, warm_secs=2.0, measured_secs=5.0)
 
 
-def _beside(store: str, other: str, note: str) -> Work:
-    summary = f"word count of a text, counts in {store} beside counts in {other}"
-    peer = Peer(other, note, _word_count(other))
-    return Work("state", f"word-count-{store}-{other}", summary, _word_count(store), unit="word", peers=(peer,), needs=servers_of(store))
+def _beside(store: str, other: str, note: str, *, bursts: bool = False) -> Work:
+    summary = f"word count of a text{' in bursts' if bursts else ''}, counts in {store} beside counts in {other}"
+    name = f"word-count{'-bursts' if bursts else ''}-{store}-{other}"
+    peer = Peer(other, note, _word_count(other, bursts=bursts))
+    run = _word_count(store, bursts=bursts)
+    return Work("state", name, summary, run, unit="word", peers=(peer,), needs=servers_of(store))
 
 
 def _state_latency(store: str) -> Work:
@@ -43,8 +44,13 @@ def _values(store: str) -> Work:
     return Work("state", f"values-{store}", "keys of a map of values that are updated in a second", run, figures, needs=servers_of(store))
 
 
+_NO_STATE: Final = "counts in a dict, no checkpoints, max_spout_pending 1,000"
+
 STATE: Final = (
-    _beside("memory", "none", "counts in a dict, no checkpoints, max_spout_pending 1,000"),
+    _beside("memory", "none", _NO_STATE),
+    _beside("sqlite", "none", _NO_STATE),
+    _beside("memory", "none", _NO_STATE, bursts=True),
+    _beside("sqlite", "none", _NO_STATE, bursts=True),
     _beside("sqlite", "memory", "counts in memory://, a checkpoint every second"),
     _beside("redis", "memory", "counts in memory://, a checkpoint every second"),
     *(_state_latency(store) for store in ("memory", "sqlite", "redis")),

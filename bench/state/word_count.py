@@ -6,15 +6,17 @@ checkpoint intervals, so that all runs have the same number of checkpoints.
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import engine
+from bench.macro.burst_components import CountMany, LineBurstSpout, SplitMany
 from bench.macro.components import LineSpout
 from bench.macro.throughput import MAX_SPOUT_PENDING, add_word_count
 from bench.measuring import count_for, rate_figures
 from bench.servers import store_url
 from bench.texts import standard_library_lines
-from engine import Bolt, Config, StatefulBolt, TopologyBuilder, Tuple
+from engine import Bolt, Burst, Config, StatefulBolt, StatefulBurstBolt, TopologyBuilder, Tuple
 
 NONE = "none"
 
@@ -49,18 +51,50 @@ class StateCount(StatefulBolt):
         self.collector.ack(tup)
 
 
-async def measure(store: str, warm_secs: float, measured_secs: float) -> dict[str, float]:
-    """Return the rate with a store, or with store "none"."""
-    counters: list[Any] = []
+class DictCountMany(CountMany):
+    """Counts the words of bursts in a dict."""
 
-    def counter() -> Any:
-        counters.append(DictCount() if store == NONE else StateCount())
-        return counters[-1]
+    done = 0
 
+    def execute_many(self, burst: Burst) -> None:
+        super().execute_many(burst)
+        self.done += len(burst)
+
+
+class StateCountMany(StatefulBurstBolt):
+    """Counts the words of bursts in a state."""
+
+    done = 0
+
+    def execute_many(self, burst: Burst) -> None:
+        self.state.add_many(burst["word"])
+        self.done += len(burst)
+
+
+def word_count(counter: Callable[[], Any], *, bursts: bool) -> TopologyBuilder:
+    """Return a topology of 2 splitters and 4 counters, which take single tuples or bursts."""
     lines = standard_library_lines()
     builder = TopologyBuilder("word-count")
-    builder.set_spout("lines", lambda: LineSpout(itertools.cycle(lines)))
-    add_word_count(builder, "lines", counter)
+    if bursts:
+        builder.set_spout("lines", lambda: LineBurstSpout(itertools.cycle(lines)))
+        builder.set_bolt("split", SplitMany, parallelism=2).shuffle_grouping("lines")
+        builder.set_bolt("count", counter, parallelism=4).fields_grouping("split", "word")
+    else:
+        builder.set_spout("lines", lambda: LineSpout(itertools.cycle(lines)))
+        add_word_count(builder, "lines", counter)
+    return builder
+
+
+async def measure(store: str, warm_secs: float, measured_secs: float, *, bursts: bool = False) -> dict[str, float]:
+    """Return the rate with a store, or with store "none"."""
+    counters: list[Any] = []
+    in_dict, in_state = (DictCountMany, StateCountMany) if bursts else (DictCount, StateCount)
+
+    def counter() -> Any:
+        counters.append(in_dict() if store == NONE else in_state())
+        return counters[-1]
+
+    builder = word_count(counter, bursts=bursts)
     with store_url("memory" if store == NONE else store) as url:
         # Acks wait for the checkpoint, so with a state the trees of a second are open. Without a state, few open trees are fastest.
         config = Config(max_spout_pending=MAX_SPOUT_PENDING) if store == NONE else Config(state_provider=url)

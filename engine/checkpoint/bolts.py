@@ -104,12 +104,9 @@ class StatefulBurstBolt(KeepsState, BurstBolt):
 
     If a call raises, its changes of the state are undone (SV-2), and its tuples run again alone.
 
-
-    >>> from collections import Counter
     >>> class Count(StatefulBurstBolt):
     ...     def execute_many(self, burst):
-    ...         for word, number in Counter(burst["word"]).items():
-    ...             self.state.put(word, self.state.get(word, 0) + number)
+    ...         self.state.add_many(burst["word"])
     """
 
     state: KeyValueState[Any, Any]

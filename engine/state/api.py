@@ -5,10 +5,11 @@ key groups belong to the engine (`LayeredState`), so they are the same for all p
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from itertools import repeat
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 from engine.errors import StateError
 from engine.kernel import key_group
@@ -16,6 +17,13 @@ from engine.kernel import key_group
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
+
+
+def _keys(method: str, keys: Iterable[K]) -> Iterable[K]:
+    """Return the keys. Raises TypeError for a single text, whose characters would be taken for keys."""
+    if isinstance(keys, str | bytes):
+        raise TypeError(f"{method}() takes a collection of keys, not the single key {keys!r}. Write {method}([{keys!r}]).")
+    return keys
 
 
 class KeyValueState(ABC, Generic[K, V]):
@@ -44,6 +52,26 @@ class KeyValueState(ABC, Generic[K, V]):
     @abstractmethod
     def delete(self, key: K) -> None:
         """Remove key. No effect if it is missing."""
+
+    def get_many(self, keys: Iterable[K], default: Any = None) -> list[Any]:
+        """Return the values of keys, in their order, as `get` does for each."""
+        return [self.get(key, default) for key in _keys("get_many", keys)]
+
+    def put_many(self, values: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Set the value of each key, as `put` does. values: a mapping, or pairs of a key and its value."""
+        for key, value in values.items() if isinstance(values, Mapping) else values:
+            self.put(key, value)
+
+    def add_many(self, amounts: Mapping[K, Any] | Iterable[K]) -> None:
+        """Add to the values of keys. A missing key has the value 0.
+
+        amounts: a mapping of keys to amounts, such as a `Counter`, or a collection of keys, each of which adds 1. If a key is refused, the
+        keys before it are changed. If the call of the bolt raises too, all its changes are undone (SV-2).
+        """
+        pairs = amounts.items() if isinstance(amounts, Mapping) else zip(_keys("add_many", amounts), repeat(1))
+        for key, amount in pairs:
+            value: Any = self.get(key, 0)
+            self.put(key, value + amount)
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V]]:

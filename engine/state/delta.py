@@ -25,18 +25,20 @@ ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes, Encoded, Del
 _SMALL: Final = frozenset({type(None), bool, int, float, Deleted})
 
 
-def slices(layer: Layer, size: int) -> Iterator[list[Any]]:
-    """Yield the keys of a layer in lists. The layer must get no new keys, but its values may be replaced."""
-    keys = iter(layer)
-    while chunk := list(islice(keys, size)):
+def slices(layer: Layer, size: int) -> Iterator[dict[Any, Any]]:
+    """Yield the entries of a layer in dicts. The layer must get no new keys, but its values may be replaced.
+
+    A walk over the entries finds the values without a search for each key. In a large layer each search waits for memory.
+    """
+    entries = iter(layer.items())
+    while chunk := dict(islice(entries, size)):
         yield chunk
 
 
 def encode_blobs(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], slot_of: Callable[[Any], int] | None) -> Iterator[bytes]:
     """Encode a layer that gets no new keys. Values of types outside ATOMS are first encoded in place."""
-    for keys in slices(layer, KEYS_PER_BLOB):
-        for part in _light_parts(layer, keys, seal):
-            values = [layer[key] for key in part]
+    for entries in slices(layer, KEYS_PER_BLOB):
+        for part, values in _light_parts(layer, entries, seal):
             changes = [part, values] if slot_of is None else [part, values, [slot_of(key) for key in part]]
             try:
                 yield codec.encode(changes)
@@ -46,25 +48,26 @@ def encode_blobs(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded]
                 raise
 
 
-def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encoded]) -> Iterator[list[Any]]:
-    """Split keys so that no part exceeds the limits of a blob."""
-    if _SMALL.issuperset([type(layer[key]) for key in keys]):
-        yield keys
+def _light_parts(layer: Layer, entries: Layer, seal: Callable[[Any, Any], Encoded]) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield lists of keys and of their values, so that no part exceeds the limits of a blob."""
+    if _SMALL.issuperset(map(type, entries.values())):
+        yield list(entries), list(entries.values())
         return
     part: list[Any] = []
+    values: list[Any] = []
     weight = sealed = 0
-    for key in keys:
-        value = layer[key]
+    for key, value in entries.items():
         if type(value) not in ATOMS:
             value = layer[key] = seal(key, value)
             sealed += 1
         part.append(key)
+        values.append(value)
         weight += len(value) if isinstance(value, str | bytes) else 0
         if weight > BYTES_PER_BLOB or sealed == SEALED_PER_BLOB:
-            yield part
-            part, weight, sealed = [], 0, 0
+            yield part, values
+            part, values, weight, sealed = [], [], 0, 0
     if part:
-        yield part
+        yield part, values
 
 
 async def merge_deltas(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> tuple[Layer, dict[Any, int]]:
@@ -132,7 +135,9 @@ async def committed_rows(
     counted = [delta for delta in staged if delta.txid <= committed_txid and is_committed(delta.txid, delta.round)]
     layer, slots = await merge_deltas(counted, codec, place)
     key_codec = MessagePack()
-    for keys in slices(layer, ROWS_PER_CHUNK):
-        slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]
-        yield [Row(slot, key_codec.encode(key), row_value(layer[key], codec)) for slot, key in zip(slot_of, keys, strict=True)]
+    for entries in slices(layer, ROWS_PER_CHUNK):
+        slot_of = [slots[key] if key in slots else place.slot_of(key) for key in entries]
+        yield [
+            Row(slot, key_codec.encode(key), row_value(value, codec)) for slot, (key, value) in zip(slot_of, entries.items(), strict=True)
+        ]
         await asyncio.sleep(0)

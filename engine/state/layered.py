@@ -367,8 +367,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         async with self._compacting:
             while len(self._committed) > 1:
                 older, newer = self._committed[:2]
-                for keys in slices(newer, KEYS_PER_TURN):
-                    older.update([(key, newer[key]) for key in keys])
+                for entries in slices(newer, KEYS_PER_TURN):
+                    older.update(entries)
                     await asyncio.sleep(0)
                 del self._committed[1]
                 self._note_layers()
@@ -397,8 +397,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             raise not_stored(f"{self.place.component_id!r}: a value", self._codec, error) from None
 
     async def _rows_of(self, layer: Layer) -> AsyncIterator[list[Row]]:
-        for keys in slices(layer, ROWS_PER_TURN):
-            yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(layer[key], self._codec)) for key in keys]
+        for entries in slices(layer, ROWS_PER_TURN):
+            yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(value, self._codec)) for key, value in entries.items()]
             await asyncio.sleep(0)
             if self._frozen is not None:
                 async with self._frozen.lock:  # a delta that is being written has priority, because acks wait for it

@@ -195,7 +195,11 @@ def test_a_ring_of_signals_never_refuses_and_frees_its_memory() -> None:
     for root in range(200_000):
         ring.signal(Signal.ACK, root)
     assert len(ring) == 200_000
-    assert ring.nbytes >= 200_000 * 24
+    most = ring.nbytes
+    assert most >= 200_000 * 24
+    ring.clear()
+    assert (len(ring), ring.nbytes) == (0, most)  # the next checkpoint may defer as many acks
+    ring.signal(Signal.ACK, 1)
     ring.clear()
     assert (len(ring), ring.nbytes) == (0, least)
 
@@ -205,6 +209,7 @@ def test_a_ring_that_freed_its_memory_grows_again_without_a_loss() -> None:
     ring = SignalRing()
     for root in range(70_000):
         ring.signal(Signal.ACK, root)
+    ring.clear()
     ring.clear()
     for root in range(100):
         ring.signal(Signal.ACK, root)

@@ -35,7 +35,9 @@ def parameters(function: str) -> tuple[set[str], set[str]]:
     tree = ast.parse((ROOT / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8"))
     (found,) = [node.args for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name]
     names = [argument.arg for argument in found.args]
-    return set(names), set(names[: len(names) - len(found.defaults)])
+    keywords = {argument.arg: default for argument, default in zip(found.kwonlyargs, found.kw_defaults, strict=True)}
+    required = {*names[: len(names) - len(found.defaults)], *(name for name, default in keywords.items() if default is None)}
+    return {*names, *keywords}, required
 
 
 @pytest.mark.parametrize("function", sorted({run.function for run in RUNS}))

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -116,6 +117,34 @@ class StateAgainstDict(RuleBasedStateMachine):
         self.now.pop(key, None)
         self.changed.add(key)
         self.touch(key)
+
+    @rule(pairs=st.lists(st.tuples(keys, values), max_size=8), maps=st.booleans())
+    def put_many(self, pairs: list[tuple[Any, Any]], maps: bool) -> None:
+        pairs = copy.deepcopy(pairs)
+        self.state.put_many(dict(pairs) if maps else pairs)
+        for key, value in copy.deepcopy(pairs):
+            self.now[key] = value
+            self.changed.add(key)
+            self.touch(key)
+
+    @rule(counted=st.lists(keys, max_size=8), maps=st.booleans(), raises=st.booleans())
+    def add_many(self, counted: list[Any], maps: bool, raises: bool) -> None:
+        """Count keys in a call. It may raise, and then changes nothing."""
+        counted = [key for key in counted if not isinstance(self.now.get(key, 0), list | None)]
+        self.state.guard_call()
+        self.state.add_many(Counter(counted) if maps else counted)
+        if raises:
+            self.state.undo_call()
+            return
+        self.state.end_call()
+        for key in counted:
+            self.now[key] = self.now.get(key, 0) + 1
+            self.changed.add(key)
+            self.touch(key)
+
+    @rule(wanted=st.lists(keys, max_size=8))
+    def get_many(self, wanted: list[Any]) -> None:
+        assert self.state.get_many(wanted, MISSING) == [self.now.get(key, MISSING) for key in wanted]
 
     @rule(key=keys, puts=st.booleans())
     def change_in_place(self, key: Any, puts: bool) -> None:
@@ -279,6 +308,9 @@ def one_step(life: StateAgainstDict, chance: random.Random) -> None:
     steps: list[tuple[int, Callable[[], None]]] = [
         (3, lambda: life.put([(chance.choice(KEYS), value()) for _ in range(chance.randrange(1, 6))])),
         (1, lambda: life.delete(chance.choice(KEYS))),
+        (2, lambda: life.put_many([(chance.choice(KEYS), value()) for _ in range(chance.randrange(6))], chance.random() < 0.5)),
+        (2, lambda: life.add_many(chance.choices(KEYS, k=chance.randrange(6)), chance.random() < 0.5, chance.random() < 0.3)),
+        (1, lambda: life.get_many(chance.choices(KEYS, k=chance.randrange(6)))),
         (2, lambda: life.change_in_place(chance.choice(KEYS), chance.random() < 0.5)),
         (1, lambda: life.get_all() if chance.random() < 0.5 else life.items()),
         (1, lambda: life.begin_items() if life.iteration is None else life.go_on_with_items(chance.randrange(1, 5), chance.random() < 0.5)),
