@@ -11,6 +11,8 @@ from asyncio import CancelledError
 from libc.stdint cimport int64_t
 cimport cython
 
+from _native.records cimport FetchedRecord
+
 cdef enum:
     MOST_PASSED = 4096                  # number of passed entries that stay in the list before their slots are freed
     ANY_NUMBER = 0x7FFFFFFF
@@ -74,7 +76,7 @@ cdef class PartitionOffsets:
         if self.closed:
             return 0
         for record in records:
-            offset = record.offset
+            offset = (<FetchedRecord>record).offset if type(record) is FetchedRecord else record.offset
             if offset < self.position:
                 continue
             entry = Entry.__new__(Entry)

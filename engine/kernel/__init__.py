@@ -16,6 +16,7 @@ try:
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_done
     from _native.queues import Backpressure, Mailbox, SignalRing
+    from _native.records import FetchedRecord, RecordReader
     from _native.spout import SpoutCore, SpoutEmitter
     from _native.state import Layers
     from _native.tables import RotatingMap
@@ -44,6 +45,7 @@ __all__ = [
     "DonePrefix",
     "EdgeIds",
     "Entry",
+    "FetchedRecord",
     "FlowFeed",
     "LatencyHistogram",
     "Layers",
@@ -54,6 +56,7 @@ __all__ = [
     "PackDelivery",
     "PartitionOffsets",
     "RecordFeed",
+    "RecordReader",
     "RotatingMap",
     "RoundRobin",
     "Signal",

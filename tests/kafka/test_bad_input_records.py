@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from aiokafka.record.util import calc_crc32c
 from engine import ComponentError, Config, SpoutExhausted
 from engine.errors import ConfigError
 from engine.kafka import KafkaSpoutConfig
+from engine.kafka.client import compiled_fetch
+from engine.kafka.client.compiled_fetch import Codec
 from tests.kafka.play import Notes, all_of, committed, number, produce, settings
 from tests.servers.kafka_fixtures import NewTopic
 
@@ -86,22 +89,31 @@ async def test_an_undecodable_record_is_named_and_no_other_is_lost(kafka: str, n
     assert (await committed(kafka, config.group or "", topic)).offset == 3
 
 
-async def test_a_record_damaged_in_transit_is_fetched_again(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["compiled", "aiokafka"])
+async def test_a_record_damaged_in_transit_is_fetched_again(
+    kafka: str, new_topic: NewTopic, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Given polls that fail after they took records of another partition, when they are repeated, then none is missing."""
     topic = await new_topic(partitions=2)
     for partition in (0, 1):
         await produce(kafka, topic, range(100 * partition, 100 * partition + 100), partition=partition)
-    usual, seen, failures = PartitionRecords.__next__, set[int](), iter(range(3))
+    failures = iter(range(3))
+    if way == "aiokafka":
+        monkeypatch.setattr(compiled_fetch, "_OF_RESULT", ("_no_such_part",))
+        usual, seen = PartitionRecords.__next__, set[int]()
 
-    def damaged(self: Any) -> Any:
-        record = usual(self)
-        seen.add(record.partition)
-        if len(seen) == 2 and record.offset == 50 and next(failures, None) is not None:
-            self._records_iterator.close()
-            raise CorruptRecordException("Invalid CRC")
-        return record
+        def damaged(self: Any) -> Any:
+            record = usual(self)
+            seen.add(record.partition)
+            if len(seen) == 2 and record.offset == 50 and next(failures, None) is not None:
+                self._records_iterator.close()
+                raise CorruptRecordException("Invalid CRC")
+            return record
 
-    monkeypatch.setattr(PartitionRecords, "__next__", damaged)
+        monkeypatch.setattr(PartitionRecords, "__next__", damaged)
+    else:
+        calls = count(1)
+        monkeypatch.setattr(Codec, "crc32c", lambda view: calc_crc32c(view) ^ (next(calls) % 2 == 0 and next(failures, None) is not None))
     assert sorted(await all_of(settings(kafka, topic))) == list(range(200))
     assert next(failures, None) is None
 

@@ -24,6 +24,7 @@ LONG_FILES: dict[str, str] = {
 }
 LONG_FUNCTIONS: dict[str, str] = {}
 MANY_PARAMETERS: dict[str, str] = {
+    "_native/records.pyx:__init__": "a constructor with the fields of a record of Kafka, for pickles and old formats only",
     "_native/task.pyx:__cinit__": "a constructor, called once per outlet at wiring, all but two by keyword",
     "_native/task.pyx:__init__": "a constructor, called once per task at wiring, all but one by keyword",
 }

@@ -23,6 +23,7 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from engine.backoff import Backoff
+from engine.kafka.client.compiled_fetch import broken_offset, read_in_compiled_code
 from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.partition import CommittedOffset, Membership, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets
@@ -129,6 +130,7 @@ class ConsumerLink:
     async def start(self) -> None:
         """Connect. Nothing is read before `subscribe` or `take_over`."""
         await self._consumer.start()
+        read_in_compiled_code(self._consumer)
         if self._config.group is not None:
             coordinator = self._consumer._coordinator
             coordinator._send_req = partial(_send_to_coordinator, coordinator, coordinator._send_req)
@@ -268,11 +270,8 @@ class ConsumerLink:
 
     def undecodable(self) -> tuple[PartitionId, int] | None:
         """Return the partition and the lowest possible offset of the record that the last poll could not decode."""
-        for at, fetched in self._consumer._fetcher._records.items():
-            records = getattr(fetched, "_partition_records", None)
-            if records is not None and getattr(records._records_iterator, "gi_frame", records) is None:  # the generator has raised
-                return PartitionId(*at), records.next_fetch_offset
-        return None
+        offsets = ((PartitionId(*at), broken_offset(fetched)) for at, fetched in self._consumer._fetcher._records.items())
+        return next(((at, offset) for at, offset in offsets if offset is not None), None)
 
     def position(self, partition: PartitionId) -> int | None:
         """Return the offset of the next poll. None if the partition is not assigned, or has no position yet."""
