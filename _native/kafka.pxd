@@ -1,6 +1,8 @@
 """Records of a Kafka spout. Tracks the offsets of each partition from fetch to commit, and emits records (KS-2, KS-3)."""
 from libc.stdint cimport int64_t
 
+from _native.spout cimport SpoutEmitter
+
 
 cdef enum EntryState:
     WAITING = 0                         # fetched, not emitted yet
@@ -61,8 +63,9 @@ cdef class RoundRobin:                  # not final, because it is the base of P
 
 cdef class RecordFeed:
     cdef readonly RoundRobin partitions
-    cdef object translate, to_stream
-    cdef object emit                    # of the collector
+    cdef object translate, to_stream    # translate is None for the default values
+    cdef object emit                    # of the collector. None: the spout has ended
+    cdef SpoutEmitter emitter           # the collector, if it is compiled
     cdef object spout                   # KafkaSpout: handles the rare cases
     cdef bint tracked
     cdef public bint has_retries        # failed entries wait for their retry

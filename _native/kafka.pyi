@@ -87,6 +87,9 @@ class PartitionOffsets:
 def mark_done(entry: Entry) -> None:
     """Mark an entry as done, because it was acked or given up, or emitted without tracking."""
 
+def mark_all_done(entries: list[Entry]) -> None:
+    """Mark these entries as done, because their trees were acked."""
+
 class RoundRobin:
     """The partitions of a task, which emit in turn. Base of `Partitions`."""
 
@@ -107,15 +110,17 @@ class RoundRobin:
 
 @final
 class RecordFeed:
-    """Emits the records of a Kafka spout. The spout uses its `next_tuple` directly."""
+    """Emits the records of a Kafka spout. The spout uses its `next_tuples` directly."""
 
     has_retries: bool
 
-    def __init__(self, partitions: RoundRobin, *, translate: Callable[[Any], Any], to_stream: type, tracked: bool, spout: Any) -> None: ...
+    def __init__(
+        self, partitions: RoundRobin, *, translate: Callable[[Any], Any] | None, to_stream: type, tracked: bool, spout: Any
+    ) -> None: ...
     @property
     def partitions(self) -> RoundRobin: ...
-    def emit_by(self, emit: Callable[..., None] | None) -> None:
-        """Emit with this `emit` of a collector. None: the spout has ended."""
+    def emit_by(self, collector: Any) -> None:
+        """Emit with this collector. None: the spout has ended."""
 
-    def next_tuple(self) -> None:
-        """Emit a failed record that is due, else the next record."""
+    def next_tuples(self, limit: int) -> None:
+        """Emit up to `limit` records: failed records that are due, and the next records."""

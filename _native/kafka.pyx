@@ -12,6 +12,9 @@ from libc.stdint cimport int64_t
 cimport cython
 
 from _native.records cimport FetchedRecord
+from _native.spout cimport SpoutEmitter
+
+cdef str DEFAULT = "default"
 
 cdef enum:
     MOST_PASSED = 4096                  # number of passed entries that stay in the list before their slots are freed
@@ -304,6 +307,13 @@ def mark_done(Entry entry not None):
     entry.partition.settle_entry(entry)
 
 
+def mark_all_done(list entries):
+    """Mark these entries as done, because their trees were acked."""
+    cdef Entry entry
+    for entry in entries:
+        entry.partition.settle_entry(entry)
+
+
 cdef class RoundRobin:
     """The partitions of a task, which emit in turn. Base of `Partitions`."""
 
@@ -367,9 +377,9 @@ cdef class RoundRobin:
 
 @cython.final
 cdef class RecordFeed:
-    """Emits the records of a Kafka spout. The spout uses its `next_tuple` directly.
+    """Emits the records of a Kafka spout. The spout uses its `next_tuples` directly.
 
-    `translate(record)` returns values, a `to_stream` (stream, values), or None. `emit(values, message_id, stream)` is the collector's.
+    `translate(record)` returns values, a `to_stream` (stream, values), or None. `translate=None`: the values are `RECORD_FIELDS`.
 
     Methods of `spout`:
     - `due()` returns a failed entry that is due, or None.
@@ -381,38 +391,45 @@ cdef class RecordFeed:
         self.partitions, self.translate, self.to_stream = partitions, translate, to_stream
         self.tracked, self.spout = tracked, spout
 
-    def emit_by(self, emit):
-        """Emit with this `emit` of a collector. None: the spout has ended."""
-        self.emit = emit
+    def emit_by(self, collector):
+        """Emit with this collector. None: the spout has ended."""
+        self.emit = None if collector is None else collector.emit
+        self.emitter = collector if isinstance(collector, SpoutEmitter) else None
 
-    def next_tuple(self):
-        """Emit a failed record that is due, else the next record."""
+    def next_tuples(self, Py_ssize_t limit):
+        """Emit up to `limit` records: failed records that are due, and the next records."""
         cdef Entry entry
-        cdef int skipped
-        if self.emit is None:
-            return
-        for skipped in range(MOST_SKIPS):
+        cdef Py_ssize_t emitted = 0
+        cdef int skipped = 0
+        while self.emit is not None and emitted < limit:
             entry = self.spout.due() if self.has_retries else None
             if entry is None:
                 entry = self.partitions.take_next()
                 if entry is None:
-                    self.spout.rest()
+                    if emitted == 0:
+                        self.spout.rest()
                     return
             if self.emit_entry(entry):
-                return
-        self.spout.wake()
+                emitted += 1
+            else:
+                skipped += 1
+                if skipped == MOST_SKIPS:
+                    self.spout.wake()
+                    return
 
     cdef bint emit_entry(self, Entry entry) except -1:
         """Emit the tuple of a record. False if the record is skipped, or cannot be read."""
         values = None
         try:
-            values = self.translate(entry.record)
+            values = self.translate(entry.record) if self.translate is not None else whole_record(entry.record)
             if values is None:
                 entry.partition.settle_entry(entry)
                 return False
             message_id = entry if self.tracked else None
             if type(values) is self.to_stream:
                 self.emit(values[1], message_id, values[0])
+            elif self.emitter is not None and not self.emitter.diverts:
+                self.emitter.core.emit(values, message_id, DEFAULT)
             else:
                 self.emit(values, message_id)
         except (Exception, CancelledError) as error:
@@ -421,3 +438,12 @@ cdef class RecordFeed:
         if not self.tracked:
             entry.partition.settle_entry(entry)
         return True
+
+
+cdef inline tuple whole_record(record):
+    """Return the values of the default translator."""
+    cdef FetchedRecord fetched
+    if type(record) is FetchedRecord:
+        fetched = record
+        return fetched.topic, fetched.partition, fetched.offset, fetched.key, fetched.value
+    return record.topic, record.partition, record.offset, record.key, record.value

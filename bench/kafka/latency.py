@@ -62,14 +62,15 @@ class TimedSpout(KafkaSpout):
 
     def __init__(self, config: KafkaSpoutConfig, latencies: Latencies) -> None:
         super().__init__(config)
-        ack = self.ack
+        ack_many = self.ack_many
 
-        def timed(entry: Any) -> None:
-            value = entry.record.value
-            ack(entry)
-            latencies.note_record(value)
+        def timed(entries: list[Any]) -> None:
+            values = [entry.record.value for entry in entries]
+            ack_many(entries)
+            for value in values:
+                latencies.note_record(value)
 
-        self.ack = timed  # type: ignore[method-assign, assignment]
+        self.ack_many = timed  # type: ignore[method-assign, assignment]
 
 
 async def read_by_engine(job: Job, latencies: Latencies) -> None:

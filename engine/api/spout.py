@@ -136,6 +136,10 @@ class BurstSpout(Spout):
         """Handle the success of several trees, in order. Override this method or `ack`, not both."""
         return None
 
+    def ack(self, message_id: object) -> Awaitable[None] | None:
+        """Handle the success of one tree, for tests and wrappers. The engine calls `ack_many`, unless a subclass overrides only `ack`."""
+        return self.ack_many([message_id])
+
     def next_tuple(self) -> Awaitable[None] | None:
         """Emit at most one tuple, for tests. The engine calls `next_tuples`."""
         return self.next_tuples(1)

@@ -14,7 +14,7 @@ try:
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
     from _native.hash import key_group, stable_hash
     from _native.ids import EdgeIds
-    from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_done
+    from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader
     from _native.spout import SpoutCore, SpoutEmitter
@@ -77,6 +77,7 @@ __all__ = [
     "integer_buffers",
     "key_group",
     "make_tuple",
+    "mark_all_done",
     "mark_done",
     "post_control",
     "post_rows",

@@ -124,7 +124,7 @@ class SpoutExecutor(Executor):
         """Let the core call the methods of an instance that it has."""
         polls_bursts = isinstance(spout, BurstSpout) and "next_tuple" not in vars(spout)  # else a fault injector has wrapped `next_tuple`
         takes_lists = isinstance(spout, BurstSpout) and type(spout).ack_many is not BurstSpout.ack_many and "ack" not in vars(spout)
-        listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
+        listens = type(spout).ack not in (Spout.ack, BurstSpout.ack) or "ack" in vars(spout)
         self.core.bind(
             spout.next_tuples if polls_bursts else spout.next_tuple,
             spout.ack if listens else None,

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from engine.api import Spout, SpoutExhausted
+from engine.api import BurstSpout, SpoutExhausted
 from engine.errors import ERROR, FAILED, Failure, UsageError
 from engine.kafka.client.errors import KafkaWarning
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
@@ -15,17 +15,17 @@ from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.retry import RecordBackoff, RetryService
 from engine.kafka.source.spout_config import KafkaSpoutConfig
-from engine.kafka.source.translate import ToStream, translator_error
-from engine.kernel import Entry, RecordFeed, mark_done
+from engine.kafka.source.translate import ToStream, translator_error, whole_record
+from engine.kernel import Entry, RecordFeed, mark_all_done, mark_done
 from engine.runtime.error_report import error_text
 from engine.topology.task_port import SpoutPortUser
 
 
-class KafkaSpout(Spout, SpoutPortUser):
+class KafkaSpout(BurstSpout, SpoutPortUser):
     """Reads topics of Kafka, for example `builder.set_spout("lines", lambda: KafkaSpout(config), parallelism=2)`.
 
-    The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. An ack
-    stores one value into the entry, in compiled code.
+    The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. Emits and
+    acks come in bursts (BU-3). An ack stores one value into the entry, in compiled code.
     """
 
     def __init__(self, config: KafkaSpoutConfig) -> None:
@@ -38,9 +38,10 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.fields_declared_at = "fields=... of its KafkaSpoutConfig"
         self._partitions = Partitions()
         self._tracked = config.guarantee == "at_least_once"
-        self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, spout=self)
-        self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # called for each record, so both are compiled
-        self.ack = mark_done  # type: ignore[method-assign, assignment]
+        translate = None if config.translator is whole_record else config.translator  # the default is compiled
+        self._feed = RecordFeed(self._partitions, translate=translate, to_stream=ToStream, tracked=self._tracked, spout=self)
+        self.next_tuples = self._feed.next_tuples  # type: ignore[method-assign]  # without a call of Python in between
+        self.ack_many = mark_all_done  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetterWriter | None = None
         self._has_ended = False
         """True after SpoutExhausted, until a rebalance assigns more partitions."""
@@ -63,7 +64,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         if config.dead_letter_topic is not None:
             self._dead_letters = DeadLetterWriter(config, context, self.report)
             context.create_task(self._dead_letters.start())
-        self._feed.emit_by(self.collector.emit)
+        self._feed.emit_by(self.collector)
         context.create_task(self._consumer_loop.run())
         context.create_task(self._metrics.update_periodically())
 
@@ -83,9 +84,13 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     # Records
 
-    def next_tuple(self) -> None:
-        """Emit a due failed record, else the next record. Instances replace this by the compiled method of the feed."""
-        self._feed.next_tuple()
+    def next_tuples(self, limit: int) -> None:
+        """Emit failed records that are due, and the next records. Instances replace this by the compiled method of the feed."""
+        self._feed.next_tuples(limit)
+
+    def ack_many(self, message_ids: list[Any]) -> None:
+        """Mark records as done. Instances replace this by the compiled function."""
+        mark_all_done(message_ids)
 
     def rest(self) -> None:
         """Handle a poll that emits nothing. Request a commit, or raise SpoutExhausted at the end."""
