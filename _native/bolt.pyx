@@ -193,6 +193,7 @@ cdef class BoltCore(TaskCore):
         """Emit to one task of each direct subscriber of a stream that is declared direct."""
         cdef OutStream out = self.stream_of(stream)
         cdef Outlet outlet
+        cdef Source origin
         cdef bint found = False
         check_thread(self)
         if not out.direct:
@@ -205,7 +206,8 @@ cdef class BoltCore(TaskCore):
         for outlet in out.outlets:
             if task in outlet.index_of:
                 found = True
-                deliver(self, outlet, outlet.index_of[task], child(self, <tuple>values, out.origin, None, anchors))
+                origin = out.origin if out.origins is None else <Source>out.origins[task]
+                deliver(self, outlet, outlet.index_of[task], child(self, <tuple>values, origin, None, anchors))
         if not found and out.outlets:
             raise self.misuse("direct_target", stream=stream, task=task)
         self.emitted += 1

@@ -48,6 +48,7 @@ cdef class OutStream:
     cdef readonly list outlets
     cdef Outlet only                 # the only outlet, if it chooses one task; else None
     cdef readonly bint direct
+    cdef dict origins                # target task -> Source, if the tuple must name its target; else None
 
 cdef class SentCounts:
     cdef uint64_t* count             # tuples sent to each target of each outlet

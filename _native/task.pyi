@@ -44,9 +44,14 @@ class Outlet:
 
 @final
 class OutStream:
-    """One stream that a task emits, with its Source and the outlets of all subscribers."""
+    """One stream that a task emits, with its Source and the outlets of all subscribers.
 
-    def __init__(self, origin: Source, outlets: list[Outlet], *, direct: bool = False) -> None: ...
+    `origins` is for a direct stream of a task in another process: the Source for each target task.
+    """
+
+    def __init__(
+        self, origin: Source, outlets: list[Outlet], *, direct: bool = False, origins: dict[int, Source] | None = None
+    ) -> None: ...
     @property
     def outlets(self) -> list[Outlet]: ...
     @property

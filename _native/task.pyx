@@ -131,10 +131,14 @@ cdef class Outlet:
 
 @cython.final
 cdef class OutStream:
-    """One stream that a task emits, with its Source and the outlets of all subscribers."""
+    """One stream that a task emits, with its Source and the outlets of all subscribers.
 
-    def __init__(self, Source origin, list outlets, *, bint direct=False):
+    `origins` is for a direct stream of a task in another process: the Source for each target task.
+    """
+
+    def __init__(self, Source origin, list outlets, *, bint direct=False, dict origins=None):
         cdef Outlet outlet
+        self.origins = origins
         self.origin = origin
         self.arity = origin.arity
         self.outlets = outlets

@@ -57,3 +57,16 @@ class Clock:
         cpu, thread = self._cpu, threading.get_ident()
         began = cpu()
         return lambda: cpu() - began if threading.get_ident() == thread else None
+
+
+def hold_time(loop: asyncio.AbstractEventLoop, reason: str) -> Callable[[], None]:
+    """Keep virtual time still until the returned function is called, because a process works. A real loop has no such need."""
+    hold = getattr(loop, "hold_time", None)
+    if hold is None:
+        return _do_nothing
+    release: Callable[[], None] = hold(reason).release
+    return release
+
+
+def _do_nothing() -> None:
+    """Release the time of a real loop."""

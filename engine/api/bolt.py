@@ -49,6 +49,9 @@ class BoltBase(ABC):
     tick_tuple_freq_secs: float | None = None
     """Seconds between ticks, at least 0.001. `execute` gets each tick as a tuple with `tup.is_tick`. None: no ticks."""
 
+    processes: bool = False
+    """True: the instance of each task lives in a process of its own, so the tasks use all cores (PR-1)."""
+
     context: TaskContext
     """Gives access to the ids of this task, the settings, the metrics, and other services of the engine. Set before `prepare`."""
 

@@ -80,6 +80,9 @@ class Config:
     call_timeout_secs: float | None = setting(
         None, above=0, help="Seconds that one call of a FlowControlBolt's process() may take. none: message_timeout_secs."
     )
+    process_timeout_secs: float | None = setting(
+        60.0, above=0, help="Seconds without a sign of life after which the process of a bolt task is killed. none: no limit."
+    )
     slow_call_warn_ms: float = setting(
         500.0, above=0, help="Milliseconds that one call of a component may block the loop before a warning."
     )

@@ -15,6 +15,7 @@ try:
     from _native.hash import key_group, stable_hash
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
+    from _native.process import ack_rows, emit_rows, exit_at_hangup, origin_of, post_numbered, rows_of, take_emits, take_verdicts
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader
     from _native.spout import SpoutCore, SpoutEmitter
@@ -71,19 +72,27 @@ __all__ = [
     "TaskCore",
     "TaskWindow",
     "Tuple",
+    "ack_rows",
     "boolean_buffers",
     "date_buffers",
     "double_buffers",
+    "emit_rows",
+    "exit_at_hangup",
     "integer_buffers",
     "key_group",
     "make_tuple",
     "mark_all_done",
     "mark_done",
+    "origin_of",
     "post_control",
+    "post_numbered",
     "post_rows",
     "reply",
+    "rows_of",
     "stable_hash",
     "string_buffers",
+    "take_emits",
     "take_runs",
+    "take_verdicts",
     "timestamp_buffers",
 ]

@@ -57,14 +57,25 @@ class Counter:
         """Return the count."""
         return self.value
 
+    def take(self) -> float:
+        """Return the count since the last `take`, for the metrics of another process."""
+        taken = self.value
+        self.value -= taken
+        return taken
+
+    def merge(self, taken: float) -> None:
+        """Add what a counter of another process returned from `take`."""
+        self.value += taken
+
 
 class Gauge:
     """A value that goes up and down, and is 0 before the first `set`."""
 
-    __slots__ = ("value",)
+    __slots__ = ("_taken", "value")
 
     def __init__(self) -> None:
         self.value = 0.0
+        self._taken: float | None = None
 
     def set(self, value: float, /) -> None:
         """Replace the value. Raises UsageError unless it is a number."""
@@ -79,6 +90,19 @@ class Gauge:
         """Return the value."""
         return self.value
 
+    def take(self) -> float | None:
+        """Return the value if it has changed since the last `take`, else None."""
+        value = self.value
+        if value == self._taken:
+            return None
+        self._taken = value
+        return value
+
+    def merge(self, taken: float | None) -> None:
+        """Set what a gauge of another process returned from `take`."""
+        if taken is not None:
+            self.value = taken
+
 
 class UserMetric(NamedTuple):
     """One metric of one task at one moment. The value of a histogram is a `Distribution`."""
@@ -92,6 +116,18 @@ class UserMetric(NamedTuple):
 
     All metrics of one name have the same labels, in the same order.
     """
+
+
+class MetricChange(NamedTuple):
+    """Change of one metric in another process. `taken` is the result of the metric's `take`."""
+
+    name: str
+    kind: MetricKind
+    labels: dict[str, str]
+    taken: Any
+
+
+_CLASSES: Final[dict[MetricKind, type[Any]]] = {"counter": Counter, "gauge": Gauge, "histogram": ValueHistogram}
 
 
 class _Declared(NamedTuple):
@@ -116,6 +152,8 @@ class UserMetrics:
         """The metric of each name that the export uses for a family or a sample."""
         self._metrics: dict[tuple[str, TaskLabels, tuple[str, ...]], Any] = {}
         """Metrics by name, task, and the values of their own labels in the declared order."""
+        self._shown: set[tuple[str, TaskLabels, tuple[str, ...]]] = set()
+        """Metrics that `take_changes` has returned at least once."""
 
     def counter(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Counter:
         """Return the task's counter with this name and labels. The first call creates it. Raises UsageError for a wrong name or label."""
@@ -162,6 +200,22 @@ class UserMetrics:
             UserMetric(name, declared[name].kind, task, metric.read(), dict(zip(declared[name].label_names, values, strict=True)))
             for (name, task, values), metric in found
         )
+
+    def take_changes(self) -> list["MetricChange"]:
+        """Return what has changed since the last call, for `apply_changes` in another process. Each metric is in the first result."""
+        changes = []
+        for key, metric in list(self._metrics.items()):
+            taken = metric.take()
+            if taken or (taken is not None and key not in self._shown):
+                declared = self._declared[key[0]]
+                changes.append(MetricChange(key[0], declared.kind, dict(zip(declared.label_names, key[2], strict=True)), taken))
+        self._shown = set(self._metrics)
+        return changes
+
+    def apply_changes(self, task: TaskLabels, changes: Iterable["MetricChange"]) -> None:
+        """Apply the changes of a task in another process. Raises UsageError for a name that another component uses differently."""
+        for change in changes:
+            self._metric(change.name, change.kind, task, change.labels, _CLASSES[change.kind]).merge(change.taken)
 
     def _metric(self, name: str, kind: MetricKind, task: TaskLabels, labels: Mapping[str, str], make: type) -> Any:
         if not labels and isinstance(name, str):  # fast path: components that ask for the metric for each tuple

@@ -65,6 +65,26 @@ class ValueHistogram:
         if value > self._maximum:
             self._maximum = value
 
+    def take(self) -> tuple[dict[int, int], dict[int, int], int, float, float, float] | None:
+        """Return the values since the last `take`, for `merge` in another process. None if there are none."""
+        if not (self._above or self._below or self._zeros):
+            return None
+        taken = (dict(self._above), dict(self._below), self._zeros, self._total, self._minimum, self._maximum)
+        self.__init__()  # type: ignore[misc]
+        return taken
+
+    def merge(self, taken: tuple[dict[int, int], dict[int, int], int, float, float, float] | None) -> None:
+        """Add the values that a histogram of another process returned from `take`."""
+        if taken is None:
+            return
+        above, below, zeros, total, minimum, maximum = taken
+        for mine, theirs in ((self._above, above), (self._below, below)):
+            for bucket, count in theirs.items():
+                mine[bucket] += count
+        self._zeros += zeros
+        self._total += total
+        self._minimum, self._maximum = min(self._minimum, minimum), max(self._maximum, maximum)
+
     def read(self) -> Distribution:
         """Return the current contents."""
         below = sorted(self._below.items(), reverse=True)  # sorted() copies in one step, so other threads may record meanwhile

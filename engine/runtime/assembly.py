@@ -76,7 +76,7 @@ def assemble(plan: Plan, run_context: RunContext) -> Assembly:
     inboxes = [SignalRing() for _ in acker_infos]
     topology = run_context.topology
     spouts = tuple(spout for spec in topology.spouts for spout in _spouts(spec, plan, run_context, inboxes))
-    bolts = tuple(BoltExecutor(info, spec, run_context, inboxes) for spec in topology.bolts for info in plan.tasks[spec.component_id])
+    bolts = tuple(bolt for spec in topology.bolts for bolt in _bolts(spec, plan, run_context, inboxes))
     explainer = TimeoutExplainer(bolts)
     ackers = tuple(AckerExecutor(info, run_context, inbox, explainer) for info, inbox in zip(acker_infos, inboxes, strict=True))
     mailboxes = {bolt.info.task_id: bolt.core.mailbox for bolt in bolts}
@@ -92,6 +92,14 @@ def _spouts(spec: ComponentSpec, plan: Plan, run_context: RunContext, inboxes: l
     adapts = spec.pending_bound(run_context.config) == "auto" and not is_reserved(spec.component_id)
     window = SpoutWindow(len(infos)) if adapts else None
     return [SpoutExecutor(info, spec, run_context, inboxes, window) for info in infos]
+
+
+def _bolts(spec: ComponentSpec, plan: Plan, run_context: RunContext, inboxes: list[SignalRing]) -> list[BoltExecutor]:
+    """Create the executors of one bolt."""
+    executor: type[BoltExecutor] = BoltExecutor
+    if spec.settings.processes:
+        from engine.runtime.processes.process_bolt import ProcessBoltExecutor as executor  # imported here: most runs have no processes
+    return [executor(info, spec, run_context, inboxes) for info in plan.tasks[spec.component_id]]
 
 
 def _connect(

@@ -5,7 +5,7 @@ import contextvars
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent import futures  # imports its thread pools on first use
 from typing import Any, Final, cast
 
@@ -72,6 +72,8 @@ class BoltCalls:
         """True if execute is async or runs in threads, so that the core cannot make several calls in a row."""
         self.takes_bursts = False
         """True if the instance takes many tuples in one call."""
+        self.forgotten = self.settled_twice = 0
+        """Numbers of dropped inputs and of second settles in other processes. The core counts those of this process."""
 
     def use_instance(self, bolt: Any) -> None:
         """Call this instance from now on."""
@@ -87,6 +89,10 @@ class BoltCalls:
         self._failures.clear()
         if settings.threads > 0 and threads_of_its_own is None and self._pool is None:
             self._pool = futures.ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{POOL_NAME} {self._spec.component_id}")
+
+    def waiting(self) -> Sequence[Tuple]:
+        """Return the inputs that wait in another process, whose calls have not begun."""
+        return ()
 
     @property
     def in_flight(self) -> int:

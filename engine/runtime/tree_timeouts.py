@@ -13,7 +13,7 @@ from typing import Final
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import TIMEOUT, Failure
-from engine.kernel import LIFETIME, BoltCore, Signal, Tuple
+from engine.kernel import LIFETIME, Signal, Tuple
 from engine.runtime.acker_executor import AckerExecutor
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import safe_repr
@@ -43,7 +43,7 @@ class TreeClock:
     def __init__(self, config: Config, bolts: Sequence[BoltExecutor], ackers: Sequence[AckerExecutor]) -> None:
         self._period_secs = rotation_secs(config)
         self._resets_waiting = config.timeout_from == "progress"
-        self._cores: list[BoltCore] = [bolt.core for bolt in bolts]
+        self._bolts = bolts
         self._ackers = ackers
 
     async def run(self) -> None:
@@ -59,7 +59,8 @@ class TreeClock:
         """Reset the timeouts of all waiting tuples. Yields to the event loop every 5 ms."""
         now = asyncio.get_running_loop().time
         began = now()
-        for core in self._cores:
+        for bolt in self._bolts:
+            core = bolt.core
             for refresh in (core.refresh_waiting, core.deferred_acks.refresh):
                 position = 0
                 while position >= 0:
@@ -68,6 +69,8 @@ class TreeClock:
                         await asyncio.sleep(0)
                         began = now()
             core.refresh_held()
+            for tup in bolt.calls.waiting():
+                core.reset_timeout(tup)
 
 
 def event_text(event: str, task: int, component_of: Mapping[int, str]) -> str:

@@ -13,6 +13,7 @@ Calls and tuples are numbered from 1, over all tasks of a component and all thei
 """
 
 import asyncio
+import copy
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -239,6 +240,10 @@ class _FaultyFactory:
         for method in self.methods:
             setattr(instance, method, _faulty(self.injector, (self.component_id, method), instance))
         return instance
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the factory alone, because the calls in a child process cannot be counted here."""
+        return copy.copy, (self.inner,)
 
 
 def _faulty(injector: FaultInjector, called: Method, instance: Any) -> Callable[..., Any]:

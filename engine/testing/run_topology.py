@@ -4,6 +4,7 @@ Hours of timeouts take milliseconds, and a seed replays a run.
 """
 
 import asyncio
+import copy
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -231,3 +232,7 @@ class _CaptureFinder:
         if isinstance(instance, CaptureBolt):
             self.captures[self.component_id] = instance.capture
         return instance
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the factory alone, because a child process has no captures."""
+        return copy.copy, (self.inner,)

@@ -17,6 +17,7 @@ from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import Factory, FactoryFault, read_attribute
 from engine.topology.features import known_features, marks_of
 from engine.topology.overrides import override_faults
+from engine.topology.process_factory import process_faults
 from engine.topology.settings import BoltSettings, SpoutSettings, collect_settings
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
 from engine.topology.validate import graph_faults, id_faults, run_faults
@@ -203,6 +204,8 @@ def judge(declaration: Declaration) -> Judged:
     if declared is not None:
         faults.extend(override_faults(where, declared if isinstance(declared, type) else type(declared)))
     settings, setting_faults = collect_settings(declaration.kind, where, declared, declaration.keywords)
+    if settings.processes and declared is not None:
+        setting_faults.extend(process_faults(where, declared, declaration.factory))
     spec = ComponentSpec(
         declaration.component_id,
         declaration.kind,

@@ -34,6 +34,8 @@ class BoltSettings(TypedDict, total=False):
     """Reaction to an exception of the bolt."""
     tick_tuple_freq_secs: float | None
     """Seconds between ticks, at least 0.001."""
+    processes: bool | None
+    """True: each task has its instance in a process of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ _BOLT_SETTINGS: Final = {
     "threads": _count(0),
     "on_error": _ON_ERROR,
     "tick_tuple_freq_secs": _Setting(_is_tick_time, f"a number of seconds of at least {LEAST_TICK_SECS:g}"),
+    "processes": _Setting(lambda value: isinstance(value, bool), "True or False"),
 }
 SETTINGS_OF_KIND: Final[Mapping[Kind, Mapping[str, Any]]] = {"spout": _SPOUT_SETTINGS, "bolt": _BOLT_SETTINGS}
 

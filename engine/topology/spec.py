@@ -40,6 +40,7 @@ class ComponentSettings:
     on_error: OnError | None = None
     tick_tuple_freq_secs: float | None = None
     max_spout_pending: MaxSpoutPending = None
+    processes: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,121 @@
+"""Rows and verdicts between a bolt task and the child process that has its instance.
+
+Each row of a frame has a number. In the child, the number is the root of the row's tree. So the roots of an emitted tuple are the numbers
+of its anchors. Each signal to the child's acker names its input by its number.
+"""
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport uint64_t
+
+from _native.bolt cimport BoltCore
+from _native.burst cimport Burst
+from _native.queues cimport ACK, FAIL, Mailbox, Signal, SignalRing, has_drained, post_tuple, take_tuple
+from _native.tuples cimport MANY_ROOTS, Source, Tuple, new_tuple
+
+
+# In the run
+
+
+def rows_of(Burst burst not None):
+    """Return the rows of a burst in order, as a list of (Source, list of values)."""
+    cdef list found = []
+    cdef list rows = None
+    cdef Source origin = None
+    cdef Tuple tup
+    for tup in burst.tuples:
+        if tup.origin is not origin:
+            origin, rows = tup.origin, []
+            found.append((origin, rows))
+        rows.append(tup.values)
+    return found
+
+
+def origin_of(Tuple tup not None):
+    """Return the Source of a tuple."""
+    return tup.origin
+
+
+def emit_rows(BoltCore core not None, str stream, list rows, list anchors, dict taken not None, target):
+    """Emit rows of a child. anchors: of each row, its number, a tuple of numbers, or 0 for none. taken: the inputs by number.
+
+    target: task id for a direct stream, else None.
+    """
+    cdef Py_ssize_t i
+    for i in range(PyList_GET_SIZE(rows)):
+        number = <object>PyList_GET_ITEM(anchors, i)
+        if type(number) is tuple:
+            anchor = [taken[each] for each in <tuple>number if each in taken]
+        else:
+            anchor = taken.get(number)
+        if target is None:
+            core.emit(<object>PyList_GET_ITEM(rows, i), anchor, stream)
+        else:
+            core.emit_direct(target, <object>PyList_GET_ITEM(rows, i), anchor, stream)
+
+
+def ack_rows(BoltCore core not None, list numbers, dict taken not None):
+    """Ack the inputs with these numbers, and remove them from `taken`. Ignores unknown numbers."""
+    for number in numbers:
+        tup = taken.pop(number, None)
+        if tup is not None:
+            core.ack_tuple(<Tuple>tup)
+
+
+# In the child
+
+
+def post_numbered(Mailbox box not None, Source origin not None, list rows, uint64_t first):
+    """Post rows as tuples of trees whose roots are the numbers from `first` on. Never stops a sender."""
+    cdef Tuple tup
+    cdef uint64_t number = first
+    for values in rows:
+        tup = new_tuple(<tuple?>values, origin)
+        tup.root = tup.edge = number
+        number += 1
+        post_tuple(box, tup, NULL)
+
+
+def take_emits(Mailbox box not None, Py_ssize_t most):
+    """Take up to `most` tuples as a list of (Source, rows, anchors). An anchor is a root, a tuple of roots, or 0."""
+    cdef list found = []
+    cdef list rows = None, anchors = None
+    cdef Source origin = None
+    cdef Tuple tup
+    cdef PyObject* raw
+    while most > 0:
+        raw = take_tuple(box)
+        if raw == NULL:
+            break
+        tup = <Tuple>raw
+        Py_DECREF(tup)
+        if tup.origin is not origin:
+            origin, rows, anchors = tup.origin, [], []
+            found.append((origin, rows, anchors))
+        rows.append(tup.values)
+        anchors.append(tup.roots if tup.flags & MANY_ROOTS else tup.root)
+        most -= 1
+    if has_drained(box):
+        box.resume_senders()
+    return found
+
+
+def take_verdicts(SignalRing ring not None):
+    """Take all signals as (numbers of the acks, list of (number, Failure)). The Failure is None if the timeout is reset."""
+    cdef list acks = [], others = []
+    cdef Signal* signal
+    while ring.head != ring.tail:
+        signal = &ring.ring[ring.head & ring.mask]
+        if signal.kind == ACK:
+            acks.append(signal.root)
+        else:
+            others.append((signal.root, ring.objects.popleft() if signal.kind == FAIL else None))
+        ring.head += 1
+    ring.reset_empty()
+    return acks, others
+
+
+def exit_at_hangup(int fd, int status):
+    """Wait until the other end of a socket is closed, then end this process at once. Needs no GIL, so no code can delay it."""
+    with nogil:
+        exit_when_closed(fd, status)

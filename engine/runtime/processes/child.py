@@ -1,0 +1,30 @@
+"""`run_child` is the main function of the process of a bolt task."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from typing import Final
+
+from engine.kernel import exit_at_hangup
+
+_LEFT_ALONE: Final = (signal.SIGINT, signal.SIGTERM)
+"""Signals that a terminal or a service manager sends to all processes. The run ends the children itself, after their last tuples."""
+
+
+def run_child(connection: socket.socket, plan: bytes) -> None:
+    """Run the task of a pickled `TaskPlan`, until the other end of the connection ends it.
+
+    If the other end is gone, this process ends at once, whatever it is doing (PR-2).
+    """
+    for number in _LEFT_ALONE:
+        signal.signal(number, _ignore)  # no SIG_IGN, which programs that a bolt starts would inherit
+    threading.Thread(target=exit_at_hangup, args=(os.dup(connection.fileno()), 0), daemon=True).start()
+    from engine.runtime.processes.child_task import serve  # imported here: the run itself needs none of it
+
+    asyncio.run(serve(connection, plan))
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Ignore a signal."""

@@ -1,0 +1,370 @@
+"""`ChildTask` runs the instance of one bolt task in a child process.
+
+It has a real `BoltExecutor`. Its mailbox gets the rows of frames, numbered by their roots. All its emits go to one mailbox, and all its
+verdicts to the ring of one acker. A flush sends both, first the emits. So in the run each anchor is unsettled when its tuple is emitted.
+"""
+
+import asyncio
+import logging
+import logging.handlers
+import pickle
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from engine.api import Calls, Fields
+from engine.api.fields import Streams
+from engine.clock import Clock
+from engine.errors import ERROR, ComponentError, Failure, UsageError
+from engine.kernel import (
+    BoltBacklog,
+    Choice,
+    Mailbox,
+    Outlet,
+    OutStream,
+    SignalRing,
+    Source,
+    make_tuple,
+    post_numbered,
+    take_emits,
+    take_verdicts,
+)
+from engine.metrics import TaskLabels, UserMetrics
+from engine.names import SYSTEM_COMPONENT, TICK_STREAM, is_reserved
+from engine.raised import headline
+from engine.randomness import RunRandom
+from engine.runtime.bolt_executor import BoltExecutor
+from engine.runtime.error_report import ErrorReport, safe_repr
+from engine.runtime.latest_failures import LatestFailures
+from engine.runtime.plan import TaskInfo, plan_tasks
+from engine.runtime.processes.frame_link import FrameLink
+from engine.runtime.processes.task_plan import TaskPlan
+from engine.runtime.run_context import RunContext
+from engine.runtime.run_port import LiveRunPort
+
+ROWS_PER_FLUSH: Final = 1024
+"""Emitted rows of one frame. The run needs a fraction of a millisecond for them."""
+MOST_UNSENT_BYTES: Final = 1 << 20
+"""Unsent bytes above which no emit is taken. The task then stops at its full mailbox, as behind any slow consumer."""
+METRICS_SECS: Final = 0.25
+
+
+class Progress(NamedTuple):
+    """Progress of a child, for its actor in the run."""
+
+    taken: int
+    """Number of the last row that has left the mailbox."""
+    posted: int
+    """Number of the last row that has arrived."""
+    is_idle: bool
+    """True if all rows that have arrived have returned."""
+    busy_secs: float
+    errors: int
+    restarts: int
+    forgotten: int
+    settled_twice: int
+
+
+async def serve(connection: socket.socket, plan: bytes) -> None:
+    """Run the task of a pickled plan until the run closes it."""
+    loop = asyncio.get_running_loop()
+    relay = _Relay(loop)
+    connection.setblocking(False)
+    await loop.create_unix_connection(lambda: relay.link, sock=connection)
+    try:
+        read: TaskPlan = pickle.loads(plan)
+    except Exception as error:  # noqa: BLE001 - code of the user's module, reported by the run
+        relay.send("ended", f"its factory cannot be loaded in a process: {headline(error)}", _LOADING_HINT, None)
+    else:
+        relay.log_to_run(read)
+        await ChildTask(read, relay).run()
+    await relay.close()
+
+
+_LOADING_HINT: Final = "Define the bolt in a module that a new process can import, and keep the program below if __name__ == '__main__'."
+
+
+class _Relay:
+    """Sends the messages of a child to the run, and passes on those that arrive."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.receive: Callable[[bytes], None] = lambda frame: None
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.link = FrameLink(loop, lambda frame: self.receive(frame), self._note_end)
+        self._thread = threading.get_ident()
+
+    def send(self, *message: Any) -> None:
+        """Send a message. Raises the error of a value that cannot be pickled."""
+        self.link.send(pickle.dumps(message, 5))
+
+    def log_to_run(self, plan: TaskPlan) -> None:
+        """Send all log records to the run, with the task."""
+        for name, level in plan.log_levels.items():
+            logging.getLogger(name).setLevel(level)
+        logging.getLogger().handlers[:] = [_LogRelay(plan.info, self._send_record)]
+
+    def _send_record(self, record: logging.LogRecord) -> None:
+        try:
+            frame = pickle.dumps(("log", record), 5)
+        except Exception:  # noqa: BLE001 - a value in `extra`; the text is what counts
+            plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.getMessage(), None, None)
+            plain.component, plain.task = record.component, record.task  # type: ignore[attr-defined]
+            frame = pickle.dumps(("log", plain), 5)
+        if threading.get_ident() == self._thread:
+            self.link.send(frame)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.link.send, frame)
+
+    async def close(self) -> None:
+        """Send what is left, and close the connection."""
+        self.link.close()
+        await self.ended
+
+    def _note_end(self) -> None:
+        self.ended.set_result(None)
+
+
+class _LogRelay(logging.handlers.QueueHandler):
+    """Makes log records picklable, adds the task, and sends them."""
+
+    def __init__(self, info: TaskInfo, send: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__(None)  # type: ignore[arg-type]  # `enqueue` is the only user of the queue
+        self._info = info
+        self._send = send
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Send a record."""
+        if not hasattr(record, "component"):
+            record.component, record.task = self._info.component_id, self._info.task_id
+        self._send(record)
+
+
+class _RelayedMetrics(UserMetrics):
+    """Metrics of a child. The run has the totals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[tuple[str, dict[str, str]]] = []
+
+    def drop_metric(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> None:
+        """Remove metrics here and in the run."""
+        super().drop_metric(name, task, labels)
+        self.dropped.append((name, dict(labels)))
+
+
+class ChildTask:
+    """The task of a plan: its executor, and the messages to and from the run."""
+
+    def __init__(self, plan: TaskPlan, relay: _Relay) -> None:
+        self._plan = plan
+        self._relay = relay
+        self._loop = asyncio.get_running_loop()
+        self._now = Clock.of(self._loop).now
+        self._metrics = _RelayedMetrics()
+        self._metrics_due = 0.0
+        self._sources: dict[int, Source] = {}
+        self._posted = 0
+        self._sent: Progress | None = None
+        self._next_flush: asyncio.Handle | None = None
+        self._life: asyncio.TimerHandle | None = None
+        self._is_over: asyncio.Future[None] = self._loop.create_future()
+        self._emits = Mailbox(plan.config.executor_receive_buffer_size, self._flush_soon)
+        self._verdicts = SignalRing(self._flush_soon)
+        run_context = self._run_context()
+        self.executor = BoltExecutor(plan.info, plan.spec, run_context, [self._verdicts])
+        self.executor.core.wire(_relayed_streams(plan, run_context, self._emits))
+        self.executor.core.connect({}, {})
+
+    def _run_context(self) -> RunContext:
+        plan, clock = self._plan, Clock.of(self._loop)
+        return RunContext(
+            topology=plan.topology,
+            config=plan.config,
+            clock=clock,
+            random=RunRandom(plan.seed),
+            loop=self._loop,
+            backlog=BoltBacklog(),
+            task_ids=plan_tasks(plan.topology, plan.config).task_ids,
+            metrics=self._metrics,
+            port=LiveRunPort(),
+            calls=Calls(lambda: None, has_ackers=plan.config.acker_executors > 0),
+            publish=self._publish,
+            end_run=self._end_run,
+            note_idle=self._flush_soon,
+            failures=LatestFailures(clock),
+        )
+
+    async def run(self) -> None:
+        """Make the instance, serve it until the run closes it, and close it."""
+        self._show_life()
+        self._relay.receive = self._receive
+        try:
+            await self.executor.begin()
+        except ComponentError as error:
+            self._end_run(error)
+        else:
+            self._relay.send("ready")
+            self._flush_soon()
+            self.executor.start()
+            await self._is_over
+        await self.executor.close()
+        while len(self._emits):
+            self._flush()
+        self._flush()
+        self._send_metrics()
+        self._relay.send("closed")
+
+    # From the run
+
+    def _receive(self, frame: bytes) -> None:
+        try:
+            kind, *arguments = pickle.loads(frame)
+        except Exception as error:  # noqa: BLE001 - code of the values; the run finds out which of them it is
+            self._relay.send("refused", self._posted + 1, headline(error))
+            return
+        getattr(self, f"_on_{kind}")(*arguments)
+
+    def _on_rows(
+        self, first: int, runs: list[tuple[int, list[tuple[Any, ...]]]], sources: Mapping[int, tuple[str, str, int, Fields]]
+    ) -> None:
+        """Post the rows of a frame. A frame behind one that could not be read is ignored, because the run sends it again."""
+        self._sources |= {key: Source(*source) for key, source in sources.items()}
+        if first != self._posted + 1:
+            return
+        for key, rows in runs:
+            post_numbered(self.executor.core.mailbox, self._sources[key], rows, self._posted + 1)
+            self._posted += len(rows)
+        self._flush_soon()
+
+    def _on_rows_apart(self, first: int, rows: list[tuple[int, bytes | None]], sources: Mapping[int, tuple[str, str, int, Fields]]) -> None:
+        """Post rows of which each is pickled on its own. None stands for a row that is settled already."""
+        self._sources |= {key: Source(*source) for key, source in sources.items()}
+        self._posted = first - 1
+        for key, pickled in rows:
+            self._posted += 1
+            if pickled is None:
+                continue
+            try:
+                row = pickle.loads(pickled)
+            except Exception as error:  # noqa: BLE001 - code of the value
+                self._relay.send("unreadable", self._posted, headline(error))
+                continue
+            post_numbered(self.executor.core.mailbox, self._sources[key], [row], self._posted)
+        self._flush_soon()
+
+    def _on_tick(self) -> None:
+        self.executor.core.post_tick(make_tuple((), Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields())))
+
+    def _on_close(self) -> None:
+        if not self._is_over.done():
+            self._is_over.set_result(None)
+
+    # To the run
+
+    def _flush_soon(self) -> None:
+        if self._next_flush is None:
+            self._next_flush = self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send the emits, the verdicts, and the progress. Leave emits in the mailbox while the run does not read."""
+        self._next_flush = None
+        if self._relay.link.unsent_bytes > MOST_UNSENT_BYTES and not self.executor.core.closing:
+            self._next_flush = self._loop.call_later(0.001, self._flush)
+            return
+        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
+        more = len(self._emits) > 0
+        acks, others = ([], []) if more else take_verdicts(self._verdicts)  # a verdict goes behind the emits of its tuple
+        progress = self._sent if more and self._sent is not None else self._progress()
+        if emits or acks or others or progress != self._sent:
+            self._send_work(emits, acks, others, progress)
+        self._sent = progress
+        if self._now() >= self._metrics_due:
+            self._send_metrics()
+        if more or not (self._emits.park() and self._verdicts.park()):
+            self._flush_soon()
+
+    def _target_of(self, origin: Source) -> tuple[str, int | None]:
+        return origin.stream, (origin.task_id if self._plan.spec.streams[origin.stream].direct else None)
+
+    def _progress(self) -> Progress:
+        executor, core = self.executor, self.executor.core
+        waiting = len(core.mailbox) + core.retrying
+        return Progress(
+            self._posted - waiting,
+            self._posted,
+            executor.is_empty or core.closing,
+            core.busy_secs,
+            executor.reporter.errors,
+            executor.policy.restarts,
+            core.forgotten_tuples,
+            core.settled_twice,
+        )
+
+    def _send_work(self, emits: list[Any], acks: list[int], others: list[tuple[int, Failure | None]], progress: Progress) -> None:
+        try:
+            self._relay.send("work", emits, acks, others, progress)
+        except Exception:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
+            failed: dict[int, Failure] = {}
+            for target, rows, anchors in emits:
+                for row, anchor in zip(rows, anchors, strict=True):
+                    self._send_alone(target, row, anchor, failed)
+            fails = [*failed.items(), *(each for each in others if each[0] not in failed)]
+            self._relay.send("work", [], [each for each in acks if each not in failed], fails, progress)
+
+    def _send_alone(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> None:
+        """Send one emitted row. If a value of it cannot be pickled, its anchors fail."""
+        info = self._plan.info
+        try:
+            self._relay.send("emits", [(target, [row], [anchor])])
+        except Exception as error:  # noqa: BLE001 - code of the value
+            text = f"bolt {info.component_id!r} runs in a process and has emitted a value that cannot be pickled: {safe_repr(row, 200)}"
+            told = UsageError(f"{text} ({headline(error)})", hint="Emit values that pickle can store, or leave out processes=True.")
+            self.executor.reporter.report(told, next_step="the tuple is not emitted, and its anchors fail")
+            failure = Failure(ERROR, info.component_id, info.task_id, headline(told))
+            failed |= dict.fromkeys(anchor if isinstance(anchor, tuple) else (anchor,) if anchor else (), failure)
+
+    def _send_metrics(self) -> None:
+        self._metrics_due = self._now() + METRICS_SECS
+        changes, dropped = self._metrics.take_changes(), self._metrics.dropped
+        if changes or dropped:
+            self._metrics.dropped = []
+            self._relay.send("metrics", changes, dropped)
+
+    def _show_life(self) -> None:
+        """Send a sign of life, and the metrics, also while no tuple comes."""
+        timeout = self._plan.config.process_timeout_secs
+        self._relay.send("alive")
+        self._send_metrics()
+        self._life = self._loop.call_later(METRICS_SECS if timeout is None else min(METRICS_SECS, timeout / 8), self._show_life)
+
+    def _publish(self, report: ErrorReport) -> None:
+        self._relay.send("report", report)
+
+    def _end_run(self, error: ComponentError) -> None:
+        cause: BaseException | None = error.error
+        try:
+            pickle.loads(pickle.dumps(cause, 5))
+        except Exception:  # noqa: BLE001 - an exception of user code; its text is in the message
+            cause = None
+        self._relay.send("ended", error.message.removeprefix(f"{error.place}: "), error.hint, cause)
+
+
+def _relayed_streams(plan: TaskPlan, run_context: RunContext, box: Mailbox) -> dict[str, OutStream]:
+    """Return the streams of a task. All their tuples go to one mailbox. A tuple of a direct stream has its target as the source task."""
+    component, task = plan.info.component_id, plan.info.task_id
+    streams: Streams = plan.spec.streams
+    found: dict[str, OutStream] = {}
+    for stream, fields in streams.items():
+        if is_reserved(stream):
+            continue
+        origin = Source(component, stream, task, fields)
+        if fields.direct:
+            targets = run_context.targets_of(component, stream)
+            outlets = [Outlet(Choice.DIRECT, [(target, box) for target in targets])] if targets else []
+            origins = {target: Source(component, stream, target, fields) for target in targets}
+            found[stream] = OutStream(origin, outlets, direct=True, origins=origins)
+        else:
+            found[stream] = OutStream(origin, [Outlet(Choice.TO_FIRST, [(0, box)])])
+    return found

@@ -1,0 +1,62 @@
+"""Factories of bolts with `processes=True`: what can run in a process, and how a factory is pickled (PR-1)."""
+
+import importlib
+import io
+import operator
+import pickle
+from typing import Any
+
+from engine.api import BoltFunction, Reply
+from engine.raised import headline
+
+
+def process_faults(where: str, declared: object, factory: object) -> list[str]:
+    """Return the faults of a bolt with `processes=True`."""
+    import multiprocessing  # imported here, so that `import engine` stays fast
+
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return [f"{where}: this system cannot start the processes of processes=True. Remove it, or use Linux or macOS."]
+    bolt_class = declared if isinstance(declared, type) else type(declared)
+    if issubclass(bolt_class, Reply):
+        return [f"{where}: a Reply answers senders of this process, so it cannot run in another one. Remove processes=True."]
+    for attribute, kind in _NOT_YET.items():
+        if getattr(bolt_class, attribute, False):
+            return [f"{where}: {bolt_class.__name__} is {kind}, which cannot run in a process. Remove processes=True."]
+    try:
+        dumps_factory(factory)
+    except Exception as error:  # noqa: BLE001 - code of the user's objects; it becomes a fault
+        return [
+            f"{where}: with processes=True its factory must be picklable, but {headline(error)}. Pass a class of a module, the result of "
+            "@bolt in a module, or functools.partial(Name, ...)."
+        ]
+    return []
+
+
+_NOT_YET = {"keeps_state": "a stateful bolt", "takes_packs": "a FlowControlBolt", "is_batched": "a batch bolt"}
+"""Class attributes of the bolts that need more of the run than a process has."""
+
+
+def dumps_factory(value: object) -> bytes:
+    """Pickle a value that has a user's factory. The result of `@bolt` is pickled as the name of its variable."""
+    written = io.BytesIO()
+    _FactoryPickler(written, 5).dump(value)
+    return written.getvalue()
+
+
+class _FactoryPickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if not isinstance(value, BoltFunction):
+            return NotImplemented
+        module, name = value.function.__module__, value.function.__qualname__
+        try:
+            found = imported(module, name)
+        except (ImportError, AttributeError):
+            found = None
+        if found is not value:
+            raise pickle.PicklingError(f"{value!r} is not the variable {name} of the module {module}")
+        return imported, (module, name)
+
+
+def imported(module: str, name: str) -> Any:
+    """Return the object with this qualified name in a module."""
+    return operator.attrgetter(name)(importlib.import_module(module))

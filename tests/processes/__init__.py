@@ -1,0 +1,1 @@
+"""Tests of bolts in processes (PR-1 to PR-3)."""

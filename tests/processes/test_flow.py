@@ -1,0 +1,179 @@
+"""Order, back-pressure and timeouts are as in one process (PR-3)."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import engine
+from engine import BasicBolt, Config, TopologyBuilder, Tuple, spout
+from engine.testing import Capture
+from tests.processes import bolts
+from tests.processes.test_deaths import until
+from tests.processes.test_instances import Play
+
+
+@pytest.mark.guarantee("PR-3", "GRP-4")
+def test_the_order_of_each_task_stays() -> None:
+    assert Play(bolts.Echo, range(20_000)).capture.values == [(number,) for number in range(20_000)]
+
+
+class Gate(BasicBolt):
+    """Processes nothing until a test opens it."""
+
+    opened: asyncio.Event
+
+    async def execute(self, tup: Tuple) -> None:
+        await self.opened.wait()
+
+
+def counting(limit: int = 10**9) -> Any:
+    @spout("number")
+    def numbers() -> Any:
+        yield from ((number,) for number in range(limit))
+
+    return numbers
+
+
+async def stands_still(count: Callable[[], int]) -> None:
+    """Wait until a count has not changed for half a second."""
+    for _ in range(60):
+        before = count()
+        await asyncio.sleep(0.5)
+        if count() == before:
+            return
+    raise AssertionError("the count goes on")
+
+
+@pytest.mark.guarantee("PR-3", "BP-2")
+def test_a_slow_bolt_behind_a_child_stops_the_child_and_the_spout() -> None:
+    Gate.opened = asyncio.Event()
+    builder = TopologyBuilder("play", Config(executor_receive_buffer_size=1000))
+    builder.set_spout("numbers", counting(30_000))
+    builder.set_bolt("bolt", bolts.Echo, processes=True).shuffle_grouping("numbers")
+    builder.set_bolt("gate", Gate).shuffle_grouping("bolt")
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            await stands_still(lambda: run.snapshot().components["numbers"].emitted)
+            emitted = run.snapshot().components["numbers"].emitted
+            assert emitted < 1000 + 1000 + 1000 + 1000 + 3 * 256  # mailboxes, the child's emits, and bursts
+            assert run.snapshot().components["gate"].tasks[0].waiting <= 1000 + 2048
+            Gate.opened.set()
+            await run.completed()
+            assert run.snapshot().components["gate"].acked == 30_000
+
+    asyncio.run(main())
+
+
+@pytest.mark.guarantee("PR-3")
+def test_at_most_two_bursts_are_in_a_child() -> None:
+    builder = TopologyBuilder("play")
+    builder.set_spout("numbers", counting(5_000))
+    builder.set_bolt("bolt", partial(bolts.Slow, 0.01), processes=True).shuffle_grouping("numbers")
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            await until(lambda: run.snapshot().components["bolt"].acked > 3)
+            task = run.snapshot().components["bolt"].tasks[0]
+            assert task.executed - task.acked <= 2 * 256
+            assert task.waiting > 4_000
+            await run.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.guarantee("PR-3", "ACK-8")
+def test_a_tuple_that_waits_in_a_child_does_not_time_out() -> None:
+    builder = TopologyBuilder("play", Config(message_timeout_secs=0.5))
+    builder.set_spout("numbers", counting(30))
+    builder.set_bolt("bolt", partial(bolts.Slow, 0.1), processes=True).shuffle_grouping("numbers")
+
+    async def main() -> Any:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            await run.completed()
+            return run.snapshot().components
+
+    components = asyncio.run(main())
+    assert (components["numbers"].acked, components["numbers"].failed) == (30, 0)
+
+
+@pytest.mark.guarantee("PR-3", "ACK-15")
+def test_a_tuple_whose_call_takes_too_long_times_out_and_names_the_task() -> None:
+    failed = []
+
+    class Numbers(engine.Spout):
+        output_fields = "number"
+        is_over = False
+
+        def next_tuple(self) -> None:
+            if self.is_over:
+                raise engine.SpoutExhausted
+            self.is_over = True
+            self.collector.emit((1,), message_id=1)
+
+        def fail(self, message_id: object) -> None:
+            assert self.context.failure is not None
+            failed.append(self.context.failure)
+
+    builder = TopologyBuilder("play", Config(message_timeout_secs=0.5))
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("bolt", partial(bolts.Slow, 2.5), processes=True).shuffle_grouping("numbers")
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            await run.completed()
+
+    asyncio.run(main())
+    assert [(failure.reason, failure.component_id, failure.task_id) for failure in failed] == [("timeout", "bolt", 2)]
+
+
+@pytest.mark.guarantee("PR-3")
+def test_the_loop_never_waits_for_a_child() -> None:
+    builder = TopologyBuilder("play")
+    builder.set_spout("numbers", counting(5))
+    builder.set_bolt("bolt", partial(bolts.Slow, 0.2), processes=True).shuffle_grouping("numbers")
+
+    async def main() -> float:
+        longest = 0.0
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            over = asyncio.ensure_future(run.completed())
+            while not over.done():
+                before = time.monotonic()
+                await asyncio.sleep(0.001)
+                longest = max(longest, time.monotonic() - before)
+        return longest
+
+    assert asyncio.run(main()) < 0.15  # a call takes 0.2 s
+
+
+@pytest.mark.guarantee("PR-3", "CP-1")
+def test_a_barrier_waits_for_the_rows_in_a_child() -> None:
+    """The counts of a stateful bolt behind a child are exact after a kill of the child."""
+    capture = Capture()
+    builder = TopologyBuilder("play", Config(state_checkpoint_interval_ms=50))
+    builder.set_spout("numbers", counting(3000))
+    builder.set_bolt("bolt", bolts.Echo, parallelism=2, processes=True).shuffle_grouping("numbers")
+    builder.set_bolt("count", Total).global_grouping("bolt")
+    builder.set_bolt("seen", capture).shuffle_grouping("count")
+
+    async def main() -> Any:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            await run.completed()
+            return run.snapshot()
+
+    snapshot = asyncio.run(main())
+    assert capture.values[-1] == (3000,)
+    assert snapshot.components["numbers"].acked == 3000
+
+
+class Total(engine.StatefulBasicBolt):
+    output_fields = "total"
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        total = self.state.get("total", 0) + 1
+        self.state.put("total", total)
+        return (total,)
