@@ -8,13 +8,13 @@ cdef extern from *:
     #include <poll.h>
     #include <unistd.h>
 
-    static int is_closed(int fd) {
+    static void exit_when_closed(int fd, int status)
+    {
         struct pollfd watched = {fd, 0, 0};
-        return poll(&watched, 1, -1) > 0 && (watched.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
-    }
 
-    static void exit_when_closed(int fd, int status) {
-        while (!is_closed(fd)) {}
+        while (poll(&watched, 1, -1) <= 0 || !watched.revents)
+            continue;
+
         _exit(status);
     }
     #endif
