@@ -33,6 +33,8 @@ REPORT_STREAM: Final = "$report"
 POOL_NAME: Final = "stormcell"
 """Prefix of the thread names of a bolt's pool. The component id follows."""
 
+TAKES_PACKS: Final = "takes_packs"
+"""Class attribute of bolts whose inputs are packs of records."""
 TICK_STREAM: Final = "$tick"
 """Stream of ticks."""
 

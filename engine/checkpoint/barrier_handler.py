@@ -16,7 +16,7 @@ from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, State
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import own_text, raised_text
 from engine.state import LayeredState, StatePlace
-from engine.topology.task_port import BoltPort, ControlHandler
+from engine.topology.task_port import BoltPort, ControlHandler, RemoteInstance
 
 
 class BarrierHandler(ControlHandler):
@@ -92,7 +92,7 @@ class StatefulBarrierHandler(BarrierHandler):
         super().__init__(checkpoints, context, port, sources)
         self._bolt = bolt
         self._place: Final = place
-        self._key_of = None if type(bolt).key_of is KeepsState.key_of else bolt.key_of
+        self._key_of = None if getattr(bolt.key_of, "__func__", None) is KeepsState.key_of else bolt.key_of
         self._state: LayeredState[Any, Any] | None = None
         """None until the instance is initialised."""
         self._unwritten: Exception | None = None
@@ -125,6 +125,8 @@ class StatefulBarrierHandler(BarrierHandler):
     @property
     def has_work(self) -> bool:
         """True while the task has changes or acks that no checkpoint has committed."""
+        if isinstance(self._bolt, RemoteInstance) and self._bolt.has_changes:
+            return True
         return self._port.deferred_settles > 0 or (self._state is not None and self._state.has_changes)
 
     async def _act(self, barrier: Barrier, barriers: list[Tuple]) -> None:

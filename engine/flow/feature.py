@@ -8,12 +8,12 @@ from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, SnapshotEntry, json_number
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
+from engine.names import TAKES_PACKS
 from engine.topology import ComponentSpec, Topology
 from engine.topology.task_port import RunPort
 from engine.topology.validate import name_faults
 
 KEEPS_POSITION: Final = "keeps_position"
-TAKES_PACKS: Final = "takes_packs"
 ENTRY: Final = "flow"
 """Entry of the snapshot."""
 

@@ -78,9 +78,11 @@ class BoltTask(Protocol):
 
     run_context: RunContext
     core: BoltCore
-    calls: BoltCalls
     reporter: ErrorReporter
     has_been_ready: bool
+
+    @property
+    def calls(self) -> BoltCalls: ...
 
     @property
     def is_ending(self) -> bool: ...

@@ -281,6 +281,37 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         """True while there are uncommitted changes."""
         return bool(self._changes or (self._frozen and self._frozen.layer))
 
+    # A copy in another process
+
+    @property
+    def uses_key_of(self) -> bool:
+        """True if `key_of` of the bolt chooses the slots."""
+        return self._key_of is not None
+
+    async def copy_rows(self) -> AsyncIterator[dict[Any, Any]]:
+        """Yield all values, in slices, for `take_rows` in another process. There must be no uncommitted changes."""
+        rows: dict[Any, Any] = {}
+        for key, value in self.items():
+            rows[key] = value
+            if len(rows) == KEYS_PER_TURN:
+                yield rows
+                rows = {}
+        yield rows
+
+    def take_rows(self, rows: dict[Any, Any]) -> None:
+        """Add committed rows to the state of a store without rows."""
+        for key, value in rows.items():
+            self._rows[key] = value if type(value) in ATOMS else self._encoded(key, value)
+
+    @property
+    def frozen_changes(self) -> Layer:
+        """The changes of the last PREPARE, for `take_changes` in another process."""
+        return {} if self._frozen is None else self._frozen.layer
+
+    def take_changes(self, changes: Layer) -> None:
+        """Use the changes of another process as the changes since the last PREPARE."""
+        self._changes = changes
+
     def drop_changes(self) -> None:
         """Drop all changes since the last PREPARE, also of a running call."""
         self.end_call()

@@ -19,9 +19,8 @@ def process_faults(where: str, declared: object, factory: object) -> list[str]:
     bolt_class = declared if isinstance(declared, type) else type(declared)
     if issubclass(bolt_class, Reply):
         return [f"{where}: a Reply answers senders of this process, so it cannot run in another one. Remove processes=True."]
-    for attribute, kind in _NOT_YET.items():
-        if getattr(bolt_class, attribute, False):
-            return [f"{where}: {bolt_class.__name__} is {kind}, which cannot run in a process. Remove processes=True."]
+    if getattr(bolt_class, "is_batched", False):
+        return [f"{where}: {bolt_class.__name__} is a batch bolt, which cannot run in a process. Remove processes=True."]
     try:
         dumps_factory(factory)
     except Exception as error:  # noqa: BLE001 - code of the user's objects; it becomes a fault
@@ -32,8 +31,6 @@ def process_faults(where: str, declared: object, factory: object) -> list[str]:
     return []
 
 
-_NOT_YET = {"keeps_state": "a stateful bolt", "takes_packs": "a FlowControlBolt", "is_batched": "a batch bolt"}
-"""Class attributes of the bolts that need more of the run than a process has."""
 
 
 def dumps_factory(value: object) -> bytes:

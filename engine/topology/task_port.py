@@ -196,6 +196,15 @@ class BoltPortUser:
         """Note that an earlier instance of this task has died. Called before `prepare`; the port keeps its state."""
 
 
+class RemoteInstance:
+    """Stands for the instance of a stateful bolt that lives in another process."""
+
+    has_changes: bool = False
+    """True while the instance has changes of its state that no PREPARE has taken."""
+    key_of: Callable[[Any], object]
+    """The method of the bolt."""
+
+
 class ControlHandler(ABC):
     """Handles the control tuples of one instance of a user's bolt. The bolt gets the same calls as without a handler."""
 

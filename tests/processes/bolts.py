@@ -11,7 +11,17 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from engine import BasicBolt, Bolt, Burst, BurstBolt, FailTuple, Fields, Tuple, bolt
+from engine import (
+    BasicBolt,
+    Bolt,
+    Burst,
+    BurstBolt,
+    FailTuple,
+    Fields,
+    FlowControlBolt,
+    Tuple,
+    bolt,
+)
 
 LOGGER = logging.getLogger("users.module")
 
@@ -342,3 +352,26 @@ class Pid(BasicBolt):
     def execute(self, tup: Tuple) -> tuple[int]:
         time.sleep(0.001)
         return (tup["number"],)
+
+
+class Records(FlowControlBolt):
+    """Emits each record, and raises for records that end with 7."""
+
+    output_fields = Fields("number", "pid")
+
+    def process(self, record: int) -> tuple[int, int]:
+        if record % 10 == 7:
+            raise ValueError(f"bad record {record}")
+        return record, os.getpid()
+
+
+class AsyncRecords(FlowControlBolt):
+    """Does the same, and awaits."""
+
+    output_fields = Fields("number", "pid")
+
+    async def process(self, record: int) -> tuple[int, int]:
+        await asyncio.sleep(0)
+        if record % 10 == 7:
+            raise ValueError(f"bad record {record}")
+        return record, os.getpid()

@@ -9,16 +9,11 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, Reply, StatefulBasicBolt, TopologyBuilder, TopologyError, Tuple, bolt
+from engine import BasicBolt, Reply, TopologyBuilder, TopologyError, Tuple, bolt
 from engine.testing import Feeder
 from tests.processes import bolts
 from tests.processes.test_instances import Play
 from tests.project.sources import ROOT
-
-
-class Keeps(StatefulBasicBolt):
-    def execute(self, tup: Tuple) -> None:
-        pass
 
 
 def faults_of(factory: Any) -> str:
@@ -54,7 +49,6 @@ def test_build_tells_of_a_factory_that_cannot_be_pickled() -> None:
 
 @pytest.mark.guarantee("PR-1", "GRP-5")
 def test_build_refuses_bolts_that_need_more_of_the_run() -> None:
-    assert "Keeps is a stateful bolt" in faults_of(Keeps)
     assert "a Reply answers senders of this process" in faults_of(Reply)
 
 

@@ -5,13 +5,10 @@ verdicts to the ring of one acker. A flush sends both, first the emits. So in th
 """
 
 import asyncio
-import logging
-import logging.handlers
 import pickle
 import socket
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from engine.api import Calls, Fields
 from engine.api.fields import Streams
@@ -30,15 +27,17 @@ from engine.kernel import (
     take_emits,
     take_verdicts,
 )
-from engine.metrics import TaskLabels, UserMetrics
-from engine.names import SYSTEM_COMPONENT, TICK_STREAM, is_reserved
+from engine.names import SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved
 from engine.raised import headline
 from engine.randomness import RunRandom
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import ErrorReport, safe_repr
 from engine.runtime.latest_failures import LatestFailures
-from engine.runtime.plan import TaskInfo, plan_tasks
-from engine.runtime.processes.frame_link import FrameLink
+from engine.runtime.plan import plan_tasks
+from engine.runtime.processes.child_state import ChildState
+from engine.runtime.processes.only_instance import OnlyInstance
+from engine.runtime.processes.progress import METRICS_SECS, OtherVerdict, Progress
+from engine.runtime.processes.relay import Relay, RelayedMetrics, picklable
 from engine.runtime.processes.task_plan import TaskPlan
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_port import LiveRunPort
@@ -47,29 +46,12 @@ ROWS_PER_FLUSH: Final = 1024
 """Emitted rows of one frame. The run needs a fraction of a millisecond for them."""
 MOST_UNSENT_BYTES: Final = 1 << 20
 """Unsent bytes above which no emit is taken. The task then stops at its full mailbox, as behind any slow consumer."""
-METRICS_SECS: Final = 0.25
-
-
-class Progress(NamedTuple):
-    """Progress of a child, for its actor in the run."""
-
-    taken: int
-    """Number of the last row that has left the mailbox."""
-    posted: int
-    """Number of the last row that has arrived."""
-    is_idle: bool
-    """True if all rows that have arrived have returned."""
-    busy_secs: float
-    errors: int
-    restarts: int
-    forgotten: int
-    settled_twice: int
 
 
 async def serve(connection: socket.socket, plan: bytes) -> None:
     """Run the task of a pickled plan until the run closes it."""
     loop = asyncio.get_running_loop()
-    relay = _Relay(loop)
+    relay = Relay(loop)
     connection.setblocking(False)
     await loop.create_unix_connection(lambda: relay.link, sock=connection)
     try:
@@ -85,95 +67,34 @@ async def serve(connection: socket.socket, plan: bytes) -> None:
 _LOADING_HINT: Final = "Define the bolt in a module that a new process can import, and keep the program below if __name__ == '__main__'."
 
 
-class _Relay:
-    """Sends the messages of a child to the run, and passes on those that arrive."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.receive: Callable[[bytes], None] = lambda frame: None
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self.link = FrameLink(loop, lambda frame: self.receive(frame), self._note_end)
-        self._thread = threading.get_ident()
-
-    def send(self, *message: Any) -> None:
-        """Send a message. Raises the error of a value that cannot be pickled."""
-        self.link.send(pickle.dumps(message, 5))
-
-    def log_to_run(self, plan: TaskPlan) -> None:
-        """Send all log records to the run, with the task."""
-        for name, level in plan.log_levels.items():
-            logging.getLogger(name).setLevel(level)
-        logging.getLogger().handlers[:] = [_LogRelay(plan.info, self._send_record)]
-
-    def _send_record(self, record: logging.LogRecord) -> None:
-        try:
-            frame = pickle.dumps(("log", record), 5)
-        except Exception:  # noqa: BLE001 - a value in `extra`; the text is what counts
-            plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.getMessage(), None, None)
-            plain.component, plain.task = record.component, record.task  # type: ignore[attr-defined]
-            frame = pickle.dumps(("log", plain), 5)
-        if threading.get_ident() == self._thread:
-            self.link.send(frame)
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.link.send, frame)
-
-    async def close(self) -> None:
-        """Send what is left, and close the connection."""
-        self.link.close()
-        await self.ended
-
-    def _note_end(self) -> None:
-        self.ended.set_result(None)
-
-
-class _LogRelay(logging.handlers.QueueHandler):
-    """Makes log records picklable, adds the task, and sends them."""
-
-    def __init__(self, info: TaskInfo, send: Callable[[logging.LogRecord], None]) -> None:
-        super().__init__(None)  # type: ignore[arg-type]  # `enqueue` is the only user of the queue
-        self._info = info
-        self._send = send
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Send a record."""
-        if not hasattr(record, "component"):
-            record.component, record.task = self._info.component_id, self._info.task_id
-        self._send(record)
-
-
-class _RelayedMetrics(UserMetrics):
-    """Metrics of a child. The run has the totals."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dropped: list[tuple[str, dict[str, str]]] = []
-
-    def drop_metric(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> None:
-        """Remove metrics here and in the run."""
-        super().drop_metric(name, task, labels)
-        self.dropped.append((name, dict(labels)))
-
-
 class ChildTask:
     """The task of a plan: its executor, and the messages to and from the run."""
 
-    def __init__(self, plan: TaskPlan, relay: _Relay) -> None:
+    def __init__(self, plan: TaskPlan, relay: Relay) -> None:
         self._plan = plan
         self._relay = relay
         self._loop = asyncio.get_running_loop()
         self._now = Clock.of(self._loop).now
-        self._metrics = _RelayedMetrics()
+        self._metrics = RelayedMetrics()
         self._metrics_due = 0.0
         self._sources: dict[int, Source] = {}
         self._posted = 0
         self._sent: Progress | None = None
         self._next_flush: asyncio.Handle | None = None
         self._life: asyncio.TimerHandle | None = None
+        self._calls: set[asyncio.Task[None]] = set()
         self._is_over: asyncio.Future[None] = self._loop.create_future()
         self._emits = Mailbox(plan.config.executor_receive_buffer_size, self._flush_soon)
         self._verdicts = SignalRing(self._flush_soon)
         run_context = self._run_context()
-        self.executor = BoltExecutor(plan.info, plan.spec, run_context, [self._verdicts])
+        if plan.keeps_state:
+            self.executor: BoltExecutor = OnlyInstance(plan.info, plan.spec, run_context, [self._verdicts], self._send_death)
+            self._state: ChildState | None = ChildState(self.executor)
+        else:
+            self.executor, self._state = BoltExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
+        self._is_frozen = False
+        self._packs: dict[int, Any] | None = {} if TAKES_PACKS in plan.spec.marks else None
+        """Records of each open pack of a FlowControlBolt. The run needs the index of a record that failed."""
         self.executor.core.wire(_relayed_streams(plan, run_context, self._emits))
         self.executor.core.connect({}, {})
 
@@ -234,7 +155,7 @@ class ChildTask:
         if first != self._posted + 1:
             return
         for key, rows in runs:
-            post_numbered(self.executor.core.mailbox, self._sources[key], rows, self._posted + 1)
+            self._post(key, rows, self._posted + 1)
             self._posted += len(rows)
         self._flush_soon()
 
@@ -251,11 +172,40 @@ class ChildTask:
             except Exception as error:  # noqa: BLE001 - code of the value
                 self._relay.send("unreadable", self._posted, headline(error))
                 continue
-            post_numbered(self.executor.core.mailbox, self._sources[key], [row], self._posted)
+            self._post(key, [row], self._posted)
         self._flush_soon()
+
+    def _post(self, key: int, rows: list[tuple[Any, ...]], first: int) -> None:
+        post_numbered(self.executor.core.mailbox, self._sources[key], rows, first)
+        if self._packs is not None:
+            self._packs.update((first + index, records) for index, (records,) in enumerate(rows))
 
     def _on_tick(self) -> None:
         self.executor.core.post_tick(make_tuple((), Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields())))
+
+    def _on_call(self, number: int, method: str, *arguments: Any) -> None:
+        """Call a method of the state, and send its result."""
+        calling = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
+        self._calls.add(calling)
+        calling.add_done_callback(self._calls.discard)
+
+    async def _call(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
+        try:
+            result = await getattr(self._state, method)(*arguments)
+        except Exception as error:  # noqa: BLE001 - a hook of the user; the run handles the error
+            self._relay.send("raised", number, picklable(error))
+            return
+        # Later emits and acks belong to the next checkpoint. So they stay here until the run has forwarded the barrier.
+        self._is_frozen = method == "pre_prepare"
+        self._relay.send("returned", number, result)
+
+    def _on_go(self) -> None:
+        """Send the later emits and verdicts, because the run has handled its control tuple."""
+        self._is_frozen = False
+        self._flush_soon()
+
+    def _send_death(self, error: BaseException) -> None:
+        self._relay.send("died", picklable(error))
 
     def _on_close(self) -> None:
         if not self._is_over.done():
@@ -270,12 +220,16 @@ class ChildTask:
     def _flush(self) -> None:
         """Send the emits, the verdicts, and the progress. Leave emits in the mailbox while the run does not read."""
         self._next_flush = None
+        if self._is_frozen:
+            return
+        if self._state is not None:
+            self._state.release_acks()
         if self._relay.link.unsent_bytes > MOST_UNSENT_BYTES and not self.executor.core.closing:
             self._next_flush = self._loop.call_later(0.001, self._flush)
             return
         emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
         more = len(self._emits) > 0
-        acks, others = ([], []) if more else take_verdicts(self._verdicts)  # a verdict goes behind the emits of its tuple
+        acks, others = ([], []) if more else self._take_verdicts()  # a verdict goes behind the emits of its tuple
         progress = self._sent if more and self._sent is not None else self._progress()
         if emits or acks or others or progress != self._sent:
             self._send_work(emits, acks, others, progress)
@@ -284,6 +238,15 @@ class ChildTask:
             self._send_metrics()
         if more or not (self._emits.park() and self._verdicts.park()):
             self._flush_soon()
+
+    def _take_verdicts(self) -> tuple[list[int], list[OtherVerdict]]:
+        acks, others = take_verdicts(self._verdicts)
+        packs = self._packs
+        if packs is None:
+            return acks, [(number, failure, None) for number, failure in others]
+        for number in acks:
+            packs.pop(number, None)
+        return acks, [(number, failure, packs.pop(number).failed_index if failure is not None else None) for number, failure in others]
 
     def _target_of(self, origin: Source) -> tuple[str, int | None]:
         return origin.stream, (origin.task_id if self._plan.spec.streams[origin.stream].direct else None)
@@ -300,9 +263,10 @@ class ChildTask:
             executor.policy.restarts,
             core.forgotten_tuples,
             core.settled_twice,
+            self._state is not None and self._state.has_changes,
         )
 
-    def _send_work(self, emits: list[Any], acks: list[int], others: list[tuple[int, Failure | None]], progress: Progress) -> None:
+    def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
         try:
             self._relay.send("work", emits, acks, others, progress)
         except Exception:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
@@ -310,7 +274,7 @@ class ChildTask:
             for target, rows, anchors in emits:
                 for row, anchor in zip(rows, anchors, strict=True):
                     self._send_alone(target, row, anchor, failed)
-            fails = [*failed.items(), *(each for each in others if each[0] not in failed)]
+            fails = [*((number, failure, None) for number, failure in failed.items()), *(each for each in others if each[0] not in failed)]
             self._relay.send("work", [], [each for each in acks if each not in failed], fails, progress)
 
     def _send_alone(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> None:
@@ -343,11 +307,7 @@ class ChildTask:
         self._relay.send("report", report)
 
     def _end_run(self, error: ComponentError) -> None:
-        cause: BaseException | None = error.error
-        try:
-            pickle.loads(pickle.dumps(cause, 5))
-        except Exception:  # noqa: BLE001 - an exception of user code; its text is in the message
-            cause = None
+        cause = None if error.error is None else picklable(error.error)
         self._relay.send("ended", error.message.removeprefix(f"{error.place}: "), error.hint, cause)
 
 

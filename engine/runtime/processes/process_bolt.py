@@ -6,166 +6,29 @@ emits and its verdict.
 
 import asyncio
 import logging
-import pickle
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from engine.api import BurstBolt, TaskContext
 from engine.cancellation import CLOSE_TIMEOUT_SECS
 from engine.clock import hold_time
-from engine.errors import ERROR, ComponentError, Failure, FatalError, UsageError
-from engine.kernel import Burst, SignalRing, Source, Tuple, ack_rows, emit_rows, origin_of, rows_of
+from engine.errors import ComponentError, FatalError, UsageError
+from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
-from engine.raised import headline
-from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.error_report import ErrorReport, safe_repr
+from engine.runtime.error_report import ErrorReport
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
-from engine.runtime.processes.child_task import METRICS_SECS, Progress
+from engine.runtime.processes.process_calls import ProcessCalls
+from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.task_plan import pickled_plan
 from engine.runtime.run_context import RunContext
+from engine.runtime.task_ports import ExecutorBoltPort
+from engine.state import LayeredState
 from engine.topology import ComponentSpec
+from engine.topology.task_port import RemoteInstance
 
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
-ROWS_AHEAD: Final = 256
-"""Rows that wait in a child above which it gets no further frame (PR-3). So the child has its next burst when it has finished one."""
-
-
-SILENT_SECS: Final = 2 * METRICS_SECS
-"""Time without a frame after which a child is in a plain call."""
-NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
-"""Component, stream, task and fields of each source that is new to the child, by its number."""
-NO_PROGRESS: Final = Progress(0, 0, True, 0.0, 0, 0, 0, 0)
-
-
-class ProcessCalls(BoltCalls):
-    """The rows that the child of a task works on, in place of calls. Each row has a number, in the order of the frames."""
-
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.takes_bursts = True
-        self.taken: dict[int, Tuple] = {}
-        """The inputs that the child has not settled, by number."""
-        self._child: ChildProcess | None = None
-        self._sent = 0
-        self._sources: dict[Source, int] = {}
-        self.progress = NO_PROGRESS
-        self._release_time: Callable[[], None] | None = None
-
-    def use_child(self, child: ChildProcess | None) -> None:
-        """Send rows to this child from now on. Its numbers begin at 1."""
-        self._child = child
-        self._sent = 0
-        self._sources, self.taken = {}, {}
-        self.progress = NO_PROGRESS
-        self._hold_time()
-        self._return_waiters.wake_all()
-
-    @property
-    def in_flight(self) -> int:
-        """Rows that have not returned. At least 1 while the child works on any."""
-        if self.progress.posted == self._sent and self.progress.is_idle:
-            return 0
-        return max(1, self._sent - self.progress.taken)
-
-    @property
-    def has_no_room(self) -> bool:
-        """True while the child has enough rows, and while somebody waits for the return of all rows."""
-        return self._child is None or self._sent - self.progress.taken >= ROWS_AHEAD or self._holders > 0
-
-    def _hold_time(self) -> None:
-        """Keep virtual time still while the child has rows."""
-        if self.in_flight and self._release_time is None:
-            self._release_time = hold_time(self._run_context.loop, f"the process of a task of {self._spec.component_id!r}")
-        elif not self.in_flight and self._release_time is not None:
-            self._release_time()
-            self._release_time = None
-
-    def waiting(self) -> list[Tuple]:
-        """Return the inputs that wait in the child, whose calls have not begun.
-
-        A child that is silent is in a plain call, and has not told yet that it has taken one more input.
-        """
-        if self._child is None:
-            return []
-        first = self.progress.taken + (2 if self._child.silent_secs > SILENT_SECS else 1)
-        return [tup for number in range(first, self._sent + 1) if (tup := self.taken.get(number)) is not None]
-
-    async def await_call(self, given: Tuple | Burst, *returned: object) -> BaseException | None:
-        """Send a burst to the child."""
-        assert isinstance(given, Burst)
-        assert self._child is not None
-        if given.is_tick:
-            self._child.send("tick")
-            return None
-        first = self._sent + 1
-        self._sent += len(given)
-        self._hold_time()
-        self.taken.update(enumerate(given, first))
-        try:
-            new: NewSources = {}
-            runs = [(self._key_of(source, new), rows) for source, rows in rows_of(given)]
-            self._child.send("rows", first, runs, new)
-        except Exception:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
-            self.send_apart(first)
-        return None
-
-    def send_apart(self, first: int) -> None:
-        """Send the rows from this number on again, each pickled on its own. Then only the guilty rows fail."""
-        assert self._child is not None
-        rows: list[tuple[int, bytes | None]] = []
-        new: NewSources = {}
-        self._sources.clear()  # they may have been in the frame that could not be sent or read
-        for number in range(first, self._sent + 1):
-            tup, row = self.taken.get(number), None
-            if tup is not None:
-                try:
-                    row = pickle.dumps(tup.values, 5)
-                except Exception as error:  # noqa: BLE001 - code of the value
-                    self.refuse(number, f"cannot be pickled ({headline(error)})")
-            rows.append((0 if tup is None else self._key_of(origin_of(tup), new), row))
-        self._child.send("rows_apart", first, rows, new)
-
-    def refuse(self, number: int, why: str) -> None:
-        """Fail an input whose values cannot go to the child."""
-        tup = self.taken.pop(number, None)
-        if tup is None:
-            return
-        text = f"bolt {self._spec.component_id!r} runs in a process, and a value of its input {why}"
-        error = UsageError(text, hint="Emit values that pickle can store and load, or leave out processes=True.")
-        self._reporter.report(error, tup=tup, next_step="only this input fails; the bolt continues")
-        self._core.fail(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
-
-    def _key_of(self, source: Source, new: NewSources) -> int:
-        """Return the number of a source in this connection. Put it into `new` if the child does not know it."""
-        key = self._sources.get(source)
-        if key is None:
-            key = self._sources[source] = len(self._sources)
-            new[key] = source.component_id, source.stream, source.task_id, source.fields
-        return key
-
-    async def wait_until_returned(self) -> None:
-        """Wait until the child has finished all rows, and its emits and verdicts are here. No row is sent meanwhile."""
-        self._holders += 1
-        try:
-            while self.in_flight and self._child is not None:
-                await self._return_waiters.wait()
-        finally:
-            self._holders -= 1
-            self._wake()
-
-    def note_progress(self, progress: Progress) -> None:
-        """Note the progress of the child."""
-        before, self.progress = self.progress, progress
-        self._core.add_awaited_secs(progress.busy_secs - before.busy_secs)
-        self._reporter.errors += progress.errors - before.errors
-        self.forgotten += progress.forgotten - before.forgotten
-        self.settled_twice += progress.settled_twice - before.settled_twice
-        self._hold_time()
-        self._return_waiters.wake_all()
-        self._wake()
 
 
 class ProcessBoltExecutor(BoltExecutor):
@@ -182,12 +45,16 @@ class ProcessBoltExecutor(BoltExecutor):
         """Done when the instance of the child is ready, or has failed for good."""
         self._closed: asyncio.Future[None] | None = None
         """Done when the child has closed its instance."""
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        """Results of the calls of the child's state, by number."""
+        self._asked = 0
+        self.port = _ProcessPort(self)
 
     # The process
 
     async def _make_instance(self) -> None:
         self._background = self._new_background()
-        component = _ChildInstance(self._new_context(self._background), self._close_child)
+        component = _ChildInstance(self)
         await self._connect_port(component)
         self.component = component
         self.core.bind(lambda burst: burst, basic=False, burst_rows=ROWS_PER_FRAME)  # a result goes to `ProcessCalls.await_call`
@@ -206,7 +73,12 @@ class ProcessBoltExecutor(BoltExecutor):
             release_time()
         self.calls.use_child(child)
 
-    async def _close_child(self) -> None:
+    def new_context(self) -> TaskContext:
+        """Return the context for the handler of control tuples."""
+        assert self._background is not None
+        return self._new_context(self._background)
+
+    async def close_child(self) -> None:
         """Let the child close its instance. Emits and settles of its `cleanup` still count."""
         child, closed = self._child, self._closed
         if child is not None and closed is not None:
@@ -247,6 +119,43 @@ class ProcessBoltExecutor(BoltExecutor):
         elif self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
             self.kill(error)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(error)
+
+    async def call_child(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the child's state, and return its result. Raises its error, and ChildDied."""
+        child = self._child
+        assert child is not None
+        self._asked += 1
+        number = self._asked
+        answer = self._answers[number] = self.run_context.loop.create_future()
+        child.send("call", number, method, *arguments)
+        release_time = hold_time(self.run_context.loop, f"{method}() in the process of {self.info.component_id!r}")
+        try:
+            return await answer
+        finally:
+            del self._answers[number]
+            release_time()
+
+    def _on_returned(self, number: int, result: Any) -> None:
+        answer = self._answers.get(number)
+        if answer is not None and not answer.done():
+            answer.set_result(result)
+
+    def _on_raised(self, number: int, error: BaseException) -> None:
+        answer = self._answers.get(number)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def _on_died(self, error: BaseException) -> None:
+        """Replace the child, because its instance has died with its state."""
+        self.kill(error)
+
+    async def _serve_control(self, tup: Tuple | None) -> None:
+        await super()._serve_control(tup)
+        if self._child is not None and self.spec.defers_acks:
+            self._child.send("go")
 
     # Messages of the child
 
@@ -258,12 +167,12 @@ class ProcessBoltExecutor(BoltExecutor):
         if self._begun is not None and not self._begun.done():
             self._begun.set_result(None)
 
-    def _on_work(self, emits: list[Any], acks: list[int], others: list[tuple[int, Failure | None]], progress: Progress) -> None:
+    def _on_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
         """Apply the emits of the child, then its verdicts."""
         core, taken = self.core, self.calls.taken
         if emits:
             self._on_emits(emits)
-        for number, failure in others:
+        for number, failure, failed_index in others:
             tup = taken.get(number)
             if tup is None:
                 continue
@@ -271,6 +180,8 @@ class ProcessBoltExecutor(BoltExecutor):
                 core.reset_timeout(tup)
             else:
                 del taken[number]
+                if failed_index is not None:
+                    tup[0].failed_index = failed_index
                 core.fail(tup, failure)
         ack_rows(core, acks, taken)
         if progress.restarts > self.calls.progress.restarts:
@@ -330,13 +241,50 @@ class ProcessBoltExecutor(BoltExecutor):
             self._closed.set_result(None)
 
 
-class _ChildInstance:
-    """Stands for the instance in the child."""
+class _ChildInstance(RemoteInstance):
+    """Stands for the instance in the child. A stateful bolt has the hooks of `KeepsState`."""
 
-    def __init__(self, context: TaskContext, close: Callable[[], Awaitable[None]]) -> None:
-        self.context = context
-        self._close = close
+    def __init__(self, task: ProcessBoltExecutor) -> None:
+        self._task = task
+        self.context = task.new_context()
+        self._state: LayeredState[Any, Any] | None = None
+        if task.spec.defers_acks:
+            self.key_of = task.spec.factory.create().key_of  # the run needs the key groups of the changes
+
+    @property
+    def has_changes(self) -> bool:  # type: ignore[override]
+        """True while the child has changes of its state."""
+        return self._task.calls.progress.has_changes
 
     async def cleanup(self) -> None:
         """Close the instance."""
-        await self._close()
+        await self._task.close_child()
+
+    async def init_state(self, state: LayeredState[Any, Any]) -> None:
+        """Copy the committed state to the child, and give it to the instance."""
+        task = self._task
+        await task.call_child("begin", state.place, state.uses_key_of)
+        async for rows in state.copy_rows():
+            await task.call_child("take_rows", rows)
+        await task.call_child("init_state")
+        self._state = state
+
+    async def pre_prepare(self, txid: int) -> None:
+        """Call the hook, and take the changes of the child."""
+        assert self._state is not None
+        self._state.take_changes(await self._task.call_child("pre_prepare", txid))
+
+    async def pre_commit(self, txid: int) -> None:
+        """Call the hook, and commit in the child."""
+        await self._task.call_child("pre_commit", txid)
+
+    async def pre_rollback(self) -> None:
+        """Call the hook, and drop the changes of the child."""
+        await self._task.call_child("pre_rollback")
+
+
+class _ProcessPort(ExecutorBoltPort):
+    """The port of a task in a process."""
+
+    def guard_state(self, state: Layers) -> None:
+        """Do nothing, because the child undoes the changes of calls that raise."""

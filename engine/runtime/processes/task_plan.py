@@ -23,6 +23,7 @@ class TaskPlan:
     """All components of the run, without factories and groupings. It answers the questions of `context`."""
     config: Config
     seed: int
+    keeps_state: bool
     log_levels: Mapping[str, int]
     """Levels of the loggers of the run's process, by name. The root logger is ""."""
 
@@ -32,7 +33,7 @@ def pickled_plan(info: TaskInfo, spec: ComponentSpec, run_context: RunContext) -
     bare = {name: _bare(each) for name, each in run_context.topology.components.items()}
     topology = Topology(run_context.topology.name, bare)
     own = replace(bare[info.component_id], factory=spec.factory)
-    plan = TaskPlan(info, own, topology, run_context.config, run_context.random.seed, _log_levels())
+    plan = TaskPlan(info, own, topology, run_context.config, run_context.random.seed, spec.defers_acks, _log_levels())
     return dumps_factory(plan)
 
 

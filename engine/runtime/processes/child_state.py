@@ -1,0 +1,97 @@
+"""`ChildState` is the state of a stateful bolt in a child process.
+
+The run has the committed rows, and all rules of checkpoints. The child has a copy of the rows. At each PREPARE the run gets the changes.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Any, Final
+
+from engine.runtime.bolt_executor import BoltExecutor
+from engine.state import LayeredState, ResidentStore, Row, StagedDelta, StatePlace, codec_named
+
+_SETTLES: Final = 1 << 30
+
+
+class ChildState:
+    """The state of the task's only instance, which dies with its process."""
+
+    def __init__(self, executor: BoltExecutor) -> None:
+        self._executor = executor
+        self._state: LayeredState[Any, Any] | None = None
+
+    @property
+    def has_changes(self) -> bool:
+        """True while there are changes that no checkpoint has committed."""
+        return self._state is not None and self._state.has_changes
+
+    def release_acks(self) -> None:
+        """Send the acks of all calls that have returned. The acks of a running call wait, because they are undone if it raises (SV-2)."""
+        if self._state is not None and not self._executor.calls.in_flight:
+            acks = self._executor.core.deferred_acks
+            acks.prepare()
+            acks.release_prepared(_SETTLES)
+
+    # Calls of the run
+
+    async def begin(self, place: StatePlace, uses_key_of: bool) -> None:
+        """Make an empty state."""
+        config, bolt = self._executor.run_context.config, self._executor.component
+        key_of = bolt.key_of if uses_key_of else None
+        self._state = LayeredState(_NoStore(), codec_named(config.state_codec), place, key_of=key_of)
+        await self._state.load()
+
+    async def take_rows(self, rows: dict[Any, Any]) -> None:
+        """Add committed rows."""
+        self._loaded.take_rows(rows)
+
+    async def init_state(self) -> None:
+        """Give the state to the instance."""
+        executor, state = self._executor, self._loaded
+        await executor.call_hook(executor.component.init_state, state)
+        executor.core.guard_state(state)
+        executor.core.defer_settles(True)
+
+    async def pre_prepare(self, txid: int) -> dict[Any, Any]:
+        """Return the changes since the last PREPARE."""
+        state = self._loaded
+        await self._executor.call_hook(self._executor.component.pre_prepare, txid)
+        state.freeze(txid)
+        await state.write_frozen()
+        return state.frozen_changes
+
+    async def pre_commit(self, txid: int) -> None:
+        """Commit the changes of a PREPARE."""
+        try:
+            await self._executor.call_hook(self._executor.component.pre_commit, txid)
+        finally:
+            await self._loaded.commit(txid)
+
+    async def pre_rollback(self) -> None:
+        """Drop all changes that are not committed."""
+        await self._executor.call_hook(self._executor.component.pre_rollback)
+        await self._loaded.rollback()
+
+    @property
+    def _loaded(self) -> LayeredState[Any, Any]:
+        assert self._state is not None
+        return self._state
+
+
+class _NoStore(ResidentStore):
+    """Store of a child, which stores nothing."""
+
+    async def load(self) -> AsyncIterator[list[Row]]:
+        rows: list[Row] = []
+        yield rows
+
+    async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
+        pass
+
+    async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
+        pass
+
+    async def deltas(self) -> list[StagedDelta]:
+        return []
+
+    async def drop(self, after_txid: int) -> None:
+        pass

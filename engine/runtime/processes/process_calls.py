@@ -1,0 +1,151 @@
+"""`ProcessCalls` has the rows that the child of a task works on, in place of running calls."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from engine.clock import hold_time
+from engine.errors import ERROR, Failure, UsageError
+from engine.kernel import Burst, Source, Tuple, origin_of, rows_of
+from engine.raised import headline
+from engine.runtime.bolt_calls import BoltCalls
+from engine.runtime.error_report import safe_repr
+from engine.runtime.processes.child_process import ChildProcess
+from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progress
+
+ROWS_AHEAD: Final = 256
+"""Rows that wait in a child above which it gets no further frame (PR-3). So the child has its next burst when it has finished one."""
+
+
+SILENT_SECS: Final = 2 * METRICS_SECS
+"""Time without a frame after which a child is in a plain call."""
+NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
+"""Component, stream, task and fields of each source that is new to the child, by its number."""
+
+
+class ProcessCalls(BoltCalls):
+    """The rows that the child of a task works on, in place of calls. Each row has a number, in the order of the frames."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.takes_bursts = True
+        self.taken: dict[int, Tuple] = {}
+        """The inputs that the child has not settled, by number."""
+        self._child: ChildProcess | None = None
+        self._sent = 0
+        self._sources: dict[Source, int] = {}
+        self.progress = NO_PROGRESS
+        self._release_time: Callable[[], None] | None = None
+
+    def use_child(self, child: ChildProcess | None) -> None:
+        """Send rows to this child from now on. Its numbers begin at 1."""
+        self._child = child
+        self._sent = 0
+        self._sources, self.taken = {}, {}
+        self.progress = NO_PROGRESS
+        self._hold_time()
+        self._return_waiters.wake_all()
+
+    @property
+    def in_flight(self) -> int:
+        """Rows that have not returned. At least 1 while the child works on any."""
+        if self.progress.posted == self._sent and self.progress.is_idle:
+            return 0
+        return max(1, self._sent - self.progress.taken)
+
+    @property
+    def has_no_room(self) -> bool:
+        """True while the child has enough rows, and while somebody waits for the return of all rows."""
+        return self._child is None or self._sent - self.progress.taken >= ROWS_AHEAD or self._holders > 0
+
+    def _hold_time(self) -> None:
+        """Keep virtual time still while the child has rows."""
+        if self.in_flight and self._release_time is None:
+            self._release_time = hold_time(self._run_context.loop, f"the process of a task of {self._spec.component_id!r}")
+        elif not self.in_flight and self._release_time is not None:
+            self._release_time()
+            self._release_time = None
+
+    def waiting(self) -> list[Tuple]:
+        """Return the inputs that wait in the child, whose calls have not begun.
+
+        A child that is silent is in a plain call, and has not told yet that it has taken one more input.
+        """
+        if self._child is None:
+            return []
+        first = self.progress.taken + (2 if self._child.silent_secs > SILENT_SECS else 1)
+        return [tup for number in range(first, self._sent + 1) if (tup := self.taken.get(number)) is not None]
+
+    async def await_call(self, given: Tuple | Burst, *returned: object) -> BaseException | None:
+        """Send a burst to the child."""
+        assert isinstance(given, Burst)
+        assert self._child is not None
+        if given.is_tick:
+            self._child.send("tick")
+            return None
+        first = self._sent + 1
+        self._sent += len(given)
+        self._hold_time()
+        self.taken.update(enumerate(given, first))
+        try:
+            new: NewSources = {}
+            runs = [(self._key_of(source, new), rows) for source, rows in rows_of(given)]
+            self._child.send("rows", first, runs, new)
+        except Exception:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
+            self.send_apart(first)
+        return None
+
+    def send_apart(self, first: int) -> None:
+        """Send the rows from this number on again, each pickled on its own. Then only the guilty rows fail."""
+        assert self._child is not None
+        rows: list[tuple[int, bytes | None]] = []
+        new: NewSources = {}
+        self._sources.clear()  # they may have been in the frame that could not be sent or read
+        for number in range(first, self._sent + 1):
+            tup, row = self.taken.get(number), None
+            if tup is not None:
+                try:
+                    row = pickle.dumps(tup.values, 5)
+                except Exception as error:  # noqa: BLE001 - code of the value
+                    self.refuse(number, f"cannot be pickled ({headline(error)})")
+            rows.append((0 if tup is None else self._key_of(origin_of(tup), new), row))
+        self._child.send("rows_apart", first, rows, new)
+
+    def refuse(self, number: int, why: str) -> None:
+        """Fail an input whose values cannot go to the child."""
+        tup = self.taken.pop(number, None)
+        if tup is None:
+            return
+        text = f"bolt {self._spec.component_id!r} runs in a process, and a value of its input {why}"
+        error = UsageError(text, hint="Emit values that pickle can store and load, or leave out processes=True.")
+        self._reporter.report(error, tup=tup, next_step="only this input fails; the bolt continues")
+        self._core.fail(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
+
+    def _key_of(self, source: Source, new: NewSources) -> int:
+        """Return the number of a source in this connection. Put it into `new` if the child does not know it."""
+        key = self._sources.get(source)
+        if key is None:
+            key = self._sources[source] = len(self._sources)
+            new[key] = source.component_id, source.stream, source.task_id, source.fields
+        return key
+
+    async def wait_until_returned(self) -> None:
+        """Wait until the child has finished all rows, and its emits and verdicts are here. No row is sent meanwhile."""
+        self._holders += 1
+        try:
+            while self.in_flight and self._child is not None:
+                await self._return_waiters.wait()
+        finally:
+            self._holders -= 1
+            self._wake()
+
+    def note_progress(self, progress: Progress) -> None:
+        """Note the progress of the child."""
+        before, self.progress = self.progress, progress
+        self._core.add_awaited_secs(progress.busy_secs - before.busy_secs)
+        self._reporter.errors += progress.errors - before.errors
+        self.forgotten += progress.forgotten - before.forgotten
+        self.settled_twice += progress.settled_twice - before.settled_twice
+        self._hold_time()
+        self._return_waiters.wake_all()
+        self._wake()

@@ -1,0 +1,33 @@
+"""`Progress` is what a child tells its actor in the run beside emits and verdicts."""
+
+from typing import Final, NamedTuple, TypeAlias
+
+from engine.errors import Failure
+
+METRICS_SECS: Final = 0.25
+"""Longest time between two frames of a child that is not in a plain call."""
+
+
+OtherVerdict: TypeAlias = tuple[int, Failure | None, int | None]
+"""Number of an input, its failure (None: its timeout is reset), and the index of the failed record of a pack."""
+
+
+class Progress(NamedTuple):
+    """Progress of a child, for its actor in the run."""
+
+    taken: int
+    """Number of the last row that has left the mailbox."""
+    posted: int
+    """Number of the last row that has arrived."""
+    is_idle: bool
+    """True if all rows that have arrived have returned."""
+    busy_secs: float
+    errors: int
+    restarts: int
+    forgotten: int
+    settled_twice: int
+    has_changes: bool
+    """True while the state has changes that are not committed."""
+
+
+NO_PROGRESS: Final = Progress(0, 0, True, 0.0, 0, 0, 0, 0, False)

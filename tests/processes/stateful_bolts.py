@@ -1,0 +1,135 @@
+"""Stateful bolts of the tests, in a module that a child process can import."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from engine import (
+    Burst,
+    Fields,
+    KeyValueState,
+    StatefulBasicBolt,
+    StatefulBolt,
+    StatefulBurstBolt,
+    Tuple,
+    stateful_bolt,
+)
+
+
+class Counts(StatefulBasicBolt):
+    """Counts numbers modulo 50, and tells of its hooks."""
+
+    output_fields = Fields("key", "count", "pid")
+
+    def execute(self, tup: Tuple) -> tuple[int, int, int]:
+        key = tup["number"] % 50
+        count = self.state.get(key, 0) + 1
+        self.state.put(key, count)
+        return key, count, os.getpid()
+
+
+class CountsInBursts(StatefulBurstBolt):
+    """Does the same in bursts."""
+
+    output_fields = Fields("key", "count", "pid")
+
+    def execute_many(self, burst: Burst) -> None:
+        for tup, number in burst.items("number"):
+            count = self.state.get(number % 50, 0) + 1
+            self.state.put(number % 50, count)
+            self.collector.emit((number % 50, count, os.getpid()), anchors=tup)
+
+
+@stateful_bolt("key", "count", "pid")
+def counts(tup: Tuple, state: KeyValueState[int, int]) -> Iterator[tuple[int, int, int]]:
+    key = tup["number"] % 50
+    state.put(key, state.get(key, 0) + 1)
+    yield key, state.get(key, 0), os.getpid()
+
+
+class CountsLate(StatefulBolt):
+    """Changes its state and acks in a background task, some time after the call."""
+
+    output_fields = Fields("key", "count", "pid")
+
+    def init_state(self, state: KeyValueState[int, int]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.context.create_task(self.count(tup))
+
+    async def count(self, tup: Tuple) -> None:
+        await asyncio.sleep(0.002)
+        key = tup["number"] % 50
+        self.state.put(key, self.state.get(key, 0) + 1)
+        self.collector.emit((key, self.state.get(key, 0), os.getpid()), anchors=tup)
+        self.collector.ack(tup)
+
+
+class FailsAfterPut(StatefulBasicBolt):
+    """Changes its state, and raises for each third number."""
+
+    output_fields = Fields("key", "count", "pid")
+
+    def execute(self, tup: Tuple) -> tuple[int, int, int]:
+        self.state.put("all", [*self.state.get("all", []), tup["number"]])
+        if tup["number"] % 3 == 0:
+            raise ValueError("a third")
+        return 0, len(self.state.get("all", [])), os.getpid()
+
+
+class Hooked(StatefulBasicBolt):
+    """Keeps a change until the hook of PREPARE, and writes its hooks into a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fresh = 0
+
+    def note(self, text: str) -> None:
+        with open(self.path, "a") as file:
+            file.write(f"{text}\n")
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        super().init_state(state)
+        self.note(f"init {dict(state.items())}")
+
+    def execute(self, tup: Tuple) -> None:
+        self.fresh += 1
+
+    async def pre_prepare(self, txid: int) -> None:
+        await asyncio.sleep(0)
+        self.state.put("total", self.state.get("total", 0) + self.fresh)
+        self.fresh = 0
+
+    def pre_commit(self, txid: int) -> None:
+        self.note(f"commit {self.state.get('total', 0)}")
+
+    def pre_rollback(self) -> None:
+        self.note("rollback")
+        self.fresh = 0
+
+
+class ByPair(StatefulBasicBolt):
+    """Has keys of which the grouping value is a part."""
+
+    def key_of(self, key: Any) -> object:
+        return key[0]
+
+    def execute(self, tup: Tuple) -> None:
+        pair = (tup["number"], "seen")
+        self.state.put(pair, self.state.get(pair, 0) + 1)
+
+
+class CrashingCounts(Counts):
+    """Raises at one number, once."""
+
+    def __init__(self, path: str, at: int) -> None:
+        self.path = path
+        self.at = at
+
+    def execute(self, tup: Tuple) -> tuple[int, int, int]:
+        if tup["number"] == self.at and not os.path.exists(self.path):
+            open(self.path, "w").close()
+            raise ZeroDivisionError("once")
+        return super().execute(tup)
