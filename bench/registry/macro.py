@@ -3,11 +3,16 @@
 from typing import Final
 
 from bench.registry.runs import NS, PER_SECOND, new_figures, new_percentiles, new_run
-from bench.work import Run, Work
+from bench.work import Peer, Run, Work
 
 
 def throughput(work: str) -> Run:
     return new_run("bench.macro.throughput:measure", {"warm_secs": 0.3, "measured_secs": 0.5}, work=work, warm_secs=1.0, measured_secs=2.0)
+
+
+def _computing(processes: int) -> Run:
+    quick = {"warm_secs": 0.3, "measured_secs": 0.5}
+    return new_run("bench.macro.processes:measure_computing", quick, processes=processes, warm_secs=1.0, measured_secs=3.0)
 
 
 def _rate(name: str, summary: str) -> Work:
@@ -54,5 +59,44 @@ MACRO: Final = (
             import_ms="import engine",
             import_asyncio_ms="import asyncio, which is part of it",
         ),
+    ),
+    Work(
+        "macro",
+        "computing-in-processes",
+        "a bolt that computes for 50 µs, in two processes, beside one in the run's own process",
+        _computing(2),
+        PER_SECOND + new_figures("µs", cpu_us="CPU of the run for each tuple"),
+        peers=(
+            Peer("own-process", "the same bolt in the run's own process", _computing(0)),
+            Peer("one-process", "the same in one", _computing(1)),
+        ),
+    ),
+    Work(
+        "macro",
+        "process-round-trip",
+        "a tuple of 100 bytes through a child process and back, in bursts",
+        new_run("bench.macro.processes:measure_round_trip", {"warm_secs": 0.3, "measured_secs": 0.5}, warm_secs=1.0, measured_secs=3.0),
+        PER_SECOND + new_figures("µs", cpu_us="CPU of the run for each tuple"),
+    ),
+    Work(
+        "macro",
+        "process-start",
+        "start of a child process, with a fork server that runs",
+        new_run("bench.macro.processes:measure_start", {}),
+        new_figures("ms", start_ms="to the ready instance"),
+    ),
+    Work(
+        "macro",
+        "many-processes",
+        "16 children that sleep instead of computing, 100,000 tuples/s",
+        new_run(
+            "bench.macro.processes:measure_many",
+            {"children": 4, "per_second": 20_000, "warm_secs": 0.3, "measured_secs": 0.5},
+            children=16,
+            per_second=100_000,
+            warm_secs=1.0,
+            measured_secs=3.0,
+        ),
+        PER_SECOND + new_figures("% of a core", core_percent="CPU of the run"),
     ),
 )
