@@ -74,3 +74,4 @@ cdef class SpoutEmitter:             # not final, because it is the base of Exec
     cdef SpoutCore core
     cdef readonly bint retired       # the instance has ended: emits are errors
     cdef bint diverts                # emits go to emit_rarely
+    cdef readonly Py_ssize_t rows_emitted       # by the last emit_rows, also if it raised

@@ -114,6 +114,9 @@ class SpoutEmitter:
     def __init__(self, core: SpoutCore) -> None: ...
     @property
     def retired(self) -> bool: ...
+    @property
+    def rows_emitted(self) -> int:
+        """Number of rows that the last emit_rows has emitted, also if it raised."""
     def retire(self) -> None:
         """From now on raise errors for emits, because the instance has ended."""
 

@@ -565,8 +565,14 @@ cdef class SpoutEmitter:
     def emit_rows(self, list rows, list message_ids, Py_ssize_t begin, Py_ssize_t end, stream=DEFAULT):
         """Emit the rows from begin to end. `message_ids` has the same length, or is None."""
         cdef Py_ssize_t i
-        if not self.diverts:
-            self.core.emit_rows(rows, message_ids, begin, end, stream)
+        cdef uint64_t before = self.core.emitted
+        self.rows_emitted = 0
+        if self.diverts:
+            for i in range(begin, end):
+                self.emit_rarely(rows[i], None if message_ids is None else message_ids[i], stream)
+                self.rows_emitted += 1
             return
-        for i in range(begin, end):
-            self.emit_rarely(rows[i], None if message_ids is None else message_ids[i], stream)
+        try:
+            self.core.emit_rows(rows, message_ids, begin, end, stream)
+        finally:
+            self.rows_emitted = <Py_ssize_t>(self.core.emitted - before)

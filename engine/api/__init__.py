@@ -10,7 +10,8 @@ from engine.api.collector import Anchors, BasicCollector, BoltCollector, OutputC
 from engine.api.context import TaskContext, UserCounter, UserGauge, UserHistogram
 from engine.api.fields import Fields, OutputFields, Streams, Values, declare_streams, decorated_fields, wrong_values
 from engine.api.function_bolt import BoltFunction, FunctionBolt, bolt
-from engine.api.generator_spout import GeneratorBroken, SpoutFunction, spout
+from engine.api.function_spout import SpoutFunction, spout
+from engine.api.generator_spout import FromGenerator, GeneratorBroken
 from engine.api.grouping import (
     All,
     Custom,
@@ -54,6 +55,7 @@ __all__ = [
     "FailTuple",
     "Fields",
     "FieldsGrouping",
+    "FromGenerator",
     "FunctionBolt",
     "FunctionBurstBolt",
     "GeneratorBroken",

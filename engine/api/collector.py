@@ -57,6 +57,10 @@ Anchors: TypeAlias = Tuple | Sequence[Tuple] | None
 class SpoutCollector(Protocol):
     """Collector of a spout. The engine sets `self.collector` before `open`."""
 
+    @property
+    def rows_emitted(self) -> int:
+        """Rows that the last `emit_many` has emitted at once. If it raised, this is the index of the row that could not be emitted."""
+
     def emit(self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple to all subscribers of the stream.
 

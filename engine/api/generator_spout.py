@@ -1,32 +1,38 @@
-"""The decorator `@spout` makes a spout from a generator function or an async generator function.
+"""Spouts that read a generator function or an async generator function, for the decorator `@spout`.
 
 The spout keeps tuples in flight in memory, and emits a failed tuple again. If the instance dies, its tuples in flight are lost, because a
 generator cannot yield an item twice. To replay them after a restart, derive a class from `Spout`.
 """
 
 import asyncio
-import inspect
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
+from itertools import islice, repeat
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from engine.api.arguments import CallKind, call_kind, check_count, function_name, missing_arguments, takes
-from engine.api.fields import Fields, Values, decorated_fields, short_repr, wrong_values
-from engine.api.spout import Spout, SpoutExhausted
+from engine.api.fields import Fields, short_repr, wrong_values
+from engine.api.spout import BurstSpout, SpoutExhausted
+from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 
-P = ParamSpec("P")
-Source = TypeVar("Source", bound=Iterable[Values] | AsyncIterable[Values])
+Items = TypeVar("Items", bound=Iterable[Any] | AsyncIterable[Any])
 Row: TypeAlias = tuple[object, ...]
 GiveUp: TypeAlias = Callable[[Row, Failure], None]
 
 BUFFER_TUPLES: Final = 256
-"""Largest number of items of an async generator that wait for `next_tuple`."""
+"""Number of rows of an async generator that wait for `next_tuples`, above which its reading pauses. One list may exceed the number."""
+ROWS_AT_ONCE: Final = 1024
+"""Largest number of rows that an `emit_many` emits before it returns (BP-4)."""
+PULL_SECS: Final = 0.005
+"""Time after which a series of pulls from a generator ends (BP-4)."""
+MOST_PULLS: Final = 32
+"""Largest number of pulls between two readings of the clock, as for the calls of other components."""
+BACKOFF: Final = Backoff(0.001, 0.064)
+"""Pauses after each empty list of an async generator. Without these pauses, a generator that never awaits would block the whole run."""
 
 
 class GeneratorBroken(EngineError):
@@ -41,83 +47,106 @@ class GeneratorBroken(EngineError):
 _END: Final = object()
 """Returned by a pull after the end of the generator."""
 
-_NOTHING: Final = object()
-"""Returned by a pull if the generator has not yielded a new item yet."""
-
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class GeneratorOptions:
+    """Arguments of `@spout`."""
+
     fields: Fields
     max_retries: int | None
     on_give_up: GiveUp | None
     restartable: bool
+    burst: bool
 
 
-class _FromGenerator(Spout, Generic[Source]):
+class FromGenerator(BurstSpout, Generic[Items]):
     """Base class of both generator spouts. Assigns message ids and retries failed tuples."""
 
-    def __init__(self, function: Callable[[], Source], options: _Options, name: str) -> None:
+    def __init__(self, function: Callable[[], Items], options: GeneratorOptions, name: str) -> None:
         self.output_fields = options.fields
         self.fields_declared_at = f"the @spout(...) of {name}()"
         self._function = function
         self._options = options
         self._name = name
-        self._width = len(options.fields)
-        self._pull: Callable[[], object]  # returns the next item, _END or _NOTHING; set by open()
-        self._ended = False
+        self._rows: list[Row] = []
+        """Rows that were pulled last."""
+        self._next_row = 0
+        """Number of these rows that were emitted or skipped."""
+        self._stop: BaseException | None = None
+        """End of these rows: SpoutExhausted after the last item, or the error of the generator or of an invalid item."""
         self._last_id = 0
         self._open: dict[object, Row] = {}  # values of open trees, by message id
         self._retries: dict[object, int] = {}  # number of retries of open trees that failed, by message id
         self._retry_queue: deque[object] = deque()  # message ids that wait for their retry
+        self._is_finishing = False
+
+    @abstractmethod
+    def _pull_items(self, limit: int) -> None:
+        """Pull up to `limit` items, or one list, and pass them to `_take_items`. Set `_stop` at the end, or if the generator raised."""
 
     @abstractmethod
     def _start_again(self) -> None:
         """Drop the generator that raised. The next poll begins a new generator."""
 
-    def next_tuple(self) -> None:
-        """Emit the next retry, or else the next item of the generator."""
+    # Emits
+
+    def next_tuples(self, limit: int) -> None:
+        """Emit the next retries, or else the next rows of the generator."""
+        limit = min(limit, ROWS_AT_ONCE)
         if self._retry_queue:
-            message_id = self._retry_queue.popleft()
-            self._emit(self._open[message_id], message_id)
+            ids = [self._retry_queue.popleft() for _ in range(min(limit, len(self._retry_queue)))]
+            self._emit_rows([self._open[message_id] for message_id in ids], ids)
             return
-        if self._ended:
+        if self._next_row == len(self._rows) and self._stop is None and not self._is_finishing:
+            self._rows, self._next_row = [], 0
+            self._pull_items(limit)
+        if self._next_row < len(self._rows):
+            self._emit_next_rows(limit)
+        elif self._is_finishing:
             raise SpoutExhausted
+        elif self._stop is not None:
+            self._end(self._stop)
+
+    def _emit_next_rows(self, limit: int) -> None:
+        rows = self._rows
+        if self._next_row or len(rows) > limit:
+            rows = rows[self._next_row : self._next_row + limit]
+        ids: list[object] = list(range(self._last_id + 1, self._last_id + len(rows) + 1))
+        self._last_id += len(rows)
+        self._next_row += len(rows)
+        self._open.update(zip(ids, rows, strict=True))
+        self._emit_rows(rows, ids)
+
+    def _emit_rows(self, rows: list[Row], ids: list[object]) -> None:
+        """Emit rows. If the emit of one raises, for example for an unhashable key, skip only this row."""
         try:
-            item = self._pull()
-            if item is _NOTHING:
-                return
-            if item is not _END:
-                row = item if type(item) is tuple and len(item) == self._width else self._checked(item)
-                self._last_id += 1
-                self._open[self._last_id] = row
-        except SpoutExhausted:  # a generator may raise it instead of returning
-            self._ended = True
-            raise
-        except (KeyboardInterrupt, SystemExit):
-            raise
+            self.collector.emit_many(rows, ids)
         except BaseException as error:
-            self._break(error)
-            raise
-        if item is _END:
-            self._ended = True
-            raise SpoutExhausted
-        self._emit(row, self._last_id)
-
-    def _emit(self, row: Row, message_id: object) -> None:
-        """Emit one row. If the emit raises, for example for an unhashable key, skip only this row."""
-        try:
-            self.collector.emit(row, message_id)
-        except Exception as error:  # noqa: BLE001 - reported; the error belongs to this row, not to the generator
-            self.ack(message_id)
-            self.collector.report_error(error)
+            emitted = self.collector.rows_emitted
+            self._retry_queue.extendleft(reversed(ids[emitted + 1 :]))  # the next poll emits the rows behind the refused one
+            self._forget(ids[emitted : emitted + 1])
+            if not isinstance(error, Exception):
+                raise
+            self.collector.report_error(error)  # and no more, because the error belongs to the row, not to the generator
             if self._options.on_give_up is not None:
-                self._give_up(row, Failure(ERROR, self.context.component_id, self.context.task_id, headline(error)))
+                self._give_up(rows[emitted], Failure(ERROR, self.context.component_id, self.context.task_id, headline(error)))
 
-    def ack(self, message_id: object) -> None:
-        """Forget a processed tree."""
-        self._open.pop(message_id, None)
+    def begin_finish(self) -> bool:
+        """Pull and retry no more, because the run drains. Return True if rows of a yielded list are left to emit."""
+        self._is_finishing = True
+        self._retry_queue = deque(message_id for message_id in self._retry_queue if message_id not in self._retries)
+        return self._next_row < len(self._rows) or bool(self._retry_queue)
+
+    # Acks and failures
+
+    def ack_many(self, message_ids: list[Any]) -> None:
+        """Forget processed trees."""
+        self._forget(message_ids)
+
+    def _forget(self, message_ids: list[Any]) -> None:
+        deque(map(self._open.pop, message_ids, repeat(None)), 0)  # without a step of Python for each
         if self._retries:
-            self._retries.pop(message_id, None)
+            deque(map(self._retries.pop, message_ids, repeat(None)), 0)
 
     def fail(self, message_id: object) -> None:
         """Queue the tuple for a retry, or give it up after `max_retries` retries."""
@@ -126,10 +155,11 @@ class _FromGenerator(Spout, Generic[Source]):
         retries, most = self._retries.get(message_id, 0), self._options.max_retries
         if most is None or retries < most:
             self._retries[message_id] = retries + 1
-            self._retry_queue.append(message_id)
+            if not self._is_finishing:
+                self._retry_queue.append(message_id)
             return
         row = self._open[message_id]
-        self.ack(message_id)
+        self._forget([message_id])
         self._give_up(row, self.context.failure or Failure(FAILED))
 
     def _give_up(self, row: Row, failure: Failure) -> None:
@@ -144,31 +174,66 @@ class _FromGenerator(Spout, Generic[Source]):
         except Exception as error:  # noqa: BLE001 - reported; a restart would run the generator again and emit its source twice
             self.collector.report_error(error)
 
-    def _checked(self, item: object) -> Row:
-        if isinstance(item, (tuple, list)) and len(item) == self._width:
-            return tuple(item)
-        raise wrong_values(f"spout function {self._name}() yielded", item, self._options.fields)
+    # Items
 
-    def _break(self, error: BaseException) -> None:
-        """Start the generator again if it is restartable, else raise GeneratorBroken."""
-        if self._options.restartable:
-            self._start_again()
+    def _take_items(self, items: list[Any]) -> None:
+        """Make rows of pulled items, up to the first one that is invalid. Such an item breaks the generator after these rows."""
+        if set(map(type, items)) <= {tuple} and set(map(len, items)) <= {len(self._options.fields)}:
+            self._rows = items  # the usual case, without a step of Python for each
             return
-        self._ended = True
+        self._rows = []
+        try:
+            for index, item in enumerate(items):
+                if not isinstance(item, (tuple, list)) or len(item) != len(self._options.fields):
+                    raise self._wrong_item(items, index)
+                self._rows.append(tuple(item))
+        except Exception as error:  # noqa: BLE001 - also of a subclass with methods of its own; raised after the rows before
+            self._stop = error
+
+    def _wrong_item(self, items: list[Any], index: int) -> UsageError:
+        where = f"spout function {self._name}() yielded"
+        if not self._options.burst:
+            return wrong_values(where, items[index], self._options.fields)
+        if not any(isinstance(item, (tuple, list)) for item in items):
+            return self._wrong_list(items)
+        return wrong_values(f"{where} a list whose row {index} is", items[index], self._options.fields)
+
+    def _wrong_list(self, item: object) -> UsageError:
+        hint = "Yield a list of rows, such as [(value,), (value,)]. To yield single rows, remove burst=True."
+        return UsageError(
+            f"spout function {self._name}() yielded {short_repr(item)} ({type(item).__name__}), which is not a list of rows", hint=hint
+        )
+
+    def _checked_list(self, item: object) -> list[Any]:
+        """Return a copy of a yielded list. None counts as an empty list. Raises UsageError for anything else."""
+        if item is None:
+            return []
+        if type(item) is not list:
+            raise self._wrong_list(item)
+        return [tuple(row) if type(row) is list else row for row in item] if list in map(type, item) else item[:]
+
+    def _end(self, stop: BaseException) -> None:
+        """Raise what ended the generator. Start the generator again if it is restartable."""
+        if isinstance(stop, SpoutExhausted):  # a generator may raise it instead of returning
+            raise SpoutExhausted
+        if self._options.restartable:
+            self._stop = None
+            self._start_again()
+            raise stop
+        self._stop = SpoutExhausted()
         hint = "Catch the error in the generator, or write @spout(..., restartable=True) if it may start from its beginning."
-        text = headline(error)
-        if isinstance(error, UsageError):
-            text, hint = f"{type(error).__name__}: {error.message}", error.hint or hint
-        raise GeneratorBroken(f"spout function {self._name}() cannot go on: {text}", hint=hint) from error
+        text = headline(stop)
+        if isinstance(stop, UsageError):
+            text, hint = f"{type(stop).__name__}: {stop.message}", stop.hint or hint
+        raise GeneratorBroken(f"spout function {self._name}() cannot go on: {text}", hint=hint) from stop
 
 
-class GeneratorSpout(_FromGenerator[Iterable[Values]]):
-    """Spout from a generator function. Each `next_tuple` pulls one item."""
+class GeneratorSpout(FromGenerator[Iterable[Any]]):
+    """Spout from a generator function. Each `next_tuples` pulls up to `limit` items for about 5 ms, or one list."""
 
     def open(self) -> None:
         """Create the generator. The body of the function begins at the first poll."""
-        self._iterator: Iterator[Values] = iter(self._function())
-        self._pull = partial(next, self._iterator, _END)
+        self._iterator: Iterator[Any] = iter(self._function())
 
     def close(self) -> None:
         """Close the generator, which ends its `with` blocks."""
@@ -176,159 +241,118 @@ class GeneratorSpout(_FromGenerator[Iterable[Values]]):
         if close is not None:
             close()
 
+    def _pull_items(self, limit: int) -> None:
+        items: list[Any] = []
+        try:
+            if self._options.burst:
+                item = next(self._iterator, _END)
+                if item is _END:
+                    self._stop = SpoutExhausted()
+                else:
+                    items = self._checked_list(item)
+            else:
+                self._pull_many(items, limit)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised after the items that came before
+            self._stop = error
+        finally:
+            self._take_items(items)
+
+    def _pull_many(self, items: list[Any], limit: int) -> None:
+        """Pull into `items`, up to `limit` or for about PULL_SECS. Items that came before an exception stay in the list."""
+        now, most = self.context.clock.now, 1
+        began = now()
+        while True:
+            wanted = min(most, limit - len(items))
+            before = len(items)
+            items.extend(islice(self._iterator, wanted))
+            if len(items) < before + wanted:
+                self._stop = SpoutExhausted()
+                return
+            if len(items) == limit or now() - began >= PULL_SECS:
+                return
+            most = min(2 * most, MOST_PULLS)
+
     def _start_again(self) -> None:
         self.open()
 
 
-class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
-    """Spout from an async generator function. A background task reads the generator into a buffer, so `next_tuple` never waits."""
+class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
+    """Spout from an async generator function. A background task reads the generator into a buffer, so `next_tuples` never waits."""
 
     def open(self) -> None:
         """Start the background task."""
         self._buffer: deque[object] = deque()
+        """Items, or rows of lists, that were yielded and not pulled yet."""
         self._has_room = asyncio.Event()
-        self._error: BaseException | None = None
-        self._is_done = False
-        self._pull = self._take
         self._begin()
 
     def _begin(self) -> None:
-        self._error, self._is_done = None, False
+        self._after_buffer: BaseException | None = None
         self._puller = self.context.create_task(self._fill(aiter(self._function())))
         self._puller.add_done_callback(self._note_cancelled)
 
     def _note_cancelled(self, puller: "asyncio.Task[None]") -> None:
         """Break a generator that cancelled the asyncio task that pulls it. Has no effect after the instance is closed."""
         if puller.cancelled():
-            self._error = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
+            self._after_buffer = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
             self.context.wake()
 
-    async def _fill(self, source: AsyncIterator[Values]) -> None:
+    async def _fill(self, source: AsyncIterator[Any]) -> None:
+        empty_lists = 0
         try:
             async for item in source:
-                self._buffer.append(item)
+                rows = await self._rows_of(item) if self._options.burst else [item]
+                empty_lists = 0 if rows else empty_lists + 1
+                if empty_lists:
+                    await asyncio.sleep(BACKOFF.pause_secs(empty_lists))
+                    continue
+                self._buffer.extend(rows)
                 self.context.wake()
                 if len(self._buffer) >= BUFFER_TUPLES:
                     self._has_room.clear()
                     await self._has_room.wait()
+            self._after_buffer = SpoutExhausted()
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             if was_cancelled(error):
                 raise  # the engine cancelled this task; the generator itself raised any other CancelledError
-            self._error = error  # `next_tuple` raises this error after the items in the buffer
+            self._after_buffer = error
         finally:
             aclose = getattr(source, "aclose", None)
             if aclose is not None:
                 await aclose()
-        self._is_done = True
         self.context.wake()
 
-    def _take(self) -> object:
+    async def _rows_of(self, item: object) -> list[Any]:
+        """Return the rows of a yielded list. Any other item breaks the generator, which then waits for the end of its instance."""
+        try:
+            return self._checked_list(item)
+        except UsageError as error:
+            self._after_buffer = error
+            self.context.wake()
+            await asyncio.Event().wait()
+            raise
+
+    def _pull_items(self, limit: int) -> None:
         if self._buffer:
-            item = self._buffer.popleft()
-            if len(self._buffer) == BUFFER_TUPLES // 2:
+            self._take_items([self._buffer.popleft() for _ in range(min(limit, len(self._buffer)))])
+            if len(self._buffer) <= BUFFER_TUPLES // 2:
                 self._has_room.set()
-            return item
-        if self._error is not None:
-            raise self._error
-        return _END if self._is_done else _NOTHING
+        else:
+            self._stop = self._after_buffer
+
+    def begin_finish(self) -> bool:
+        """Also take the rows of lists that wait in the buffer."""
+        if self._options.burst and self._stop is None:
+            left = self._rows[self._next_row :]
+            self._take_items(list(self._buffer))
+            self._rows, self._next_row = left + self._rows, 0
+        return super().begin_finish()
 
     def _start_again(self) -> None:
         self._puller.cancel()
         self._buffer.clear()
         self._begin()
-
-
-class SpoutFunction(Generic[P]):
-    """Result of `@spout`.
-
-    A call with the function's arguments returns a factory for `set_spout`. If the function has no parameters, this object is itself a
-    factory.
-    """
-
-    def __init__(
-        self, function: Callable[P, Iterable[Values] | AsyncIterable[Values]], options: _Options, bind: Callable[[], Any] | None = None
-    ) -> None:
-        self.function = function
-        """Undecorated function, for unit tests."""
-        self.output_fields = options.fields
-        self._options = options
-        self._bound = bind
-        self.__name__ = function_name(function)
-        self.__doc__ = function.__doc__
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "SpoutFunction[[]]":
-        """Return a factory of spouts that read `function(*args, **kwargs)`. Each instance of the spout calls the function."""
-        if self._bound is not None:
-            raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once only.")
-        try:
-            inspect.signature(self.function).bind(*args, **kwargs)
-        except TypeError as error:
-            names = ", ".join(inspect.signature(self.function).parameters)
-            raise UsageError(
-                f"spout function {self.__name__}() cannot be called with these arguments: {error}", hint=f"It takes ({names})."
-            ) from None
-        return SpoutFunction(cast(Any, self.function), self._options, lambda: self.function(*args, **kwargs))
-
-    def create(self) -> Spout:
-        """Return a new spout. The engine calls this for each instance of a task."""
-        function: Callable[[], Any] = self._bound or cast(Any, self.function)
-        missing = () if self._bound is not None else missing_arguments(self.function)
-        if missing:
-            raise UsageError(
-                f"spout function {self.__name__}() needs arguments: {', '.join(missing)}",
-                hint=f"Call it in set_spout(), with values: set_spout(..., {self.__name__}({', '.join(missing)})).",
-            )
-        if call_kind(self.function) is CallKind.ASYNC_GENERATOR:
-            return AsyncGeneratorSpout(function, self._options, self.__name__)
-        return GeneratorSpout(function, self._options, self.__name__)
-
-    def __repr__(self) -> str:
-        return f"<@spout {self.__name__}: {', '.join(self.output_fields.names)}>"
-
-
-def spout(
-    *output_fields: str | Fields, max_retries: int | None = 3, on_give_up: GiveUp | None = None, restartable: bool = False
-) -> Callable[[Callable[P, Source]], SpoutFunction[P]]:
-    """Make a spout from a generator or async generator function that yields tuples with these fields.
-
-    `output_fields` are names, or one Fields. The spout emits a failed tuple again up to `max_retries` times. None means no limit. After the
-    last retry the spout calls the plain function `on_give_up(values, failure)`. The default reports an error. With `restartable=True` the
-    function may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an
-    object that is not a generator function.
-
-    >>> @spout("number")
-    ... def numbers(limit):
-    ...     for number in range(limit):
-    ...         yield (number,)
-    >>> numbers(3)                          # for set_spout()
-    <@spout numbers: number>
-    >>> list(numbers.function(3))           # for a unit test
-    [(0,), (1,), (2,)]
-    """
-    fields = decorated_fields("spout", output_fields)
-    if fields is None:
-        raise UsageError("@spout() names no fields", hint='Name the fields that it yields: @spout("line").')
-    check_count("@spout: max_retries", max_retries, minimum=0, optional=True)
-    _check_on_give_up(on_give_up)
-    options = _Options(fields, max_retries, on_give_up, restartable)
-
-    def decorate(function: Callable[P, Source]) -> SpoutFunction[P]:
-        _check_generator_function(function)
-        return SpoutFunction(function, options)
-
-    return decorate
-
-
-def _check_on_give_up(on_give_up: object) -> None:
-    if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN or not takes(on_give_up, 2)):
-        raise UsageError("@spout: on_give_up must be a plain function of two arguments", hint="Write def on_give_up(values, failure): ...")
-
-
-def _check_generator_function(function: object) -> None:
-    if not callable(function) or call_kind(function) not in (CallKind.GENERATOR, CallKind.ASYNC_GENERATOR):
-        raise UsageError(
-            f"@spout needs a generator function, but {getattr(function, '__name__', repr(function))} is not one",
-            hint="Write `yield (value,)` in the function, or derive a class from Spout.",
-        )

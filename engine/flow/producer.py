@@ -13,7 +13,7 @@ Yielded: TypeAlias = tuple[Any, Any] | None
 """(position, record), or None if the source has nothing at the moment."""
 
 _BYTES_OF_OTHERS: Final = 64
-_IMMUTABLE: Final = frozenset((bool, int, float, str, bytes, datetime, type(None)))
+IMMUTABLE: Final = frozenset((bool, int, float, str, bytes, datetime, type(None)))
 
 
 class FlowProducer(ABC):
@@ -62,7 +62,7 @@ def own_position(position: Any) -> Any:
     """Return a copy of a position, or the position itself if it is immutable."""
     # A producer may change the list that it has yielded. Without a copy, the recorded position could be ahead of records that are not done.
     kind = type(position)
-    if kind in _IMMUTABLE or (kind is tuple and all(type(part) in _IMMUTABLE for part in position)):
+    if kind in IMMUTABLE or (kind is tuple and all(type(part) in IMMUTABLE for part in position)):
         return position
     try:
         return copy.deepcopy(position)

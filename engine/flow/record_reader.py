@@ -10,7 +10,7 @@ from engine.api import CallKind, SpoutExhausted, TaskContext, call_kind
 from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import UsageError
-from engine.flow.producer import FlowProducer, Yielded, own_position
+from engine.flow.producer import IMMUTABLE, FlowProducer, Yielded, own_position
 
 BUFFER_RECORDS: Final = 4096
 """Maximum number of records that are read ahead from an async generator."""
@@ -93,8 +93,14 @@ class GeneratorReader(RecordReader):
                 if item is _END:
                     self.has_ended = True
                     return False
-                position, record = self._checked(item)
-                self._compare_position(position)
+                if type(item) is tuple and len(item) == 2 and type(item[0]) in IMMUTABLE:  # the usual item, without a call
+                    position, record = item
+                    if position is None or type(position) is not type(self._after) or position < self._after:
+                        position, record = self._checked(item)
+                        self._compare_position(position)
+                else:
+                    position, record = self._checked(item)
+                    self._compare_position(position)
                 is_enough = offer(position, record, began)
                 self._after = position
                 if is_enough:

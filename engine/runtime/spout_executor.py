@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
-from engine.api import BurstSpout, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.api import BurstSpout, FromGenerator, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
@@ -91,6 +91,8 @@ class SpoutExecutor(Executor):
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
+        self._is_finishing = False
+        """True during a drain, while the instance has rows of a list that its generator has yielded (BU-4)."""
         self._call_began = 0.0
         self._timed = StepTimer(run_context.clock.now, self.core.slow_call_secs, self.slow_calls.warn_of_step)
         self._rows = PendingRows(self, run_context.loop, run_context.clock.now)
@@ -165,7 +167,7 @@ class SpoutExecutor(Executor):
         self.core.drop_instance()
         if isinstance(self.component, Inlet):
             self.component.fail_in_flight(failure)
-        self.exhausted = False  # the next instance reads its source again, so the run is not complete
+        self.exhausted = self._is_finishing = False  # the next instance reads its source again, so the run is not complete
 
     def _fail_message(self, message_id: object, failure: Failure) -> Awaitable[None] | None:
         """Call the spout's fail with `context.failure` set, and poll the spout again (RUN-2)."""
@@ -191,7 +193,7 @@ class SpoutExecutor(Executor):
         self._set_polling()
 
     def _set_polling(self) -> None:
-        self.core.polling = self.active and not self.exhausted and not self._held_back and not self._rows
+        self.core.polling = (self.active or self._is_finishing) and not self.exhausted and not self._held_back and not self._rows
 
     # Pending rows of emit_many (`RowsOwner`)
 
@@ -248,8 +250,9 @@ class SpoutExecutor(Executor):
         self.wake()
 
     def stop_polling(self) -> None:
-        """Stop the polls at once, for a drain."""
+        """Stop the polls at once, for a drain. If a generator has yielded a list of rows, poll until they are emitted (BU-4)."""
         self.active = False
+        self._is_finishing = isinstance(self.component, FromGenerator) and self.component.begin_finish()
         self._set_polling()
 
     async def _apply_switches(self) -> None:
@@ -365,7 +368,7 @@ class SpoutExecutor(Executor):
     # Ends and errors
 
     def _note_exhausted(self) -> None:
-        self.exhausted = True
+        self.exhausted, self._is_finishing = True, False
         self._set_polling()
 
     def _note_broken_generator(self, error: GeneratorBroken) -> None:
@@ -426,7 +429,7 @@ class SpoutExecutor(Executor):
     @property
     def is_busy(self) -> bool:
         """True while more output follows without a poll, even if no tree is open."""
-        return bool(self._rows) or (isinstance(self.component, SpoutPortUser) and self.component.is_busy)
+        return self._is_finishing or bool(self._rows) or (isinstance(self.component, SpoutPortUser) and self.component.is_busy)
 
     @property
     def is_done(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from engine.api import Spout, SpoutExhausted
+from engine.clock import Clock
 from engine.errors import Failure
 from engine.names import DEFAULT_STREAM
 
@@ -15,7 +16,8 @@ class RecordingCollector:
     def __init__(self) -> None:
         self.emitted: list[tuple[tuple[object, ...], Any]] = []
         self.errors: list[BaseException] = []
-        self.refuses: Exception | None = None
+        self.refuses: BaseException | None = None
+        self.rows_emitted = 0
 
     def emit(self, values: Any, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
         if self.refuses is not None:
@@ -23,8 +25,10 @@ class RecordingCollector:
         self.emitted.append((values, message_id))
 
     def emit_many(self, rows: Sequence[Any], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
+        self.rows_emitted = 0
         for row, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
             self.emit(row, message_id, stream)
+            self.rows_emitted += 1
 
     def emit_direct(self, task: int, values: Any, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
         self.emit(values, message_id, stream)
@@ -47,6 +51,7 @@ class RecordingContext:
         self.component_id = component_id
         self.task_id = task_id
         self.failure: Failure | None = None
+        self.clock = Clock()
         self.aio_tasks: list[asyncio.Task[Any]] = []
         self._woken = asyncio.Event()
 

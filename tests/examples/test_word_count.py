@@ -37,12 +37,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+forms = pytest.mark.parametrize("form", ["WordCount", "BurstWordCount"])
+
+
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
 
 
-def test_all_words_of_a_folder_are_counted(folder: Path) -> None:
-    done = run(SCRIPT, str(folder))
+@pytest.mark.parametrize("options", [[], ["--burst"]])
+def test_all_words_of_a_folder_are_counted(folder: Path, options: list[str]) -> None:
+    done = run(SCRIPT, str(folder), *options)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["61", "be"]
@@ -51,17 +55,19 @@ def test_all_words_of_a_folder_are_counted(folder: Path) -> None:
     assert lines[-1] == "The result equals a plain count of the same text."
 
 
-def test_counts_equal_a_plain_count(word_count: ModuleType, folder: Path) -> None:
-    job = word_count.WordCount(word_count.files_of(folder))
+@forms
+def test_counts_equal_a_plain_count(word_count: ModuleType, folder: Path, form: str) -> None:
+    job = getattr(word_count, form)(word_count.files_of(folder))
     assert run_in_terminal(job.topology(), view="silent").exit_status == 0
     text = "".join(path.read_text(encoding="utf-8", errors="replace") + "\n" for path in folder.rglob("*.*"))
     assert job.words == Counter(text.split())
 
 
+@forms
 def test_a_deleted_file_is_reported_once_and_left_out(
-    word_count: ModuleType, folder: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    word_count: ModuleType, folder: Path, form: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = word_count.WordCount(word_count.files_of(folder))
+    job = getattr(word_count, form)(word_count.files_of(folder))
     (folder / "b.bin").unlink()
     outcome = run_in_terminal(job.topology(), view="silent")
     assert word_count.show_outcome(job, outcome) == 0
@@ -71,9 +77,11 @@ def test_a_deleted_file_is_reported_once_and_left_out(
     assert "The result equals a plain count of the same text." in capsys.readouterr().out
 
 
+@forms
 def test_the_lines_before_a_read_error_are_counted(
     word_count: ModuleType,
     folder: Path,
+    form: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
@@ -85,7 +93,7 @@ def test_the_lines_before_a_read_error_are_counted(
 
     open_text = word_count.open_text
     monkeypatch.setattr(word_count, "open_text", lambda path: Failing() if path.name == "b.bin" else open_text(path))
-    job = word_count.WordCount(word_count.files_of(folder))
+    job = getattr(word_count, form)(word_count.files_of(folder))
     outcome = run_in_terminal(job.topology(), view="silent")
     assert word_count.show_outcome(job, outcome) == 0
     assert "cannot be read (Input/output error): its first 2 lines are counted, the rest is left out" in caplog.text
@@ -111,15 +119,22 @@ def test_a_wrong_result_is_reported(word_count: ModuleType, folder: Path, capsys
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_an_interrupt_drains_and_the_counts_of_read_lines_are_right(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], pytest.param(["--burst"], marks=pytest.mark.guarantee("BU-4"))])
+def test_an_interrupt_drains_and_the_counts_of_read_lines_are_right(tmp_path: Path, options: list[str]) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("to be or not to be that is the question\n" * LINES, encoding="utf-8")
-    done = run(*command_of(f"{__name__}:STEPS", INTERRUPTED, 1, SCRIPT, str(tmp_path))[1:])
+    done = run(*command_of(f"{__name__}:STEPS", INTERRUPTED, 1, SCRIPT, str(tmp_path), *options)[1:])
     assert done.returncode == 0, done.stderr
     assert "The run was interrupted" in done.stdout
     assert done.stdout.endswith("The result equals a plain count of the same text.\n")
     [read] = re.findall(r"of ([\d,]+) lines done", done.stdout)
     assert LINES <= int(read.replace(",", "")) < 2 * LINES, "the signal must come in the middle"
+
+
+def test_bursts_and_state_are_two_forms(folder: Path) -> None:
+    done = run(SCRIPT, str(folder), "--burst", "--state", "memory://")
+    assert done.returncode == 2
+    assert "not allowed with argument --burst" in done.stderr
 
 
 @pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("empty", "there is no file in ")])

@@ -72,6 +72,13 @@ def few_lines() -> Iterator[tuple[str]]:
         yield (line,)
 
 
+@spout("line", burst=True)
+def lists_of_lines() -> Iterator[list[tuple[str]] | None]:
+    """A source from a generator of lists."""
+    yield None
+    yield [(line,) for line in SENTENCES]
+
+
 @spout("line")
 async def slow_lines() -> AsyncIterator[tuple[str]]:
     """A source from an async generator."""
@@ -148,7 +155,7 @@ def misspelt(batches: TransactionalTopologyBuilder) -> None:
     batches.set_committer("count", Count, on_eror="stop")  # type: ignore[call-arg]
     TransactionalTopologyBuilder("misspelt", "lines", SOURCE, max_pending=8)  # type: ignore[call-arg]
     bolt("word", concurency=4)  # type: ignore[call-overload]
-    spout("line", retries=3)  # type: ignore[call-arg]
+    spout("line", retries=3)  # type: ignore[call-overload]
     stateful_bolt("word", on_error="retry")  # type: ignore[arg-type]
 
 

@@ -160,8 +160,26 @@ def generator_of(world: World, plan: SpoutPlan, hops: int) -> Callable[[], Spout
             if world.chance(plan.error):
                 raise InjectedError("async generator")
 
+    @spout("label", "hops", max_retries=plan.max_tries - 1, burst=True)
+    def lists() -> Iterator[list[tuple[int, int]] | None]:
+        for size in world.list_sizes(plan.tuples):
+            yield [(world.label(), hops) for _ in range(size)] or None
+            if world.chance(plan.error):
+                raise InjectedError("generator of lists")
+
+    @spout("label", "hops", max_retries=plan.max_tries - 1, burst=True, restartable=True)
+    async def awaited_lists() -> AsyncIterator[list[tuple[int, int]]]:
+        for size in world.list_sizes(plan.tuples):
+            if world.chance(0.3):
+                await asyncio.sleep(world.random.random() / 20)
+            yield [(world.label(), hops) for _ in range(size)]
+            if world.chance(plan.error):
+                raise InjectedError("async generator of lists")
+
+    functions = {"generator": numbers, "async generator": awaited_numbers, "burst generator": lists, "async burst generator": awaited_lists}
+
     def create() -> Spout:
-        made = (numbers if plan.kind == "generator" else awaited_numbers).create()
+        made = functions[plan.kind].create()
         world.note_instance(made)
         return made
 

@@ -8,12 +8,15 @@ from engine import Config
 from engine.api import MaxSpoutPending, OnError
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, KillTask, RaiseError
 
-SpoutKind = Literal["plain", "async", "burst", "async burst", "generator", "async generator", "inlet"]
+SpoutKind = Literal[
+    "plain", "async", "burst", "async burst", "generator", "async generator", "burst generator", "async burst generator", "inlet"
+]
 SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "async generator", "inlet")
 BoltKind = Literal["plain", "async", "burst", "async burst", "generator", "returning", "basic async", "threads"]
 BOLT_KINDS: tuple[BoltKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "returning", "basic async", "threads")
 WITH_BURSTS: dict[Any, Any] = {"plain": "burst", "async": "async burst"}
 """Kinds with single tuples, and the same with bursts."""
+SPOUTS_WITH_BURSTS: dict[Any, Any] = WITH_BURSTS | {"generator": "burst generator", "async generator": "async burst generator"}
 DIRECT_KINDS: tuple[BoltKind, ...] = ("plain", "async", "burst", "async burst")
 """Bolts with a direct stream."""
 ASYNC_KINDS: tuple[BoltKind, ...] = ("async", "basic async")
@@ -92,7 +95,9 @@ class Plan:
     @property
     def may_fail(self) -> bool:
         """Whether a component may fail for good."""
-        return self.config.max_task_restarts != MANY_RESTARTS or any(spout.kind == "generator" and spout.error for spout in self.spouts)
+        return self.config.max_task_restarts != MANY_RESTARTS or any(
+            spout.kind in ("generator", "burst generator") and spout.error for spout in self.spouts
+        )
 
 
 def draw_plan(seed: int) -> Plan:
@@ -124,13 +129,13 @@ def _with_bursts(random: Random, plan: Plan) -> Plan:
     """Let some components of every second plan take or emit bursts. Drawn apart, so that the seeds of earlier defects keep their plans."""
     if random.random() < 0.5:
         return plan
-    spouts = tuple(replace(spout, kind=_kind(random, spout.kind)) for spout in plan.spouts)
-    bolts = tuple(replace(bolt, kind=_kind(random, bolt.kind)) if bolt.concurrency == 1 else bolt for bolt in plan.bolts)
+    spouts = tuple(replace(spout, kind=_kind(random, spout.kind, SPOUTS_WITH_BURSTS)) for spout in plan.spouts)
+    bolts = tuple(replace(bolt, kind=_kind(random, bolt.kind, WITH_BURSTS)) if bolt.concurrency == 1 else bolt for bolt in plan.bolts)
     return replace(plan, spouts=spouts, bolts=bolts)
 
 
-def _kind(random: Random, kind: Any) -> Any:
-    return WITH_BURSTS.get(kind, kind) if random.random() < 0.5 else kind
+def _kind(random: Random, kind: Any, with_bursts: dict[Any, Any]) -> Any:
+    return with_bursts.get(kind, kind) if random.random() < 0.5 else kind
 
 
 def _spout(random: Random, component_id: str, pending: MaxSpoutPending) -> SpoutPlan:

@@ -3,6 +3,7 @@
 import asyncio
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -58,6 +59,13 @@ class World:
         """Number of the next tuple."""
         self.labels += 1
         return self.labels
+
+    def list_sizes(self, tuples: int) -> Iterator[int]:
+        """Draw the lengths of lists with so many tuples together. Some lists are empty."""
+        while tuples > 0:
+            size = min(tuples, self.random.choice((0, 1, 2, 5, 12)))
+            tuples -= size
+            yield size
 
     def note(self, *event: Any) -> None:
         """Add an event to the trace."""

@@ -1,0 +1,138 @@
+"""The decorator `@spout` makes a spout from a generator function or an async generator function."""
+
+import inspect
+from collections.abc import AsyncIterable, Callable, Iterable
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+from engine.api.arguments import CallKind, call_kind, check_count, function_name, missing_arguments, takes
+from engine.api.fields import Fields, Values, decorated_fields
+from engine.api.generator_spout import AsyncGeneratorSpout, GeneratorOptions, GeneratorSpout, GiveUp
+from engine.api.spout import Spout
+from engine.errors import UsageError
+
+P = ParamSpec("P")
+Source = TypeVar("Source", bound=Iterable[Values] | AsyncIterable[Values])
+BurstSource = TypeVar("BurstSource", bound=Iterable[list[Any] | None] | AsyncIterable[list[Any] | None])
+
+
+class SpoutFunction(Generic[P]):
+    """Result of `@spout`.
+
+    A call with the function's arguments returns a factory for `set_spout`. If the function has no parameters, this object is itself a
+    factory.
+    """
+
+    def __init__(self, function: Callable[P, Any], options: GeneratorOptions, bind: Callable[[], Any] | None = None) -> None:
+        self.function = function
+        """Undecorated function, for unit tests."""
+        self.output_fields = options.fields
+        self._options = options
+        self._bound = bind
+        self.__name__ = function_name(function)
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "SpoutFunction[[]]":
+        """Return a factory of spouts that read `function(*args, **kwargs)`. Each instance of the spout calls the function."""
+        if self._bound is not None:
+            raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once only.")
+        try:
+            inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(inspect.signature(self.function).parameters)
+            raise UsageError(
+                f"spout function {self.__name__}() cannot be called with these arguments: {error}", hint=f"It takes ({names})."
+            ) from None
+        return SpoutFunction(cast(Any, self.function), self._options, lambda: self.function(*args, **kwargs))
+
+    def create(self) -> Spout:
+        """Return a new spout. The engine calls this for each instance of a task."""
+        function: Callable[[], Any] = self._bound or cast(Any, self.function)
+        missing = () if self._bound is not None else missing_arguments(self.function)
+        if missing:
+            raise UsageError(
+                f"spout function {self.__name__}() needs arguments: {', '.join(missing)}",
+                hint=f"Call it in set_spout(), with values: set_spout(..., {self.__name__}({', '.join(missing)})).",
+            )
+        if call_kind(self.function) is CallKind.ASYNC_GENERATOR:
+            return AsyncGeneratorSpout(function, self._options, self.__name__)
+        return GeneratorSpout(function, self._options, self.__name__)
+
+    def __repr__(self) -> str:
+        return f"<@spout {self.__name__}: {', '.join(self.output_fields.names)}>"
+
+
+@overload
+def spout(
+    *output_fields: str | Fields,
+    burst: Literal[False] = False,
+    max_retries: int | None = 3,
+    on_give_up: GiveUp | None = None,
+    restartable: bool = False,
+) -> Callable[[Callable[P, Source]], SpoutFunction[P]]: ...
+
+
+@overload
+def spout(
+    *output_fields: str | Fields,
+    burst: Literal[True],
+    max_retries: int | None = 3,
+    on_give_up: GiveUp | None = None,
+    restartable: bool = False,
+) -> Callable[[Callable[P, BurstSource]], SpoutFunction[P]]: ...
+
+
+def spout(
+    *output_fields: str | Fields,
+    burst: bool = False,
+    max_retries: int | None = 3,
+    on_give_up: GiveUp | None = None,
+    restartable: bool = False,
+) -> Callable[[Callable[P, Any]], SpoutFunction[P]]:
+    """Make a spout from a generator or async generator function that yields tuples with these fields.
+
+    `output_fields` are names, or one Fields. The spout emits a failed tuple again up to `max_retries` times. None means no limit. After the
+    last retry the spout calls the plain function `on_give_up(values, failure)`. The default reports an error. With `restartable=True` the
+    function may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an
+    object that is not a generator function.
+
+    burst: the function yields lists of rows, which is faster. Each row becomes a tuple of its own. None or an empty list means that there
+    is nothing to emit now.
+
+    >>> @spout("number")
+    ... def numbers(limit):
+    ...     for number in range(limit):
+    ...         yield (number,)
+    >>> numbers(3)                          # for set_spout()
+    <@spout numbers: number>
+    >>> list(numbers.function(3))           # for a unit test
+    [(0,), (1,), (2,)]
+    >>> @spout("number", burst=True)
+    ... def many_numbers(limit):
+    ...     for first in range(0, limit, 100):
+    ...         yield [(number,) for number in range(first, min(first + 100, limit))]
+    """
+    fields = decorated_fields("spout", output_fields)
+    if fields is None:
+        raise UsageError("@spout() names no fields", hint='Name the fields that it yields: @spout("line").')
+    check_count("@spout: max_retries", max_retries, minimum=0, optional=True)
+    _check_on_give_up(on_give_up)
+    options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst)
+
+    def decorate(function: Callable[P, Any]) -> SpoutFunction[P]:
+        _check_generator_function(function)
+        return SpoutFunction(function, options)
+
+    return decorate
+
+
+def _check_on_give_up(on_give_up: object) -> None:
+    if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN or not takes(on_give_up, 2)):
+        raise UsageError("@spout: on_give_up must be a plain function of two arguments", hint="Write def on_give_up(values, failure): ...")
+
+
+def _check_generator_function(function: object) -> None:
+    if not callable(function) or call_kind(function) not in (CallKind.GENERATOR, CallKind.ASYNC_GENERATOR):
+        raise UsageError(
+            f"@spout needs a generator function, but {getattr(function, '__name__', repr(function))} is not one",
+            hint="Write `yield (value,)` in the function, or derive a class from Spout.",
+        )
