@@ -239,9 +239,13 @@ class ChildTask:
         self._flush_soon()
 
     def _on_rows_apart(self, first: int, rows: list[tuple[int, bytes | None]], sources: Mapping[int, tuple[str, str, int, Fields]]) -> None:
-        """Post rows of which each is pickled on its own. None stands for a row that is settled already."""
+        """Post rows of which each is pickled on its own. None stands for a row that is settled already.
+
+        After several frames that could not be read, the same rows come again. These are ignored, so that no input runs twice.
+        """
         self._sources |= {key: Source(*source) for key, source in sources.items()}
-        self._posted = first - 1
+        if first != self._posted + 1:
+            return
         for key, pickled in rows:
             self._posted += 1
             if pickled is None:
