@@ -25,6 +25,8 @@ CHECKS_PER_TIMEOUT: Final = 4
 """Number of checks without a frame after which a child counts as hanging. A pause of the run itself counts as one check."""
 _END_SECS: Final = 5.0
 """Longest wait for the end of a killed process. A process in an uninterruptible system call may take longer."""
+_UNREAD_SECS: Final = 0.5
+"""Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
 _RUNNING: Final[set[Process]] = set()
 _STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} start of a process")
 
@@ -155,6 +157,7 @@ class ChildProcess:
             self._loop.remove_reader(self._process.sentinel)
             _RUNNING.discard(self._process)
             self._gone.set_result(None)
+            self._loop.call_later(_UNREAD_SECS, self.link.abort)
 
     def _receive(self, frame: bytes) -> None:
         self._frames += 1
