@@ -279,9 +279,18 @@ class ProcessBoltExecutor(BoltExecutor):
 
     def _on_emits(self, emits: list[tuple[tuple[str, int | None], list[Any], list[Any]]]) -> None:
         for (stream, target), rows, anchors in emits:
-            emit_rows(self.core, stream, rows, anchors, self.calls.taken, target)
+            for number, error in emit_rows(self.core, stream, rows, anchors, self.calls.taken, target):
+                self._refuse_emit(number, error)
         if self.core.backpressure.stopped_by and self._child is not None and not self.core.closing:
             self._child.link.hold(on=True)
+
+    def _refuse_emit(self, number: int | tuple[int, ...], error: Exception) -> None:
+        """Fail the anchors of a row that could not be emitted, such as one whose key a grouping refuses."""
+        self.reporter.report(error, next_step="the tuple is not emitted, and its anchors fail")
+        for each in number if isinstance(number, tuple) else (number,):
+            tup = self.calls.taken.pop(each, None)
+            if tup is not None:
+                self.core.fail(tup, self.failure_of(error))
 
     def note_resumed(self) -> None:
         """Let the child go on, because no full mailbox stops the task any more."""
