@@ -169,7 +169,10 @@ class ChildProcess:
         except Exception as error:  # noqa: BLE001 - code of the values, reported as the death of the task
             self.kill(f"its process has sent a value that cannot be read here: {type(error).__name__}: {error}")
             return
-        self._on_message(message)
+        try:
+            self._on_message(message)
+        except Exception as error:  # noqa: BLE001 - else asyncio would close the connection, and this end might never hear of it
+            self.kill(f"a message of its process could not be handled: {type(error).__name__}: {error}")
 
     def _note_lost(self) -> None:
         if not self._is_ended:
