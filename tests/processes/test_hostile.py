@@ -1,7 +1,6 @@
 """Code of users that is hostile, or just careless."""
 
 import asyncio
-import os
 import time
 from collections import Counter
 from functools import partial
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 
 import engine
-from engine import ComponentError, Config, TopologyBuilder, spout
+from engine import ComponentError, Config, TopologyBuilder
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, hostile
-from tests.processes.test_deaths import Numbers, runs, until
+from tests.processes.test_deaths import Numbers, until
 from tests.processes.test_instances import Play
 
 

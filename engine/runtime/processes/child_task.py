@@ -167,6 +167,9 @@ class ChildTask:
         self._sources: dict[int, Source] = {}
         self._posted = 0
         self._sent: Progress | None = None
+        self._kept: tuple[list[int], list[tuple[int, Failure | None]], Progress] | None = None
+        """Verdicts, and the progress with them, that go behind the next `_behind` rows of the emits."""
+        self._behind = 0
         self._next_flush: asyncio.Handle | None = None
         self._life: asyncio.TimerHandle | None = None
         self._is_over: asyncio.Future[None] = self._loop.create_future()
@@ -277,10 +280,16 @@ class ChildTask:
         if self._relay.link.unsent_bytes > MOST_UNSENT_BYTES and not self.executor.core.closing:
             self._next_flush = self._loop.call_later(0.001, self._flush)
             return
+        if self._kept is None:  # a verdict goes behind the emits of its tuple, and does not wait for later ones
+            self._kept, self._behind = (*take_verdicts(self._verdicts), self._progress()), len(self._emits)
+        kept = self._kept
         emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
-        more = len(self._emits) > 0
-        acks, others = ([], []) if more else take_verdicts(self._verdicts)  # a verdict goes behind the emits of its tuple
-        progress = self._sent if more and self._sent is not None else self._progress()
+        self._behind -= sum(len(rows) for _, rows, _ in emits)
+        is_next = self._behind <= 0
+        acks, others, progress = kept if is_next else ([], [], self._sent or kept[2])
+        if is_next:
+            self._kept = None
+        more = len(self._emits) > 0 or self._kept is not None
         if emits or acks or others or progress != self._sent:
             self._send_work(emits, acks, others, progress)
         self._sent = progress
