@@ -12,6 +12,7 @@ import pytest
 import engine
 from engine import ComponentError, Config, TopologyBuilder
 from engine.testing import Capture, Feeder, run_topology
+from engine.runtime.processes.child_process import ChildProcess
 from tests.processes import bolts, hostile
 from tests.processes.test_deaths import Numbers, until
 from tests.processes.test_instances import Play
@@ -79,7 +80,7 @@ def test_acks_do_not_wait_behind_endless_emits(is_process: bool) -> None:
 
 
 @pytest.mark.guarantee("PR-1")
-@pytest.mark.parametrize("is_process", [False, True])
+@pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=pytest.mark.xfail(strict=True, reason="all rows of a child have a root"))])
 @pytest.mark.parametrize("forgotten_ack", ["fail", "wait"])
 def test_an_untracked_tuple_is_not_forgotten(is_process: bool, forgotten_ack: Any) -> None:
     feeder, capture = Feeder("number"), Capture()
@@ -180,3 +181,30 @@ def test_settings(config: Any) -> None:
     play = Play(bolts.Echo, range(2000), parallelism=2, **config)
     assert play.values == [(number,) for number in range(2000)]
     assert len(play.feeder.acked) == 2000
+
+
+@pytest.mark.guarantee("PR-2", "SV-9")
+def test_the_end_of_a_cancelled_start_does_not_count_as_the_end_of_the_next_child() -> None:
+    async def main() -> None:
+        loop, ends = asyncio.get_running_loop(), list[str]()
+        connect = loop.create_unix_connection
+
+        async def cancelled(*arguments: Any, **keywords: Any) -> Any:
+            await connect(*arguments, **keywords)
+            raise asyncio.CancelledError
+
+        loop.create_unix_connection = cancelled  # type: ignore[method-assign]
+        with pytest.raises(asyncio.CancelledError):
+            await ChildProcess.start("cancelled", b"no plan", loop, lambda message: None, ends.append)
+        await asyncio.sleep(1)
+        assert ends == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.guarantee("PR-2", "RUN-3")
+def test_a_thread_that_never_ends_delays_the_end_of_a_run_by_seconds() -> None:
+    numbers = Numbers(hostile.EndlessThread)
+    began = time.monotonic()
+    numbers.play()
+    assert time.monotonic() - began < 15

@@ -81,6 +81,7 @@ class ChildProcess:
     ) -> "ChildProcess":
         """Start a process for a pickled `TaskPlan`. Raises OSError if the system cannot start one."""
         ours, theirs = socket.socketpair()
+        child: ChildProcess | None = None
         process = fork_server().Process(target=run_child, args=(theirs, plan), name=name)
 
         def begin() -> None:
@@ -96,6 +97,8 @@ class ChildProcess:
             await loop.create_unix_connection(lambda: child.link, sock=ours)
         except BaseException:
             ours.close()  # so that the process ends itself
+            if child is not None:
+                child.abandon()  # else its end would count as the end of the next one
             raise
         return child
 
