@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from engine.api import BurstBolt, TaskContext
-from engine.cancellation import CLOSE_TIMEOUT_SECS
 from engine.clock import hold_time
 from engine.errors import ERROR, ComponentError, Failure, FatalError, UsageError
 from engine.kernel import Burst, SignalRing, Source, Tuple, ack_rows, emit_rows, origin_of, rows_of
@@ -33,6 +32,8 @@ ROWS_AHEAD: Final = 256
 """Rows that wait in a child above which it gets no further frame (PR-3). So the child has its next burst when it has finished one."""
 
 
+LINGER_SECS: Final = 5.0
+"""Time after `cleanup` until the process must have ended. A thread that is no daemon may keep it alive."""
 SILENT_SECS: Final = 2 * METRICS_SECS
 """Time without a frame after which a child is in a plain call."""
 NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
@@ -217,7 +218,9 @@ class ProcessBoltExecutor(BoltExecutor):
                 await closed
             finally:
                 release_time()
-            await child.wait(CLOSE_TIMEOUT_SECS)
+            if not await child.wait(LINGER_SECS):
+                place = f"{self.info.component_id!r} (task {self.info.task_id})"
+                self.reporter.warn(f"the process of bolt {place} still ran {LINGER_SECS:g} s after cleanup(), in a thread, and was killed")
 
     async def _retire_instance(self, *, call_close: bool) -> None:
         try:
