@@ -11,11 +11,12 @@ import pytest
 
 import engine
 from engine import ComponentError, Config, TopologyBuilder
-from engine.testing import Capture, Feeder, run_topology
 from engine.runtime.processes.child_process import ChildProcess
+from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, hostile
-from tests.processes.test_deaths import Numbers, until
+from tests.processes.test_deaths import Numbers, pids, runs, until
 from tests.processes.test_instances import Play
+from tests.project.sources import ROOT
 
 
 @pytest.mark.guarantee("PR-1", "SV-1")
@@ -208,3 +209,34 @@ def test_a_thread_that_never_ends_delays_the_end_of_a_run_by_seconds() -> None:
     began = time.monotonic()
     numbers.play()
     assert time.monotonic() - began < 15
+
+
+IN_A_DAEMON_THREAD = """
+import asyncio, sys, threading, time
+from pathlib import Path
+import engine
+from tests.processes.test_deaths import endless, pids
+
+async def play():
+    async with engine.run(endless(Path(sys.argv[1]), 2)) as run:
+        await run.completed()
+
+if __name__ == "__main__":
+    threading.Thread(target=lambda: asyncio.run(play()), daemon=True).start()
+    while len(pids(Path(sys.argv[1]))) < 2:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.guarantee("PR-2", "RUN-5")
+def test_a_program_ends_while_a_run_goes_on_in_a_daemon_thread(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(IN_A_DAEMON_THREAD)
+    path = tmp_path / "pids"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    program = subprocess.Popen([sys.executable, str(tmp_path / "program.py"), str(path)], env=environment)
+    try:
+        program.wait(20)
+    finally:
+        program.kill()
+        program.wait()
+    asyncio.run(until(lambda: not any(map(runs, pids(path))), secs=2))

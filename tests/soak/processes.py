@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import engine
-from engine import BasicBolt, BurstSpout, Config, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
+from engine import BasicBolt, BurstSpout, Config, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from tests.kills.rounds import Killed
 from tests.processes.test_deaths import runs
 from tests.project.sources import ROOT

@@ -6,6 +6,7 @@ All children come from the fork server of `multiprocessing`, which has imported 
 import asyncio
 import atexit
 import multiprocessing
+import multiprocessing.util  # registers its exit function, which waits for all processes, before `_kill_all` is registered
 import pickle
 import signal
 import socket
