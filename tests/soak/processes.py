@@ -215,7 +215,8 @@ class KilledRun:
         draws = random.Random(f"{seed} topology {number}")
         self.name = f"soak-{number}-{os.getpid()}-{random.SystemRandom().getrandbits(32):08x}"
         self.drawn = drawn_topology(draws, self.name, draws.choice([1.0, 2.0]))
-        self.killed = Killed(f"{len(set(self.drawn.processes))} bolts in processes, {'burst' if self.drawn.ledger.is_burst else 'plain'} spout")
+        spout = "burst" if self.drawn.ledger.is_burst else "plain"
+        self.killed = Killed(f"{len(set(self.drawn.processes))} bolts in processes, {spout} spout")
         self._struck: set[str] = set()
         self._pids: set[int] = set()
         self._step_pids: set[int] = set()
@@ -280,7 +281,7 @@ class KilledRun:
                 ledger.is_closed = True
                 ledger.wake()
                 completed = asyncio.ensure_future(self.run.completed())
-                while ledger.acked.total() < ledger.count:
+                while ledger.acked.total() < ledger.count:  # noqa: ASYNC110 - the ledger knows no loop
                     await asyncio.sleep(0.005)
                 if there := self._children():
                     await asyncio.sleep(random.random() * 0.03)
@@ -288,7 +289,7 @@ class KilledRun:
                 await completed
         except Exception as error:
             left = sorted(set(range(ledger.count)) - set(ledger.acked))
-            faults.append(f"the run did not complete: {error!r}; {len(left)} of {ledger.count} numbers are open: {left[:10]}; {self._state()}")
+            faults.append(f"the run did not complete: {error!r}; open are {len(left)} numbers: {left[:10]}; {self._state()}")
         snapshot = self.run.snapshot()
         await self.run.__aexit__(None, None, None)
         self._children()
@@ -312,7 +313,8 @@ class KilledRun:
         ledger, faults = self.drawn.ledger, self.drawn.ledger.violations
         source = snapshot.components["source"]
         if (source.acked, source.failed) != (ledger.acked.total(), ledger.failed):
-            faults.append(f"the snapshot counts {source.acked} acks, {source.failed} fails; there were {ledger.acked.total()}, {ledger.failed}")
+            heard = (ledger.acked.total(), ledger.failed)
+            faults.append(f"the snapshot counts {source.acked} acks and {source.failed} fails; the source has heard of {heard}")
         for name, component in snapshot.components.items():
             for task in component.tasks:
                 if task.restarts and f"{self.name}/{name}[{task.task_id}]" not in self._struck:
@@ -346,7 +348,7 @@ class KilledParents:
         self.killed.deaths["the parent"] += 1
         self.killed.deaths[f"with {len(there)} processes"] += 0
         end = time.monotonic() + 2
-        while (left := marked(mark)) and time.monotonic() < end:
+        while (left := marked(mark)) and time.monotonic() < end:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(0.02)
         if left:
             self.killed.violations.append(f"2 s after the death of {parent.pid} these processes are alive: {left}")
