@@ -18,10 +18,10 @@ def emit_rows(
     anchors: list[int | tuple[int, ...]],
     taken: dict[int, Tuple],
     target: int | None,
-) -> None:
+) -> list[tuple[int | tuple[int, ...], Exception]]:
     """Emit rows of a child. anchors: of each row, its number, a tuple of numbers, or 0 for none. taken: the inputs by number.
 
-    target: task id for a direct stream, else None.
+    target: task id for a direct stream, else None. Returns (number, error) for each row that could not be emitted.
     """
 
 def ack_rows(core: BoltCore, numbers: list[int], taken: dict[int, Tuple]) -> None:

@@ -39,19 +39,24 @@ def origin_of(Tuple tup not None):
 def emit_rows(BoltCore core not None, str stream, list rows, list anchors, dict taken not None, target):
     """Emit rows of a child. anchors: of each row, its number, a tuple of numbers, or 0 for none. taken: the inputs by number.
 
-    target: task id for a direct stream, else None.
+    target: task id for a direct stream, else None. Returns (number, error) for each row that could not be emitted.
     """
     cdef Py_ssize_t i
+    cdef list refused = []
     for i in range(PyList_GET_SIZE(rows)):
         number = <object>PyList_GET_ITEM(anchors, i)
         if type(number) is tuple:
             anchor = [taken[each] for each in <tuple>number if each in taken]
         else:
             anchor = taken.get(number)
-        if target is None:
-            core.emit(<object>PyList_GET_ITEM(rows, i), anchor, stream)
-        else:
-            core.emit_direct(target, <object>PyList_GET_ITEM(rows, i), anchor, stream)
+        try:
+            if target is None:
+                core.emit(<object>PyList_GET_ITEM(rows, i), anchor, stream)
+            else:
+                core.emit_direct(target, <object>PyList_GET_ITEM(rows, i), anchor, stream)
+        except Exception as error:
+            refused.append((number, error))
+    return refused
 
 
 def ack_rows(BoltCore core not None, list numbers, dict taken not None):

@@ -26,14 +26,14 @@ from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.project.sources import ROOT
 from tests.simulation.simulate import simulate
-from tests.soak import campaign, cluster, flow, kafka, kills, spark, transactions
+from tests.soak import campaign, cluster, flow, kafka, kills, processes, spark, transactions
 from tests.soak.figures import FLOW, OFFSETS, STRICT_ORDER, Figures
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
-CHECKPOINTS, TRANSACTIONS, FLOWS = kills.Checkpoints(), transactions.Transactions(), flow.Flow()
+CHECKPOINTS, TRANSACTIONS, FLOWS, PROCESSES = kills.Checkpoints(), transactions.Transactions(), flow.Flow(), processes.Processes()
 PARTS: Final = (
     *("dags", "offsets", "flow", "runs", "state", "transactions", "cluster"),
-    *("kills", "kafka", "transaction-kills", "flow-kills", "spark", "cluster-kills"),
+    *("kills", "kafka", "transaction-kills", "flow-kills", "process-kills", "spark", "cluster-kills"),
     "tests",
 )
 BATCH: Final = 250
@@ -60,6 +60,7 @@ class Counts:
     kafka: Mapping[str, int]
     transaction_kills: int
     flow_kills: int
+    process_kills: int
     spark_kills: int
     cluster_kills: int
     frozen_secs: float
@@ -72,7 +73,7 @@ class Counts:
             f"{self.runs:,} runs, {self.state:,} runs with state, {self.transactions:,} with transactions, "
             f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
-            f"{self.flow_kills:,} of flows, {self.spark_kills:,} kills around Spark, "
+            f"{self.flow_kills:,} of flows, {self.process_kills:,} of bolts in processes, {self.spark_kills:,} kills around Spark, "
             f"{self.cluster_kills:,} around topologies on Spark{', the tests marked soak' if self.has_tests else ''}"
         )
 
@@ -89,6 +90,7 @@ FULL: Final = Counts(
     kafka=kafka.FULL,
     transaction_kills=TRANSACTIONS.full,
     flow_kills=FLOWS.full,
+    process_kills=PROCESSES.full,
     spark_kills=spark.FULL,
     cluster_kills=cluster.FULL,
     frozen_secs=spark.FROZEN_SECS,
@@ -106,6 +108,7 @@ ROUND: Final = Counts(
     kafka=kafka.ROUND,
     transaction_kills=transactions.ROUND,
     flow_kills=flow.ROUND,
+    process_kills=processes.ROUND,
     spark_kills=spark.ROUND,
     cluster_kills=cluster.ROUND,
     frozen_secs=spark.ROUND_FROZEN_SECS,
@@ -145,6 +148,7 @@ class Soak:
             "kafka": lambda: self.torture_kafka(counts.kafka),
             "transaction-kills": lambda: self.kill(TRANSACTIONS, figures.add_killed_transactions, counts.transaction_kills),
             "flow-kills": lambda: self.kill(FLOWS, figures.add_killed_flows, counts.flow_kills),
+            "process-kills": lambda: self.kill(PROCESSES, figures.add_killed_processes, counts.process_kills),
             "spark": lambda: self.kill_around_spark(counts.spark_kills, counts.frozen_secs),
             "cluster-kills": lambda: self.kill_around_cluster(counts.cluster_kills),
             "tests": lambda: self.run_tests() if counts.has_tests else None,

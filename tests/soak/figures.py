@@ -52,6 +52,8 @@ class Figures:
     """Transactional topologies as real processes: kills by combination and step."""
     killed_flows: Counter[str] = field(default_factory=Counter)
     """Topologies under flow control as real processes: kills by combination and step, and repeated records."""
+    killed_processes: Counter[str] = field(default_factory=Counter)
+    """Bolts in processes: kills by topology and step."""
     spark: Counter[str] = field(default_factory=Counter)
     """An engine and a pipeline on Spark: kills by victim, and checked numbers."""
     killed_clusters: Counter[str] = field(default_factory=Counter)
@@ -124,6 +126,10 @@ class Figures:
         counts.update(records=result.records, repeats=result.repeats)
         counts["most repeats"] = max(counts["most repeats"], result.most_repeats)
 
+    def add_killed_processes(self, result: campaign.KillsResult[Any]) -> None:
+        """Count rounds of kills of bolts in processes."""
+        self._add_kills(self.killed_processes, result)
+
     def _add_kills(self, counts: Counter[str], result: campaign.KillsResult[Any]) -> None:
         counts.update(rounds=result.rounds, kills=result.kills)
         counts.update({f"of {combination}": count for combination, count in result.by_combination.items()})
@@ -181,6 +187,7 @@ class Figures:
             *self.kafka_lines(),
             *self.killed_transactions_lines(),
             *self.killed_flows_lines(),
+            *self.killed_processes_lines(),
             *self.spark_lines(),
             *self.killed_clusters_lines(),
             f"violations: {len(self.violations)}",
@@ -224,6 +231,15 @@ class Figures:
             f"kill -9 of topologies under flow control: {counts['kills']:,}, in {counts['rounds']:,} rounds; "
             f"{counts['records']:,} records, {counts['repeats']:,} repeats, {counts['most repeats']:,} of one task at once",
             f"  by combination: {list_counts(counts, 'of ')}",
+            f"  by step: {list_counts(counts, 'died ')}",
+        ]
+
+    def killed_processes_lines(self) -> list[str]:
+        """Totals of the kills of bolts in processes."""
+        counts = self.killed_processes
+        return [
+            f"kill -9 of bolts in processes, and of their runs: {counts['kills']:,}, in {counts['rounds']:,} rounds",
+            f"  by topology: {list_counts(counts, 'of ')}",
             f"  by step: {list_counts(counts, 'died ')}",
         ]
 

@@ -20,10 +20,17 @@ def run_child(connection: socket.socket, plan: bytes) -> None:
     """
     for number in _LEFT_ALONE:
         signal.signal(number, _ignore)  # no SIG_IGN, which programs that a bolt starts would inherit
+    os.register_at_fork(after_in_child=_restore_signals)
     threading.Thread(target=exit_at_hangup, args=(os.dup(connection.fileno()), 0), daemon=True).start()
     from engine.runtime.processes.child_task import serve  # imported here: the run itself needs none of it
 
     asyncio.run(serve(connection, plan))
+
+
+def _restore_signals() -> None:
+    """Let signals end a process that the bolt forks. A `multiprocessing.Pool` ends its workers so."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _ignore(number: int, frame: object) -> None:

@@ -6,6 +6,7 @@ All children come from the fork server of `multiprocessing`, which has imported 
 import asyncio
 import atexit
 import multiprocessing
+import multiprocessing.util  # registers its exit function, which waits for all processes, before `_kill_all` is registered
 import pickle
 import signal
 import socket
@@ -25,6 +26,8 @@ CHECKS_PER_TIMEOUT: Final = 4
 """Number of checks without a frame after which a child counts as hanging. A pause of the run itself counts as one check."""
 _END_SECS: Final = 5.0
 """Longest wait for the end of a killed process. A process in an uninterruptible system call may take longer."""
+_UNREAD_SECS: Final = 0.5
+"""Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
 _RUNNING: Final[set[Process]] = set()
 _STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} start of a process")
 
@@ -79,6 +82,7 @@ class ChildProcess:
     ) -> "ChildProcess":
         """Start a process for a pickled `TaskPlan`. Raises OSError if the system cannot start one."""
         ours, theirs = socket.socketpair()
+        child: ChildProcess | None = None
         process = fork_server().Process(target=run_child, args=(theirs, plan), name=name)
 
         def begin() -> None:
@@ -94,6 +98,8 @@ class ChildProcess:
             await loop.create_unix_connection(lambda: child.link, sock=ours)
         except BaseException:
             ours.close()  # so that the process ends itself
+            if child is not None:
+                child.abandon()  # else its end would count as the end of the next one
             raise
         return child
 
@@ -155,6 +161,7 @@ class ChildProcess:
             self._loop.remove_reader(self._process.sentinel)
             _RUNNING.discard(self._process)
             self._gone.set_result(None)
+            self._loop.call_later(_UNREAD_SECS, self.link.abort)
 
     def _receive(self, frame: bytes) -> None:
         self._frames += 1
@@ -166,7 +173,10 @@ class ChildProcess:
         except Exception as error:  # noqa: BLE001 - code of the values, reported as the death of the task
             self.kill(f"its process has sent a value that cannot be read here: {type(error).__name__}: {error}")
             return
-        self._on_message(message)
+        try:
+            self._on_message(message)
+        except Exception as error:  # noqa: BLE001 - else asyncio would close the connection, and this end might never hear of it
+            self.kill(f"a message of its process could not be handled: {type(error).__name__}: {error}")
 
     def _note_lost(self) -> None:
         if not self._is_ended:

@@ -80,6 +80,9 @@ class ChildTask:
         self._sources: dict[int, Source] = {}
         self._posted = 0
         self._sent: Progress | None = None
+        self._kept: tuple[list[int], list[OtherVerdict], Progress] | None = None
+        """Verdicts, and the progress with them, that go behind the next `_behind` rows of the emits."""
+        self._behind = 0
         self._next_flush: asyncio.Handle | None = None
         self._life: asyncio.TimerHandle | None = None
         self._calls: set[asyncio.Task[None]] = set()
@@ -131,9 +134,7 @@ class ChildTask:
             self.executor.start()
             await self._is_over
         await self.executor.close()
-        while len(self._emits):
-            self._flush()
-        self._flush()
+        self._send_all()
         self._send_metrics()
         self._relay.send("closed")
 
@@ -160,9 +161,13 @@ class ChildTask:
         self._flush_soon()
 
     def _on_rows_apart(self, first: int, rows: list[tuple[int, bytes | None]], sources: Mapping[int, tuple[str, str, int, Fields]]) -> None:
-        """Post rows of which each is pickled on its own. None stands for a row that is settled already."""
+        """Post rows of which each is pickled on its own. None stands for a row that is settled already.
+
+        After several frames that could not be read, the same rows come again. These are ignored, so that no input runs twice.
+        """
         self._sources |= {key: Source(*source) for key, source in sources.items()}
-        self._posted = first - 1
+        if first != self._posted + 1:
+            return
         for key, pickled in rows:
             self._posted += 1
             if pickled is None:
@@ -195,8 +200,10 @@ class ChildTask:
         except Exception as error:  # noqa: BLE001 - a hook of the user; the run handles the error
             self._relay.send("raised", number, picklable(error))
             return
-        # Later emits and acks belong to the next checkpoint. So they stay here until the run has forwarded the barrier.
-        self._is_frozen = method == "pre_prepare"
+        if method == "pre_prepare":
+            # Emits and acks until now belong to this checkpoint. Later ones stay here until the run has forwarded the barrier.
+            self._send_all()
+            self._is_frozen = True
         self._relay.send("returned", number, result)
 
     def _on_go(self) -> None:
@@ -218,26 +225,43 @@ class ChildTask:
             self._next_flush = self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Send the emits, the verdicts, and the progress. Leave emits in the mailbox while the run does not read."""
+        """Send what is ready. Leave emits in the mailbox while the run does not read."""
         self._next_flush = None
         if self._is_frozen:
             return
-        if self._state is not None:
-            self._state.release_acks()
-        if self._relay.link.unsent_bytes > MOST_UNSENT_BYTES and not self.executor.core.closing:
+        if self._relay.link.unsent_bytes > MOST_UNSENT_BYTES:
             self._next_flush = self._loop.call_later(0.001, self._flush)
             return
-        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
-        more = len(self._emits) > 0
-        acks, others = ([], []) if more else self._take_verdicts()  # a verdict goes behind the emits of its tuple
-        progress = self._sent if more and self._sent is not None else self._progress()
-        if emits or acks or others or progress != self._sent:
-            self._send_work(emits, acks, others, progress)
-        self._sent = progress
+        more = self._send_next()
         if self._now() >= self._metrics_due:
             self._send_metrics()
         if more or not (self._emits.park() and self._verdicts.park()):
             self._flush_soon()
+
+    def _send_next(self) -> bool:
+        """Send the next emits, and the verdicts behind them. Return True if more is ready."""
+        if self._kept is None:  # a verdict goes behind the emits of its tuple, and does not wait for later ones
+            if self._state is not None:
+                self._state.release_acks()
+            self._kept, self._behind = (*self._take_verdicts(), self._progress()), len(self._emits)
+        kept = self._kept
+        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
+        self._behind -= sum(len(rows) for _, rows, _ in emits)
+        if self._behind > 0:
+            acks, others, progress = [], [], self._sent or kept[2]
+        else:
+            acks, others, progress = kept
+            self._kept = None
+        if emits or acks or others or progress != self._sent:
+            self._send_work(emits, acks, others, progress)
+        self._sent = progress
+        return len(self._emits) > 0 or self._kept is not None
+
+    def _send_all(self) -> None:
+        """Send everything that has happened until now."""
+        for _ in range(2):  # the first time, the verdicts may be older than now
+            while self._send_next():
+                continue
 
     def _take_verdicts(self) -> tuple[list[int], list[OtherVerdict]]:
         acks, others = take_verdicts(self._verdicts)

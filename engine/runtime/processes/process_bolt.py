@@ -9,7 +9,6 @@ import logging
 from typing import Any, Final
 
 from engine.api import BurstBolt, TaskContext
-from engine.cancellation import CLOSE_TIMEOUT_SECS
 from engine.clock import hold_time
 from engine.errors import ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
@@ -29,6 +28,8 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import RemoteInstance
 
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
+LINGER_SECS: Final = 5.0
+"""Time after `cleanup` until the process must have ended. A thread that is no daemon may keep it alive."""
 
 
 class ProcessBoltExecutor(BoltExecutor):
@@ -89,7 +90,9 @@ class ProcessBoltExecutor(BoltExecutor):
                 await closed
             finally:
                 release_time()
-            await child.wait(CLOSE_TIMEOUT_SECS)
+            if not await child.wait(LINGER_SECS):
+                place = f"{self.info.component_id!r} (task {self.info.task_id})"
+                self.reporter.warn(f"the process of bolt {place} still ran {LINGER_SECS:g} s after cleanup(), in a thread, and was killed")
 
     async def _retire_instance(self, *, call_close: bool) -> None:
         try:
@@ -190,9 +193,18 @@ class ProcessBoltExecutor(BoltExecutor):
 
     def _on_emits(self, emits: list[tuple[tuple[str, int | None], list[Any], list[Any]]]) -> None:
         for (stream, target), rows, anchors in emits:
-            emit_rows(self.core, stream, rows, anchors, self.calls.taken, target)
+            for number, error in emit_rows(self.core, stream, rows, anchors, self.calls.taken, target):
+                self._refuse_emit(number, error)
         if self.core.backpressure.stopped_by and self._child is not None and not self.core.closing:
             self._child.link.hold(on=True)
+
+    def _refuse_emit(self, number: int | tuple[int, ...], error: Exception) -> None:
+        """Fail the anchors of a row that could not be emitted, such as one whose key a grouping refuses."""
+        self.reporter.report(error, next_step="the tuple is not emitted, and its anchors fail")
+        for each in number if isinstance(number, tuple) else (number,):
+            tup = self.calls.taken.pop(each, None)
+            if tup is not None:
+                self.core.fail(tup, self.failure_of(error))
 
     def note_resumed(self) -> None:
         """Let the child go on, because no full mailbox stops the task any more."""

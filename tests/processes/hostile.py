@@ -1,0 +1,200 @@
+"""Bolts that do what users do, in a module that a child process can import."""
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from engine import BasicBolt, Bolt, Tuple
+
+LOGGER = logging.getLogger("users.hostile")
+
+
+class Keyed(BasicBolt):
+    """Emits a key that the fields grouping behind it cannot hash, for each number of `bad`."""
+
+    output_fields = "key"
+
+    def __init__(self, bad: tuple[int, ...]) -> None:
+        self.bad = bad
+
+    def execute(self, tup: Tuple) -> tuple[Any]:
+        return ({} if tup["number"] in self.bad else tup["number"],)
+
+
+class Forks(BasicBolt):
+    """Starts a process that lives on, then kills its own process at 7 once."""
+
+    output_fields = "number"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        if tup["number"] == 7 and not os.path.exists(self.path):
+            child = os.fork()
+            if child == 0:
+                time.sleep(20)
+                os._exit(0)
+            with open(self.path, "w") as file:
+                file.write(f"{os.getpid()} {child}")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return (tup["number"],)
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+class Pooled(BasicBolt):
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> Iterator[tuple[int]]:
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            yield from ((each,) for each in pool.map(double, [tup["number"]]))
+
+
+class RunsPrograms(BasicBolt):
+    output_fields = "text"
+
+    def execute(self, tup: Tuple) -> tuple[str]:
+        return (subprocess.run(["echo", str(tup["number"])], capture_output=True, text=True, check=True).stdout.strip(),)
+
+
+class Background(Bolt):
+    """Emits all the time, as fast as it may, and acks its inputs."""
+
+    output_fields = "number"
+
+    def prepare(self) -> None:
+        self.context.create_task(self.flood())
+
+    async def flood(self) -> None:
+        number = 0
+        while True:
+            await self.collector.ready()
+            for _ in range(1500):
+                number += 1
+                self.collector.emit((-number,))
+            await asyncio.sleep(0)
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.ack(tup)
+
+
+class NeverAcks(Bolt):
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit((tup["number"],))
+
+
+class Raises(BasicBolt):
+    output_fields = "number"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        if tup["number"] == 3:
+            raise self.error
+        return (tup["number"],)
+
+
+class HardToPickle(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__("hard")
+        self.lock = threading.Lock()
+
+
+class RaisesHard(BasicBolt):
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        if tup["number"] == 3:
+            raise HardToPickle(1, 2)
+        return (tup["number"],)
+
+
+class Logs(BasicBolt):
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        for number in range(10_000):
+            LOGGER.warning("record %s", number)
+        threads = [threading.Thread(target=lambda: [LOGGER.warning("thread %s", number) for number in range(500)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print("x" * 100_000)
+        return (tup["number"],)
+
+
+class EndlessThread(BasicBolt):
+    """Starts a thread that never ends, and is no daemon."""
+
+    output_fields = "number"
+
+    def prepare(self) -> None:
+        threading.Thread(target=lambda: time.sleep(3600)).start()
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        return (tup["number"],)
+
+
+class EmitsInPrepare(Bolt):
+    output_fields = "number"
+
+    def prepare(self) -> None:
+        self.collector.emit((-1,))
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit((tup["number"],), anchors=tup)
+        self.collector.ack(tup)
+
+    def cleanup(self) -> None:
+        self.collector.emit((-2,))
+
+
+class Echo(BasicBolt):
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> tuple[Any]:
+        return (tup["number"],)
+
+
+class CountsCalls(BasicBolt):
+    """Appends each number to a file."""
+
+    output_fields = "number"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def execute(self, tup: Tuple) -> tuple[Any]:
+        with open(self.path, "a") as file:
+            file.write(f"{tup['number']}\n")
+        return (tup["number"],)
+
+
+class Ballast(BasicBolt):
+    """Emits a huge row."""
+
+    output_fields = "size"
+
+    def execute(self, tup: Tuple) -> tuple[int, ]:
+        return (len(tup["number"]),)
+
+
+class Inflates(BasicBolt):
+    output_fields = "blob"
+
+    def execute(self, tup: Tuple) -> tuple[bytes]:
+        return (bytes(50_000_000),)
