@@ -5,8 +5,8 @@ from _native.burst import Burst
 from _native.queues import Mailbox, SignalRing
 from _native.tuples import Source, Tuple
 
-def rows_of(burst: Burst) -> list[tuple[Source, list[tuple[Any, ...]]]]:
-    """Return the rows of a burst in order, as a list of (Source, list of values)."""
+def rows_of(burst: Burst) -> list[tuple[Source, bool, list[tuple[Any, ...]]]]:
+    """Return the rows of a burst in order, as a list of (Source, whether they belong to trees, list of values)."""
 
 def origin_of(tup: Tuple) -> Source:
     """Return the Source of a tuple."""
@@ -27,8 +27,8 @@ def emit_rows(
 def ack_rows(core: BoltCore, numbers: list[int], taken: dict[int, Tuple]) -> None:
     """Ack the inputs with these numbers, and remove them from `taken`. Ignores unknown numbers."""
 
-def post_numbered(box: Mailbox, origin: Source, rows: list[tuple[Any, ...]], first: int) -> None:
-    """Post rows as tuples of trees whose roots are the numbers from `first` on. Never stops a sender."""
+def post_numbered(box: Mailbox, origin: Source, is_tracked: bool, rows: list[tuple[Any, ...]], first: int) -> None:
+    """Post rows as tuples of trees whose roots are the numbers from `first` on, or of no tree. Never stops a sender."""
 
 def take_emits(box: Mailbox, most: int) -> list[tuple[Source, list[tuple[Any, ...]], list[int | tuple[int, ...]]]]:
     """Take up to `most` tuples as a list of (Source, rows, anchors). An anchor is a root, a tuple of roots, or 0."""

@@ -18,15 +18,16 @@ from _native.tuples cimport MANY_ROOTS, Source, Tuple, new_tuple
 
 
 def rows_of(Burst burst not None):
-    """Return the rows of a burst in order, as a list of (Source, list of values)."""
+    """Return the rows of a burst in order, as a list of (Source, whether they belong to trees, list of values)."""
     cdef list found = []
     cdef list rows = None
     cdef Source origin = None
+    cdef bint is_tracked = False
     cdef Tuple tup
     for tup in burst.tuples:
-        if tup.origin is not origin:
-            origin, rows = tup.origin, []
-            found.append((origin, rows))
+        if tup.origin is not origin or is_tracked != (tup.root != 0):
+            origin, is_tracked, rows = tup.origin, tup.root != 0, []
+            found.append((origin, is_tracked, rows))
         rows.append(tup.values)
     return found
 
@@ -70,13 +71,14 @@ def ack_rows(BoltCore core not None, list numbers, dict taken not None):
 # In the child
 
 
-def post_numbered(Mailbox box not None, Source origin not None, list rows, uint64_t first):
-    """Post rows as tuples of trees whose roots are the numbers from `first` on. Never stops a sender."""
+def post_numbered(Mailbox box not None, Source origin not None, bint is_tracked, list rows, uint64_t first):
+    """Post rows as tuples of trees whose roots are the numbers from `first` on, or of no tree. Never stops a sender."""
     cdef Tuple tup
     cdef uint64_t number = first
     for values in rows:
         tup = new_tuple(<tuple?>values, origin)
-        tup.root = tup.edge = number
+        if is_tracked:
+            tup.root = tup.edge = number
         number += 1
         post_tuple(box, tup, NULL)
 

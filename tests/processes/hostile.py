@@ -189,7 +189,7 @@ class Ballast(BasicBolt):
 
     output_fields = "size"
 
-    def execute(self, tup: Tuple) -> tuple[int, ]:
+    def execute(self, tup: Tuple) -> tuple[int,]:
         return (len(tup["number"]),)
 
 

@@ -21,8 +21,6 @@ from tests.processes.test_deaths import Numbers, pids, runs, until
 from tests.processes.test_instances import Play
 from tests.project.sources import ROOT
 
-HAS_ROOTS = pytest.mark.xfail(strict=True, reason="each row in a child has a root, also if its tuple has none in the run")
-
 
 @pytest.mark.guarantee("PR-1", "SV-1")
 @pytest.mark.parametrize("is_process", [False, True])
@@ -86,7 +84,7 @@ def test_acks_do_not_wait_behind_endless_emits(is_process: bool) -> None:
 
 
 @pytest.mark.guarantee("PR-1")
-@pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=HAS_ROOTS)])
+@pytest.mark.parametrize("is_process", [False, True])
 @pytest.mark.parametrize("forgotten_ack", ["fail", "wait"])
 def test_an_untracked_tuple_is_not_forgotten(is_process: bool, forgotten_ack: Any) -> None:
     feeder, capture = Feeder("number"), Capture()

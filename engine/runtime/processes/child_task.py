@@ -149,18 +149,20 @@ class ChildTask:
         getattr(self, f"_on_{kind}")(*arguments)
 
     def _on_rows(
-        self, first: int, runs: list[tuple[int, list[tuple[Any, ...]]]], sources: Mapping[int, tuple[str, str, int, Fields]]
+        self, first: int, runs: list[tuple[int, bool, list[tuple[Any, ...]]]], sources: Mapping[int, tuple[str, str, int, Fields]]
     ) -> None:
         """Post the rows of a frame. A frame behind one that could not be read is ignored, because the run sends it again."""
         self._sources |= {key: Source(*source) for key, source in sources.items()}
         if first != self._posted + 1:
             return
-        for key, rows in runs:
-            self._post(key, rows, self._posted + 1)
+        for key, is_tracked, rows in runs:
+            self._post(key, is_tracked, rows, self._posted + 1)
             self._posted += len(rows)
         self._flush_soon()
 
-    def _on_rows_apart(self, first: int, rows: list[tuple[int, bytes | None]], sources: Mapping[int, tuple[str, str, int, Fields]]) -> None:
+    def _on_rows_apart(
+        self, first: int, rows: list[tuple[int, bool, bytes | None]], sources: Mapping[int, tuple[str, str, int, Fields]]
+    ) -> None:
         """Post rows of which each is pickled on its own. None stands for a row that is settled already.
 
         After several frames that could not be read, the same rows come again. These are ignored, so that no input runs twice.
@@ -168,7 +170,7 @@ class ChildTask:
         self._sources |= {key: Source(*source) for key, source in sources.items()}
         if first != self._posted + 1:
             return
-        for key, pickled in rows:
+        for key, is_tracked, pickled in rows:
             self._posted += 1
             if pickled is None:
                 continue
@@ -177,11 +179,11 @@ class ChildTask:
             except Exception as error:  # noqa: BLE001 - code of the value
                 self._relay.send("unreadable", self._posted, headline(error))
                 continue
-            self._post(key, [row], self._posted)
+            self._post(key, is_tracked, [row], self._posted)
         self._flush_soon()
 
-    def _post(self, key: int, rows: list[tuple[Any, ...]], first: int) -> None:
-        post_numbered(self.executor.core.mailbox, self._sources[key], rows, first)
+    def _post(self, key: int, is_tracked: bool, rows: list[tuple[Any, ...]], first: int) -> None:
+        post_numbered(self.executor.core.mailbox, self._sources[key], is_tracked, rows, first)
         if self._packs is not None:
             self._packs.update((first + index, records) for index, (records,) in enumerate(rows))
 
@@ -248,7 +250,7 @@ class ChildTask:
         emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
         self._behind -= sum(len(rows) for _, rows, _ in emits)
         if self._behind > 0:
-            acks, others, progress = [], [], self._sent or kept[2]
+            acks, others, progress = list[int](), list[OtherVerdict](), self._sent or kept[2]
         else:
             acks, others, progress = kept
             self._kept = None

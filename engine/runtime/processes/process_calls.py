@@ -1,6 +1,7 @@
 """`ProcessCalls` has the rows that the child of a task works on, in place of running calls."""
 
 import pickle
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +32,8 @@ class ProcessCalls(BoltCalls):
         self.takes_bursts = True
         self.taken: dict[int, Tuple] = {}
         """The inputs that the child has not settled, by number."""
+        self._untracked: deque[int] = deque()
+        """Numbers of inputs that belong to no tree. They are acked when they are sent, and kept until the child has them."""
         self._child: ChildProcess | None = None
         self._sent = 0
         self._sources: dict[Source, int] = {}
@@ -42,6 +45,7 @@ class ProcessCalls(BoltCalls):
         self._child = child
         self._sent = 0
         self._sources, self.taken = {}, {}
+        self._untracked.clear()
         self.progress = NO_PROGRESS
         self._hold_time()
         self._return_waiters.wake_all()
@@ -87,18 +91,27 @@ class ProcessCalls(BoltCalls):
         self._sent += len(given)
         self._hold_time()
         self.taken.update(enumerate(given, first))
+        runs = rows_of(given)
+        if not all(is_tracked for _, is_tracked, _ in runs):
+            self._ack_untracked(given, first)
         try:
             new: NewSources = {}
-            runs = [(self._key_of(source, new), rows) for source, rows in rows_of(given)]
-            self._child.send("rows", first, runs, new)
+            self._child.send("rows", first, [(self._key_of(source, new), is_tracked, rows) for source, is_tracked, rows in runs], new)
         except Exception:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
             self.send_apart(first)
         return None
 
+    def _ack_untracked(self, given: Burst, first: int) -> None:
+        """Ack the inputs that belong to no tree, because the child sends no verdict for them."""
+        for number, tup in enumerate(given, first):
+            if not tup.roots:
+                self._untracked.append(number)
+                self._core.ack(tup)
+
     def send_apart(self, first: int) -> None:
         """Send the rows from this number on again, each pickled on its own. Then only the guilty rows fail."""
         assert self._child is not None
-        rows: list[tuple[int, bytes | None]] = []
+        rows: list[tuple[int, bool, bytes | None]] = []
         new: NewSources = {}
         self._sources.clear()  # they may have been in the frame that could not be sent or read
         for number in range(first, self._sent + 1):
@@ -108,7 +121,8 @@ class ProcessCalls(BoltCalls):
                     row = pickle.dumps(tup.values, 5)
                 except Exception as error:  # noqa: BLE001 - code of the value
                     self.refuse(number, f"cannot be pickled ({headline(error)})")
-            rows.append((0 if tup is None else self._key_of(origin_of(tup), new), row))
+            key, is_tracked = (0, False) if tup is None else (self._key_of(origin_of(tup), new), bool(tup.roots))
+            rows.append((key, is_tracked, row))
         self._child.send("rows_apart", first, rows, new)
 
     def refuse(self, number: int, why: str) -> None:
@@ -119,7 +133,8 @@ class ProcessCalls(BoltCalls):
         text = f"bolt {self._spec.component_id!r} runs in a process, and a value of its input {why}"
         error = UsageError(text, hint="Emit values that pickle can store and load, or leave out processes=True.")
         self._reporter.report(error, tup=tup, next_step="only this input fails; the bolt continues")
-        self._core.fail(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
+        if not tup.is_settled:
+            self._core.fail(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
 
     def _key_of(self, source: Source, new: NewSources) -> int:
         """Return the number of a source in this connection. Put it into `new` if the child does not know it."""
@@ -142,6 +157,8 @@ class ProcessCalls(BoltCalls):
     def note_progress(self, progress: Progress) -> None:
         """Note the progress of the child."""
         before, self.progress = self.progress, progress
+        while self._untracked and self._untracked[0] <= progress.posted:
+            self.taken.pop(self._untracked.popleft(), None)
         self._core.add_awaited_secs(progress.busy_secs - before.busy_secs)
         self._reporter.errors += progress.errors - before.errors
         self.forgotten += progress.forgotten - before.forgotten
