@@ -7,6 +7,7 @@ import asyncio
 import atexit
 import multiprocessing
 import multiprocessing.util  # registers its exit function, which waits for all processes, before `_kill_all` is registered
+import os
 import pickle
 import signal
 import socket
@@ -161,7 +162,14 @@ class ChildProcess:
             self._loop.remove_reader(self._process.sentinel)
             _RUNNING.discard(self._process)
             self._gone.set_result(None)
-            self._loop.call_later(_UNREAD_SECS, self.link.abort)
+            self._loop.call_later(_UNREAD_SECS, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """Close the connection of a process that is gone. It still runs if only the fork server has ended, such as by a SIGTERM to all."""
+        try:
+            os.kill(self._process.pid or 0, 0)
+        except (ProcessLookupError, ValueError):  # the latter: the process object is closed
+            self.link.abort()
 
     def _receive(self, frame: bytes) -> None:
         self._frames += 1
