@@ -21,6 +21,7 @@ from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, hostile
 from tests.processes.test_deaths import Numbers, endless, pids, runs, until
 from tests.processes.test_instances import Play
+from tests.processes.test_pickling import SCRIPT
 from tests.project.sources import ROOT
 
 HAS_ROOTS = pytest.mark.xfail(strict=True, reason="each row in a child has a root, also if its tuple has none in the run")
@@ -266,3 +267,13 @@ def test_children_go_on_after_the_end_of_the_fork_server(tmp_path: Path) -> None
 
     asyncio.run(main())
     asyncio.run(until(lambda: not any(map(runs, pids(tmp_path / "pids"))), secs=2))
+
+
+@pytest.mark.guarantee("PR-1", "RUN-4")
+def test_engine_run_reports_no_thread_that_is_left(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(SCRIPT)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "engine", "run", "flow.py", "--plain")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "did not return" not in done.stdout + done.stderr

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from engine.clock import Clock
 from engine.in_thread import in_thread
-from engine.names import POOL_NAME
 from engine.runtime.processes.child import run_child
 from engine.runtime.processes.frame_link import FrameLink
 
@@ -30,7 +29,7 @@ _END_SECS: Final = 5.0
 _UNREAD_SECS: Final = 0.5
 """Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
 _RUNNING: Final[set[Process]] = set()
-_STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} start of a process")
+_STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix="start of a process")  # no POOL_NAME: `engine run` would report its idle thread
 
 
 @atexit.register
