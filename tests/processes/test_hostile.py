@@ -19,7 +19,7 @@ from engine import ComponentError, Config, TopologyBuilder
 from engine.runtime.processes.child_process import ChildProcess
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, hostile
-from tests.processes.test_deaths import Numbers, endless, pids, runs, until
+from tests.processes.test_deaths import PROGRAM, Numbers, endless, pids, runs, until
 from tests.processes.test_instances import Play
 from tests.processes.test_pickling import SCRIPT
 from tests.project.sources import ROOT
@@ -119,18 +119,18 @@ def test_a_base_exception_in_a_process(is_process: bool, error: BaseException) -
         feeder.feed((number,))
     feeder.close()
     if isinstance(error, asyncio.CancelledError):
-        finished = run_topology(builder.build())
-        print(finished.errors, feeder.failed)
+        run_topology(builder.build())
+        assert feeder.failed
     else:
-        with pytest.raises(ComponentError) as raised:
+        with pytest.raises(ComponentError, match=type(error).__name__):
             run_topology(builder.build())
-        print(raised.value)
 
 
 @pytest.mark.guarantee("PR-1", "ACK-12")
-def test_a_keyboard_interrupt_raised_by_a_bolt(tmp_path: Path) -> None:
-    play = Play(partial(hostile.Raises, KeyboardInterrupt()))
-    print(play.failures, play.finished.errors)
+@pytest.mark.xfail(strict=True, reason="it ends the process with its traceback, and the task dies at each retry")
+def test_a_keyboard_interrupt_raised_by_a_bolt_ends_the_run() -> None:
+    with pytest.raises((ComponentError, KeyboardInterrupt)):
+        Play(partial(hostile.Raises, KeyboardInterrupt()))
 
 
 @pytest.mark.guarantee("PR-1")
@@ -277,3 +277,41 @@ def test_engine_run_reports_no_thread_that_is_left(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "did not return" not in done.stdout + done.stderr
+
+
+@pytest.mark.guarantee("PR-2")
+@pytest.mark.xfail(strict=True, reason="a stopped process cannot see the end of its run")
+def test_a_stopped_child_ends_with_its_killed_parent(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    path = tmp_path / "pids"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "program.py"), str(path)], env=environment)
+    try:
+        asyncio.run(until(lambda: len(pids(path)) == 2))
+        os.kill(pids(path)[0], signal.SIGSTOP)
+    finally:
+        parent.kill()
+        parent.wait()
+    try:
+        asyncio.run(until(lambda: not any(map(runs, pids(path))), secs=2))
+    finally:
+        for pid in filter(runs, pids(path)):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.guarantee("PR-1", "ACK-15")
+@pytest.mark.xfail(strict=True, reason="the run keeps an input until the child settles it, and a dropped one is never settled")
+def test_a_dropped_input_is_freed_in_the_run() -> None:
+    feeder = Feeder("number")
+    builder = TopologyBuilder("play", Config(forgotten_ack="wait", enable_message_timeouts=False))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", hostile.NeverAcks, processes=True).shuffle_grouping("numbers")
+    feeder.feed_all([(number,) for number in range(10)])
+
+    async def main() -> None:
+        async with asyncio.timeout(30), engine.run(builder.build()) as run:
+            await until(lambda: run.snapshot().components["bolt"].emitted == 10)
+            await until(lambda: len(run.owed_acks()) == 0, secs=3)
+            await run.stop()
+
+    asyncio.run(main())
