@@ -182,4 +182,3 @@ class CountsCalls(BasicBolt):
         with open(self.path, "a") as file:
             file.write(f"{tup['number']}\n")
         return (tup["number"],)
-
