@@ -55,7 +55,7 @@ class Death:
 
 
 class Ledger:
-    """What the source has emitted, and what the sink has seen. It is the factory of the source."""
+    """Numbers of the source, and the paths that the sink has seen. It is the factory of the source."""
 
     def __init__(self, draws: random.Random, paths: frozenset[str]) -> None:
         self.paths = paths
@@ -174,6 +174,7 @@ def drawn_topology(draws: random.Random, name: str, process_timeout_secs: float)
         timeout_from=draws.choice(["progress", "emit"]),
         process_timeout_secs=process_timeout_secs,
         message_timeout_secs=30,
+        max_task_restarts=1000,  # the kills of a round may strike one task only
     )
     builder = TopologyBuilder(name, config)
     layers = [[f"{letter}{at}" for at in range(draws.choice([1, 1, 2]))] for letter in "abc"[: draws.randint(1, 3)]]
@@ -341,7 +342,11 @@ class KilledParents:
         environment = os.environ | {"PYTHONPATH": str(ROOT), MARK: mark.partition("=")[2]}
         command = (sys.executable, "-m", "tests.soak.processes", "parent", f"{self._argument} {death.draw}")
         parent = await asyncio.create_subprocess_exec(*command, env=environment, stderr=asyncio.subprocess.PIPE)
-        await asyncio.sleep(0.3 + death.secs * 4)
+        try:
+            await asyncio.sleep(0.3 + death.secs * 4)
+        except asyncio.CancelledError:
+            parent.kill()
+            raise
         if parent.returncode is not None:
             assert parent.stderr is not None
             self.killed.violations.append(f"the program has ended: {(await parent.stderr.read()).decode()[-1000:]}")
