@@ -32,7 +32,7 @@ cdef class BoltCore(TaskCore):
     cdef bint tick_waits             # a tick is in the mailbox
     cdef bint is_behind              # counted in the run's backlog
     cdef object failed_reason, forgotten_reason      # Failure
-    cdef bint fails_forgotten
+    cdef public bint fails_forgotten
     cdef SignalRing forgotten_roots  # of forgotten tuples; a deallocation appends them
     cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
     cdef readonly uint64_t forgotten_tuples, settled_twice

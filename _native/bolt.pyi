@@ -147,6 +147,9 @@ class BoltCore(TaskCore):
     def waiting(self) -> int:
         """Number of tuples in the mailbox."""
 
+    fails_forgotten: bool
+    """False: the trees of a forgotten tuple wait for their timeout."""
+
     @property
     def mailbox(self) -> Mailbox: ...
     @property

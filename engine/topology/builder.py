@@ -88,7 +88,9 @@ class TopologyBuilder:
         """Declare a bolt with `parallelism` tasks. Subscribe it to streams with the grouping methods of the result.
 
         Ids and factories are as in `set_spout`. The settings `concurrency`, `threads`, `on_error` and `tick_tuple_freq_secs`
-        override the class attributes of the same name. Nothing is raised here: `build()` reports all faults.
+        override the class attributes of the same name. `processes=True` gives the instance of each task a process of its own, so that
+        its computation uses another core. Such an instance shares no variables with the run. Nothing is raised here: `build()` reports
+        all faults.
         """
         return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings).subscriptions)
 

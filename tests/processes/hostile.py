@@ -182,19 +182,3 @@ class CountsCalls(BasicBolt):
         with open(self.path, "a") as file:
             file.write(f"{tup['number']}\n")
         return (tup["number"],)
-
-
-class Ballast(BasicBolt):
-    """Emits a huge row."""
-
-    output_fields = "size"
-
-    def execute(self, tup: Tuple) -> tuple[int,]:
-        return (len(tup["number"]),)
-
-
-class Inflates(BasicBolt):
-    output_fields = "blob"
-
-    def execute(self, tup: Tuple) -> tuple[bytes]:
-        return (bytes(50_000_000),)

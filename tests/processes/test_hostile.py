@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from engine import ComponentError, Config, TopologyBuilder
 from engine.runtime.processes.child_process import ChildProcess
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, hostile
-from tests.processes.test_deaths import Numbers, pids, runs, until
+from tests.processes.test_deaths import PROGRAM, Numbers, endless, pids, runs, until
 from tests.processes.test_instances import Play
+from tests.processes.test_pickling import SCRIPT
 from tests.project.sources import ROOT
 
 
@@ -114,18 +117,17 @@ def test_a_base_exception_in_a_process(is_process: bool, error: BaseException) -
         feeder.feed((number,))
     feeder.close()
     if isinstance(error, asyncio.CancelledError):
-        finished = run_topology(builder.build())
-        print(finished.errors, feeder.failed)
+        run_topology(builder.build())
+        assert feeder.failed
     else:
-        with pytest.raises(ComponentError) as raised:
+        with pytest.raises(ComponentError, match=type(error).__name__):
             run_topology(builder.build())
-        print(raised.value)
 
 
 @pytest.mark.guarantee("PR-1", "ACK-12")
-def test_a_keyboard_interrupt_raised_by_a_bolt(tmp_path: Path) -> None:
-    play = Play(partial(hostile.Raises, KeyboardInterrupt()))
-    print(play.failures, play.finished.errors)
+def test_a_keyboard_interrupt_raised_by_a_bolt_ends_the_run() -> None:
+    with pytest.raises((ComponentError, KeyboardInterrupt)):
+        Play(partial(hostile.Raises, KeyboardInterrupt()))
 
 
 @pytest.mark.guarantee("PR-1")
@@ -243,3 +245,65 @@ def test_a_program_ends_while_a_run_goes_on_in_a_daemon_thread(tmp_path: Path) -
         program.kill()
         program.wait()
     asyncio.run(until(lambda: not any(map(runs, pids(path))), secs=2))
+
+
+@pytest.mark.guarantee("PR-2")
+def test_children_go_on_after_the_end_of_the_fork_server(tmp_path: Path) -> None:
+    """A service manager sends SIGTERM to all processes, and the fork server has no handler for it."""
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(endless(tmp_path / "pids", 2)) as run:
+            await until(lambda: run.snapshot().components["bolt"].acked > 20)
+            os.kill(forkserver._forkserver._forkserver_pid, signal.SIGTERM)  # type: ignore[attr-defined]
+            await asyncio.sleep(1.5)
+            acked = run.snapshot().components["bolt"].acked
+            await until(lambda: run.snapshot().components["bolt"].acked > acked + 20)
+            assert [task.restarts for task in run.snapshot().components["bolt"].tasks] == [0, 0]
+            os.kill(pids(tmp_path / "pids")[0], signal.SIGKILL)
+            await until(lambda: len(pids(tmp_path / "pids")) == 3)
+
+    asyncio.run(main())
+    asyncio.run(until(lambda: not any(map(runs, pids(tmp_path / "pids"))), secs=2))
+
+
+@pytest.mark.guarantee("PR-1", "RUN-4")
+def test_engine_run_reports_no_thread_that_is_left(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(SCRIPT)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "engine", "run", "flow.py", "--plain")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "did not return" not in done.stdout + done.stderr
+
+
+@pytest.mark.guarantee("PR-2")
+def test_a_stopped_child_of_a_killed_parent_ends_when_it_continues(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    path = tmp_path / "pids"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "program.py"), str(path)], env=environment)
+    try:
+        asyncio.run(until(lambda: len(pids(path)) == 2))
+        os.kill(pids(path)[0], signal.SIGSTOP)
+    finally:
+        parent.kill()
+        parent.wait()
+    os.kill(pids(path)[0], signal.SIGCONT)
+    asyncio.run(until(lambda: not any(map(runs, pids(path))), secs=2))
+
+
+@pytest.mark.guarantee("PR-1", "ACK-15")
+def test_a_dropped_input_is_freed_in_the_run() -> None:
+    feeder = Feeder("number")
+    builder = TopologyBuilder("play", Config(forgotten_ack="wait", enable_message_timeouts=False))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", hostile.NeverAcks, processes=True).shuffle_grouping("numbers")
+    feeder.feed_all([(number,) for number in range(10)])
+
+    async def main() -> None:
+        async with asyncio.timeout(30), engine.run(builder.build()) as run:
+            await until(lambda: run.snapshot().components["bolt"].emitted == 10)
+            await until(lambda: len(run.owed_acks()) == 0, secs=3)
+            await run.stop()
+
+    asyncio.run(main())

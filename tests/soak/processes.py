@@ -17,20 +17,20 @@ import random
 import signal
 import sys
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import engine
-from engine import BasicBolt, BurstSpout, Config, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
+from engine import Config, Topology, TopologyBuilder
 from tests.kills.rounds import Killed
 from tests.processes.test_deaths import runs
 from tests.project.sources import ROOT
 from tests.soak import campaign
 from tests.soak.processes_bolts import KINDS
+from tests.soak.processes_ledger import Ledger, Sink
 
 Step: TypeAlias = Literal["SIGKILL", "SIGSTOP", "a start", "a restart", "a close", "the parent"]
 STEPS: Final[tuple[Step, ...]] = ("SIGKILL", "SIGSTOP", "a start", "a restart", "a close", "the parent")
@@ -54,106 +54,6 @@ class Death:
     """Chooses the process."""
 
 
-class Ledger:
-    """What the source has emitted, and what the sink has seen. It is the factory of the source."""
-
-    def __init__(self, draws: random.Random, paths: frozenset[str]) -> None:
-        self.paths = paths
-        self.is_burst = draws.random() < 0.5
-        self.queue: deque[int] = deque()
-        self.count = 0
-        self.acked: Counter[int] = Counter()
-        self.failed = 0
-        self.seen: dict[int, set[str]] = defaultdict(set)
-        self.violations: list[str] = []
-        self.is_closed = False
-        self.wake: Callable[[], None] = lambda: None
-
-    def create(self) -> Spout:
-        """Return the spout."""
-        return Many(self) if self.is_burst else One(self)
-
-    def feed(self, count: int) -> None:
-        """Add numbers."""
-        self.queue.extend(range(self.count, self.count + count))
-        self.count += count
-        self.wake()
-
-    def note_ack(self, number: int) -> None:
-        """Note an ack. All paths of the number must be there."""
-        self.acked[number] += 1
-        if missing := self.paths - self.seen[number]:
-            self.violations.append(f"{number} was acked, and {len(missing)} of {len(self.paths)} paths have not arrived: {min(missing)}")
-
-    def note_fail(self, number: int) -> None:
-        """Note a failure, and replay."""
-        self.failed += 1
-        self.queue.append(number)
-
-    def judge(self) -> None:
-        """Check the numbers after the end."""
-        if set(self.acked) != set(range(self.count)) or self.acked.total() != self.count:
-            self.violations.append(f"{self.acked.total()} acks of {len(self.acked)} numbers, and {self.count} were emitted")
-        if unknown := set().union(*self.seen.values()) - self.paths:
-            self.violations.append(f"unknown paths: {unknown}")
-
-
-class One(Spout):
-    output_fields = ("number", "path")
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-
-    def open(self) -> None:
-        self.ledger.wake = self.context.wake
-
-    def next_tuple(self) -> None:
-        if self.ledger.queue:
-            number = self.ledger.queue.popleft()
-            self.collector.emit((number, ""), message_id=number)
-        elif self.ledger.is_closed:
-            raise SpoutExhausted
-
-    def ack(self, message_id: Any) -> None:
-        self.ledger.note_ack(message_id)
-
-    def fail(self, message_id: Any) -> None:
-        self.ledger.note_fail(message_id)
-
-
-class Many(BurstSpout):
-    output_fields = ("number", "path")
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-
-    def open(self) -> None:
-        self.ledger.wake = self.context.wake
-
-    def next_tuples(self, limit: int) -> None:
-        queue = self.ledger.queue
-        numbers = [queue.popleft() for _ in range(min(limit, len(queue)))]
-        if numbers:
-            self.collector.emit_many([(number, "") for number in numbers], message_ids=numbers)
-        elif self.ledger.is_closed:
-            raise SpoutExhausted
-
-    def ack_many(self, message_ids: list[Any]) -> None:
-        for number in message_ids:
-            self.ledger.note_ack(number)
-
-    def fail(self, message_id: Any) -> None:
-        self.ledger.note_fail(message_id)
-
-
-class Sink(BasicBolt):
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-
-    def execute(self, tup: Tuple) -> None:
-        self.ledger.seen[tup["number"]].add(tup["path"])
-
-
 @dataclass
 class Drawn:
     """A random topology of one to three layers, each of one or two bolts."""
@@ -174,6 +74,7 @@ def drawn_topology(draws: random.Random, name: str, process_timeout_secs: float)
         timeout_from=draws.choice(["progress", "emit"]),
         process_timeout_secs=process_timeout_secs,
         message_timeout_secs=30,
+        max_task_restarts=1000,  # the kills of a round may strike one task only
     )
     builder = TopologyBuilder(name, config)
     layers = [[f"{letter}{at}" for at in range(draws.choice([1, 1, 2]))] for letter in "abc"[: draws.randint(1, 3)]]
@@ -341,7 +242,11 @@ class KilledParents:
         environment = os.environ | {"PYTHONPATH": str(ROOT), MARK: mark.partition("=")[2]}
         command = (sys.executable, "-m", "tests.soak.processes", "parent", f"{self._argument} {death.draw}")
         parent = await asyncio.create_subprocess_exec(*command, env=environment, stderr=asyncio.subprocess.PIPE)
-        await asyncio.sleep(0.3 + death.secs * 4)
+        try:
+            await asyncio.sleep(0.3 + death.secs * 4)
+        except asyncio.CancelledError:
+            parent.kill()
+            raise
         if parent.returncode is not None:
             assert parent.stderr is not None
             self.killed.violations.append(f"the program has ended: {(await parent.stderr.read()).decode()[-1000:]}")

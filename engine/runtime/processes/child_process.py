@@ -7,6 +7,7 @@ import asyncio
 import atexit
 import multiprocessing
 import multiprocessing.util  # registers its exit function, which waits for all processes, before `_kill_all` is registered
+import os
 import pickle
 import signal
 import socket
@@ -18,7 +19,6 @@ from typing import Any, Final
 
 from engine.clock import Clock
 from engine.in_thread import in_thread
-from engine.names import POOL_NAME
 from engine.runtime.processes.child import run_child
 from engine.runtime.processes.frame_link import FrameLink
 
@@ -29,7 +29,7 @@ _END_SECS: Final = 5.0
 _UNREAD_SECS: Final = 0.5
 """Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
 _RUNNING: Final[set[Process]] = set()
-_STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} start of a process")
+_STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix="start of a process")  # no POOL_NAME: `engine run` would report its idle thread
 
 
 @atexit.register
@@ -161,7 +161,14 @@ class ChildProcess:
             self._loop.remove_reader(self._process.sentinel)
             _RUNNING.discard(self._process)
             self._gone.set_result(None)
-            self._loop.call_later(_UNREAD_SECS, self.link.abort)
+            self._loop.call_later(_UNREAD_SECS, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """Close the connection of a process that is gone. It still runs if only the fork server has ended, such as by a SIGTERM to all."""
+        try:
+            os.kill(self._process.pid or 0, 0)
+        except (ProcessLookupError, ValueError):  # the latter: the process object is closed
+            self.link.abort()
 
     def _receive(self, frame: bytes) -> None:
         self._frames += 1

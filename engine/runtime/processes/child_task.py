@@ -30,12 +30,11 @@ from engine.kernel import (
 from engine.names import SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved
 from engine.raised import headline
 from engine.randomness import RunRandom
-from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import ErrorReport, safe_repr
 from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.plan import plan_tasks
+from engine.runtime.processes.child_executor import ChildExecutor, OnlyInstance
 from engine.runtime.processes.child_state import ChildState
-from engine.runtime.processes.only_instance import OnlyInstance
 from engine.runtime.processes.progress import METRICS_SECS, OtherVerdict, Progress
 from engine.runtime.processes.relay import Relay, RelayedMetrics, picklable
 from engine.runtime.processes.task_plan import TaskPlan
@@ -91,10 +90,10 @@ class ChildTask:
         self._verdicts = SignalRing(self._flush_soon)
         run_context = self._run_context()
         if plan.keeps_state:
-            self.executor: BoltExecutor = OnlyInstance(plan.info, plan.spec, run_context, [self._verdicts], self._send_death)
+            self.executor: ChildExecutor = OnlyInstance(plan.info, plan.spec, run_context, [self._verdicts], self._send_death)
             self._state: ChildState | None = ChildState(self.executor)
         else:
-            self.executor, self._state = BoltExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
+            self.executor, self._state = ChildExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
         self._is_frozen = False
         self._packs: dict[int, Any] | None = {} if TAKES_PACKS in plan.spec.marks else None
         """Records of each open pack of a FlowControlBolt. The run needs the index of a record that failed."""
@@ -287,7 +286,7 @@ class ChildTask:
             core.busy_secs,
             executor.reporter.errors,
             executor.policy.restarts,
-            core.forgotten_tuples,
+            core.forgotten_tuples if self._plan.config.forgotten_ack == "fail" else 0,  # else the run counts them
             core.settled_twice,
             self._state is not None and self._state.has_changes,
         )

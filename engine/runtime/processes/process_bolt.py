@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.api import BurstBolt, TaskContext
 from engine.clock import hold_time
-from engine.errors import ComponentError, FatalError, UsageError
+from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
@@ -28,6 +28,7 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import RemoteInstance
 
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
+_OUTPUT_HINT: Final = "Its output has the reason. A program keeps its start under if __name__ == '__main__'"
 LINGER_SECS: Final = 5.0
 """Time after `cleanup` until the process must have ended. A thread that is no daemon may keep it alive."""
 
@@ -65,13 +66,13 @@ class ProcessBoltExecutor(BoltExecutor):
         plan = pickled_plan(self.info, self.spec, context)
         name = f"{context.topology.name}/{self.info.component_id}[{self.info.task_id}]"
         child = self._child = await ChildProcess.start(name, plan, context.loop, self._receive, self._note_end_of_child)
-        child.watch(context.config.process_timeout_secs)
         release_time = hold_time(context.loop, f"the start of a process of {self.info.component_id!r}")
         try:
             await begun
         finally:
             self._begun = None
             release_time()
+        child.watch(context.config.process_timeout_secs)  # not before: a start may take as long as it needs
         self.calls.use_child(child)
 
     def new_context(self) -> TaskContext:
@@ -118,7 +119,7 @@ class ProcessBoltExecutor(BoltExecutor):
         """Handle the end of a process that nobody has ended (PR-2)."""
         error = ChildDied(reason)
         if self._begun is not None and not self._begun.done():
-            self._begun.set_exception(error)
+            self._begun.set_exception(ChildDied(f"{reason}, before its instance was ready. {_OUTPUT_HINT}"))
         elif self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
             self.kill(error)
@@ -183,6 +184,8 @@ class ProcessBoltExecutor(BoltExecutor):
                 core.reset_timeout(tup)
             else:
                 del taken[number]
+                if failure.reason == FORGOTTEN and not core.fails_forgotten:
+                    continue  # the run forgets it here, and so its trees wait for their timeout
                 if failed_index is not None:
                     tup[0].failed_index = failed_index
                 core.fail(tup, failure)

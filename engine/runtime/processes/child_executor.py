@@ -1,15 +1,32 @@
-"""`OnlyInstance` is the executor of a stateful bolt in a child process."""
+"""Executors in a child process: `ChildExecutor`, and `OnlyInstance` for a stateful bolt."""
 
 from collections.abc import Callable
 from typing import Any
 
+from engine.errors import ComponentError
 from engine.kernel import Tuple
+from engine.raised import PROGRAMS_END_HINT, raised_text
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import error_text, safe_repr
 from engine.runtime.executor import TooManyFailures
 
 
-class OnlyInstance(BoltExecutor):
+class ChildExecutor(BoltExecutor):
+    """Executor whose run is in another process."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        if self.run_context.config.forgotten_ack == "wait":
+            self.core.fails_forgotten = True  # the run must hear of a dropped input, to drop it too
+            self._warned_of_forgotten = True  # the run warns
+
+    def _program_end_error(self, error: BaseException) -> ComponentError:
+        """Return the ComponentError for any BaseException. A Ctrl-C never arrives here, because the process ignores it."""
+        message = f"raised {raised_text(error)}, which is not an Exception"
+        return ComponentError(self.info.component_id, self.info.task_id, error, message=message, hint=PROGRAMS_END_HINT)
+
+
+class OnlyInstance(ChildExecutor):
     """Executor whose instance is never replaced, because its state dies with it. The run starts another process."""
 
     def __init__(self, *arguments: Any) -> None:
