@@ -22,6 +22,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "metrics": (5, 5),
     "model": (5, 10),
     "native": (20, 40),
+    "processes": (80, 120),
     "runtime": (75, 100),
     "servers": (5, 300),
     "simulation": (10, 25),

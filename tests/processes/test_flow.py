@@ -86,6 +86,7 @@ def test_at_most_two_bursts_are_in_a_child() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-3", "ACK-8")
 def test_a_tuple_that_waits_in_a_child_does_not_time_out() -> None:
     builder = TopologyBuilder("play", Config(message_timeout_secs=0.5))
@@ -101,6 +102,7 @@ def test_a_tuple_that_waits_in_a_child_does_not_time_out() -> None:
     assert (components["numbers"].acked, components["numbers"].failed) == (30, 0)
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-3", "ACK-15")
 def test_a_tuple_whose_call_takes_too_long_times_out_and_names_the_task() -> None:
     failed = []

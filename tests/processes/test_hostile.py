@@ -138,6 +138,7 @@ def test_an_exception_that_cannot_be_pickled() -> None:
         Play(hostile.RaisesHard, on_error="stop")
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-1")
 def test_floods_of_the_log(caplog: Any) -> None:
     play = Play(hostile.Logs, range(2))
@@ -208,6 +209,7 @@ def test_the_end_of_a_cancelled_start_does_not_count_as_the_end_of_the_next_chil
     asyncio.run(main())
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-2", "RUN-3")
 def test_a_thread_that_never_ends_delays_the_end_of_a_run_by_seconds() -> None:
     numbers = Numbers(hostile.EndlessThread)
@@ -247,6 +249,7 @@ def test_a_program_ends_while_a_run_goes_on_in_a_daemon_thread(tmp_path: Path) -
     asyncio.run(until(lambda: not any(map(runs, pids(path))), secs=2))
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-2")
 def test_children_go_on_after_the_end_of_the_fork_server(tmp_path: Path) -> None:
     """A service manager sends SIGTERM to all processes, and the fork server has no handler for it."""

@@ -43,6 +43,7 @@ def test_only_the_bad_records_are_given_up(bolt: Any) -> None:
     assert snapshot.components["work"].tasks[0].restarts == 0
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-2", "FC-3")
 def test_the_records_of_a_killed_child_are_sent_again() -> None:
     producer, capture = Numbers(20_000), Capture()

@@ -81,6 +81,7 @@ def test_the_counts_are_exact_and_continue_in_the_next_run(bolt: Any, tmp_path: 
     assert stored(path) == dict.fromkeys(range(50), COUNT // 50 + 10)
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-1", "PR-2", "CP-2", "CP-4")
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_of_children_double_and_lose_nothing(seed: int, tmp_path: Path) -> None:
@@ -160,6 +161,7 @@ def test_an_instance_that_restarts_gets_its_state_back(tmp_path: Path) -> None:
     assert sum(task.restarts for task in snapshot.components["count"].tasks) == 1
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("PR-1", "CP-7")
 def test_a_large_state_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
