@@ -165,4 +165,5 @@ class ProcessCalls(BoltCalls):
         self.settled_twice += progress.settled_twice - before.settled_twice
         self._hold_time()
         self._return_waiters.wake_all()
-        self._wake()
+        if not self.has_no_room or not self.in_flight:
+            self._wake()
