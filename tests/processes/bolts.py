@@ -375,3 +375,15 @@ class AsyncRecords(FlowControlBolt):
         if record % 10 == 7:
             raise ValueError(f"bad record {record}")
         return record, os.getpid()
+
+
+class StopsAtPrepare(Echo):
+    """Stops its process in the first `prepare`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def prepare(self) -> None:
+        if not os.path.exists(self.path):
+            open(self.path, "w").close()
+            HOW["stop"]()

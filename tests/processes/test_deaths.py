@@ -243,3 +243,12 @@ def test_no_child_outlives_its_run(how: str, tmp_path: Path) -> None:
     asyncio.run(main())
     assert len(pids(path)) == 2
     asyncio.run(until(lambda: not any(map(runs, pids(path))), secs=2))
+
+
+@pytest.mark.guarantee("PR-2")
+def test_a_child_that_stops_during_its_start_is_replaced(tmp_path: Path) -> None:
+    numbers = Numbers(partial(bolts.StopsAtPrepare, str(tmp_path / "pid")), process_timeout_secs=1)
+    snapshot = numbers.play()
+    assert {number for (number,) in numbers.capture.values} == set(range(40))
+    [report] = snapshot.errors
+    assert "has hung for 1 s (process_timeout_secs) and was killed, before its instance was ready" in report.text

@@ -66,13 +66,13 @@ class ProcessBoltExecutor(BoltExecutor):
         plan = pickled_plan(self.info, self.spec, context)
         name = f"{context.topology.name}/{self.info.component_id}[{self.info.task_id}]"
         child = self._child = await ChildProcess.start(name, plan, context.loop, self._receive, self._note_end_of_child)
+        child.watch(context.config.process_timeout_secs)
         release_time = hold_time(context.loop, f"the start of a process of {self.info.component_id!r}")
         try:
             await begun
         finally:
             self._begun = None
             release_time()
-        child.watch(context.config.process_timeout_secs)  # not before: a start may take as long as it needs
         self.calls.use_child(child)
 
     def new_context(self) -> TaskContext:
