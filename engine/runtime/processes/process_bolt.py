@@ -119,7 +119,8 @@ class ProcessBoltExecutor(BoltExecutor):
         """Handle the end of a process that nobody has ended (PR-2)."""
         error = ChildDied(reason)
         if self._begun is not None and not self._begun.done():
-            self._begun.set_exception(ChildDied(f"{reason}, before its instance was ready. {_OUTPUT_HINT}"))
+            hint = f". {_OUTPUT_HINT}" if "ended with status" in reason else ""
+            self._begun.set_exception(ChildDied(f"{reason}, before its instance was ready{hint}"))
         elif self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
             self.kill(error)
