@@ -17,7 +17,7 @@ from tests.project.pages import ROOT
 
 README, BENCHMARKS = ROOT / "README.md", ROOT / "docs" / "BENCHMARKS.md"
 MOST_LINES = 200
-MOST_SUMMARY_ROWS = 15
+MOST_SUMMARY_ROWS = 12
 SVG = "{http://www.w3.org/2000/svg}"
 MACHINE = {"cores": "2", "cpu": "a <fast> one", "python": "CPython 3.11.7"}
 
