@@ -89,7 +89,7 @@ TARGETS = (
     ),
     Target("state-recovery", "1,000,000 keys, SQLite, to the first tuple", "figure", "folded_secs", 3, " s"),
     Target("state-recovery", "the same where no fold was made", "figure", "unfolded_secs", 3, " s"),
-    *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 0.7, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
+    *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.5, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.0, " ×") for peer in ("bytewax", "storm", "quixstreams", "faust")),
     *(
         Target("kafka-sink", f"speed, to {peer}", "speed-ratio", peer, 0.8, " ×")
