@@ -211,12 +211,17 @@ if __name__ == "__main__":
 """
 
 
+def begin_program(folder: Path) -> "subprocess.Popen[bytes]":
+    """Start a program whose children write their process ids into the file `pids`."""
+    (folder / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(folder / "program.py"), str(folder / "pids")]
+    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
+
+
 @pytest.mark.guarantee("PR-2")
 def test_children_end_with_a_killed_parent(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
     path = tmp_path / "pids"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    parent = subprocess.Popen([sys.executable, str(tmp_path / "program.py"), str(path)], env=environment)
+    parent = begin_program(tmp_path)
     try:
         asyncio.run(until(lambda: len(pids(path)) == 2))
     finally:

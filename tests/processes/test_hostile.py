@@ -19,7 +19,7 @@ from engine import ComponentError, Config, TopologyBuilder
 from engine.runtime.processes.child_process import ChildProcess
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, hostile
-from tests.processes.test_deaths import PROGRAM, Numbers, endless, pids, runs, until
+from tests.processes.test_deaths import Numbers, begin_program, endless, pids, runs, until
 from tests.processes.test_instances import Play
 from tests.processes.test_pickling import SCRIPT
 from tests.project.sources import ROOT
@@ -281,10 +281,8 @@ def test_engine_run_reports_no_thread_that_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.guarantee("PR-2")
 def test_a_stopped_child_of_a_killed_parent_ends_when_it_continues(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
     path = tmp_path / "pids"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    parent = subprocess.Popen([sys.executable, str(tmp_path / "program.py"), str(path)], env=environment)
+    parent = begin_program(tmp_path)
     try:
         asyncio.run(until(lambda: len(pids(path)) == 2))
         os.kill(pids(path)[0], signal.SIGSTOP)

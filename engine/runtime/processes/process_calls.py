@@ -16,8 +16,6 @@ from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progres
 
 ROWS_AHEAD: Final = 256
 """Rows that wait in a child above which it gets no further frame (PR-3). So the child has its next burst when it has finished one."""
-
-
 SILENT_SECS: Final = 2 * METRICS_SECS
 """Time without a frame after which a child is in a plain call."""
 NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.api import Global
 from engine.config import Config
+from engine.errors import EngineBug
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec, Topology
@@ -50,7 +51,7 @@ class NoFactory:
 
     def create(self) -> Any:
         """Raise an error, because no other process has this component."""
-        raise NotImplementedError("the component belongs to another process")
+        raise EngineBug("a child process was asked for an instance of another component")
 
 
 NO_FACTORY = NoFactory()
