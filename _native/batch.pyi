@@ -87,6 +87,12 @@ class DigestingEmitter(BatchEmitter):
     def take_digest(self) -> tuple[int, int | None]:
         """Return (number of tuples, digest) since the last call. The digest is None if a tuple has no stable hash."""
 
+def emit_batch_rows(feed: BatchFeed, stream: str, rows: list[tuple[Any, ...]], target: int | None) -> list[tuple[Any, Exception]]:
+    """Emit rows that another process has made, and count them for the attempt that each begins with.
+
+    target: task id for a direct stream, else None. Returns (attempt, error) for each row that could not be emitted.
+    """
+
 def reply(core: BoltCore, tup: Tuple, answer: object) -> None:
     """Send an answer to the spout task that emitted a control tuple. It arrives before the verdict (task_port.reply)."""
 

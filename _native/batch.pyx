@@ -104,6 +104,7 @@ cdef class BatchFeed:
         self.sources = max(sources, default=-1) - self.first_source + 1
         self.emits_results = emits_results
         core.rare_paths |= COUNTS_SENT
+        core.counting = SentCounts(core.targets)      # of emits before the first batch, such as control tuples
 
     def execute(self, Tuple tup):
         """Count a tuple, and pass it to the instance of its attempt, or queue it behind an awaited call."""
@@ -312,6 +313,28 @@ cdef class DigestingEmitter(BatchEmitter):
         taken = (self.emitted, self.hashes if self.digests else None)
         self.emitted = self.hashes = 0
         return taken
+
+
+def emit_batch_rows(BatchFeed feed not None, str stream, list rows not None, target):
+    """Emit rows that another process has made, and count them for the attempt that each begins with.
+
+    target: task id for a direct stream, else None. Returns (attempt, error) for each row that could not be emitted.
+    """
+    cdef BoltCore core = feed.core
+    cdef OutStream out = core.stream_of(stream)
+    cdef TaskBatch batch
+    cdef list refused = []
+    for values in rows:
+        batch = feed.batch_of((<tuple?>values)[0])
+        core.counting = batch.sent
+        try:
+            if target is None:
+                core.emit_values(values, out, None, None)
+            else:
+                core.emit_direct(target, values, None, stream)
+        except Exception as error:
+            refused.append((batch.attempt, error))
+    return refused
 
 
 def reply(BoltCore core not None, Tuple tup not None, answer):

@@ -5,8 +5,11 @@ from _native.burst import Burst
 from _native.queues import Mailbox, SignalRing
 from _native.tuples import Source, Tuple
 
-def rows_of(burst: Burst) -> list[tuple[Source, bool, list[tuple[Any, ...]]]]:
-    """Return the rows of a burst in order, as a list of (Source, whether they belong to trees, list of values)."""
+def rows_of(burst: Burst) -> list[tuple[Source, int, list[tuple[Any, ...]]]]:
+    """Return the rows of a burst in order, as a list of (Source, kind, list of values)."""
+
+def kind_of(tup: Tuple) -> int:
+    """Return the kind of a row with this tuple. The kinds are: of no tree, of trees, and control tuple."""
 
 def origin_of(tup: Tuple) -> Source:
     """Return the Source of a tuple."""
@@ -27,7 +30,7 @@ def emit_rows(
 def ack_rows(core: BoltCore, numbers: list[int], taken: dict[int, Tuple]) -> None:
     """Ack the inputs with these numbers, and remove them from `taken`. Ignores unknown numbers."""
 
-def post_numbered(box: Mailbox, origin: Source, is_tracked: bool, rows: list[tuple[Any, ...]], first: int) -> None:
+def post_numbered(box: Mailbox, origin: Source, kind: int, rows: list[tuple[Any, ...]], first: int) -> None:
     """Post rows as tuples of trees whose roots are the numbers from `first` on, or of no tree. Never stops a sender."""
 
 def take_emits(box: Mailbox, most: int) -> list[tuple[Source, list[tuple[Any, ...]], list[int | tuple[int, ...]]]]:

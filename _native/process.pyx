@@ -11,14 +11,20 @@ from libc.stdint cimport uint64_t
 from _native.bolt cimport BoltCore
 from _native.burst cimport Burst
 from _native.queues cimport ACK, FAIL, Mailbox, Signal, SignalRing, has_drained, post_tuple, take_tuple
-from _native.tuples cimport MANY_ROOTS, Source, Tuple, new_tuple
+from _native.tuples cimport IS_CONTROL, MANY_ROOTS, Source, Tuple, new_tuple
+
+
+cdef enum RowKind:
+    UNTRACKED      # of no tree
+    TRACKED
+    CONTROL        # a control tuple
 
 
 # In the run
 
 
 def rows_of(Burst burst not None):
-    """Return the rows of a burst in order, as a list of (Source, whether they belong to trees, list of values)."""
+    """Return the rows of a burst in order, as a list of (Source, kind, list of values)."""
     cdef list found = []
     cdef list rows = None
     cdef Source origin = None
@@ -27,9 +33,14 @@ def rows_of(Burst burst not None):
     for tup in burst.tuples:
         if tup.origin is not origin or is_tracked != (tup.root != 0):
             origin, is_tracked, rows = tup.origin, tup.root != 0, []
-            found.append((origin, is_tracked, rows))
+            found.append((origin, TRACKED if is_tracked else UNTRACKED, rows))
         rows.append(tup.values)
     return found
+
+
+def kind_of(Tuple tup not None):
+    """Return the kind of a row with this tuple."""
+    return CONTROL if tup.flags & IS_CONTROL else TRACKED if tup.root != 0 else UNTRACKED
 
 
 def origin_of(Tuple tup not None):
@@ -71,14 +82,16 @@ def ack_rows(BoltCore core not None, list numbers, dict taken not None):
 # In the child
 
 
-def post_numbered(Mailbox box not None, Source origin not None, bint is_tracked, list rows, uint64_t first):
+def post_numbered(Mailbox box not None, Source origin not None, RowKind kind, list rows, uint64_t first):
     """Post rows as tuples of trees whose roots are the numbers from `first` on, or of no tree. Never stops a sender."""
     cdef Tuple tup
     cdef uint64_t number = first
     for values in rows:
         tup = new_tuple(<tuple?>values, origin)
-        if is_tracked:
+        if kind != UNTRACKED:
             tup.root = tup.edge = number
+        if kind == CONTROL:
+            tup.flags |= IS_CONTROL
         number += 1
         post_tuple(box, tup, NULL)
 

@@ -7,7 +7,17 @@ from engine.installation import build_hint
 
 try:
     from _native.acker import LIFETIME, AckerCore, AckLedger
-    from _native.batch import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch, post_control, post_rows, reply, take_runs
+    from _native.batch import (
+        BatchEmitter,
+        BatchFeed,
+        DigestingEmitter,
+        TaskBatch,
+        emit_batch_rows,
+        post_control,
+        post_rows,
+        reply,
+        take_runs,
+    )
     from _native.bolt import BoltCore, BoltEmitter
     from _native.burst import Burst
     from _native.columns import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
@@ -15,7 +25,7 @@ try:
     from _native.hash import key_group, stable_hash
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
-    from _native.process import ack_rows, emit_rows, exit_at_hangup, origin_of, post_numbered, rows_of, take_emits, take_verdicts
+    from _native.process import ack_rows, emit_rows, exit_at_hangup, kind_of, origin_of, post_numbered, rows_of, take_emits, take_verdicts
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader
     from _native.spout import SpoutCore, SpoutEmitter
@@ -76,10 +86,12 @@ __all__ = [
     "boolean_buffers",
     "date_buffers",
     "double_buffers",
+    "emit_batch_rows",
     "emit_rows",
     "exit_at_hangup",
     "integer_buffers",
     "key_group",
+    "kind_of",
     "make_tuple",
     "mark_all_done",
     "mark_done",

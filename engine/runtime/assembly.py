@@ -98,7 +98,9 @@ def _bolts(spec: ComponentSpec, plan: Plan, run_context: RunContext, inboxes: li
     """Create the executors of one bolt."""
     executor: type[BoltExecutor] = BoltExecutor
     if spec.settings.processes:
-        from engine.runtime.processes.process_bolt import ProcessBoltExecutor as executor  # imported here: most runs have no processes
+        from engine.runtime.processes import executor_of  # imported here: most runs have no processes
+
+        executor = executor_of(spec)
     return [executor(info, spec, run_context, inboxes) for info in plan.tasks[spec.component_id]]
 
 

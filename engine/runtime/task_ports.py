@@ -106,6 +106,9 @@ class ExecutorBoltPort:
     def is_ending(self) -> bool:
         return self._task.is_ending
 
+    def wake(self) -> None:
+        self._task.wake()
+
     def hold(self, source_task: int) -> None:
         self._task.core.hold(source_task)
 

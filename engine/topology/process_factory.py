@@ -1,13 +1,16 @@
-"""Factories of bolts with `processes=True`: what can run in a process, and how a factory is pickled (PR-1)."""
+"""Bolts with `processes=True`: what can run in a process, and how a component is pickled (PR-1)."""
 
 import importlib
 import io
 import operator
 import pickle
+from dataclasses import replace
 from typing import Any
 
-from engine.api import BoltFunction, Reply
+from engine.api import BoltFunction, Global, Reply
+from engine.errors import EngineBug
 from engine.raised import headline
+from engine.topology.spec import ComponentSpec
 
 
 def process_faults(where: str, declared: object, factory: object) -> list[str]:
@@ -19,8 +22,6 @@ def process_faults(where: str, declared: object, factory: object) -> list[str]:
     bolt_class = declared if isinstance(declared, type) else type(declared)
     if issubclass(bolt_class, Reply):
         return [f"{where}: a Reply answers senders of this process, so it cannot run in another one. Remove processes=True."]
-    if getattr(bolt_class, "is_batched", False):
-        return [f"{where}: {bolt_class.__name__} is a batch bolt, which cannot run in a process. Remove processes=True."]
     try:
         dumps_factory(factory)
     except Exception as error:  # noqa: BLE001 - code of the user's objects; it becomes a fault
@@ -31,6 +32,23 @@ def process_faults(where: str, declared: object, factory: object) -> list[str]:
     return []
 
 
+def without_user_code(spec: ComponentSpec) -> ComponentSpec:
+    """Return a component without its factory, its groupings and its handler, so that it can be pickled."""
+    subscriptions = tuple(replace(each, grouping=Global()) for each in spec.subscriptions)
+    return replace(
+        spec, factory=NO_FACTORY, streams=dict(spec.streams), subscriptions=subscriptions, control_handler=None, defers_acks=False
+    )
+
+
+class NoFactory:
+    """Factory of a component that another process runs."""
+
+    def create(self) -> Any:
+        """Raise an error, because no other process has this component."""
+        raise EngineBug("a child process was asked for an instance of another component")
+
+
+NO_FACTORY = NoFactory()
 
 
 def dumps_factory(value: object) -> bytes:

@@ -99,6 +99,9 @@ class BoltPort(Protocol):
     def is_ending(self) -> bool:
         """True while the engine closes the instance, and cancels its running calls."""
 
+    def wake(self) -> None:
+        """Wake the coroutine of the task."""
+
     def hold(self, source_task: int) -> None:
         """Buffer the tuples of a source task, in order and beyond the mailbox limit. Stops only this source task."""
 
@@ -186,6 +189,11 @@ class BoltPortUser:
 
     port: BoltPort
     """Set before `prepare`."""
+
+    @property
+    def is_busy(self) -> bool:
+        """True while calls run that the engine does not await. When the last one has returned, call `port.wake()`."""
+        return False
 
     def on_control(self, tup: Tuple) -> Awaitable[None] | None:
         """Handle a control tuple when all earlier inputs have returned. Settle it by `port.settle_control`."""

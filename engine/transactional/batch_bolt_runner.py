@@ -49,6 +49,11 @@ class BatchBoltRunner(BatchRunner):
                 self._note_ending(aio_task)
         return self.feed.execute
 
+    @property
+    def is_busy(self) -> bool:
+        """True while results of calls are awaited."""
+        return bool(self._all_aio_tasks)
+
     # An attempt's instance
 
     def _begin_instance(self, open_attempt: OpenAttempt) -> None:
@@ -118,6 +123,7 @@ class BatchBoltRunner(BatchRunner):
             aio_task.add_done_callback(
                 lambda ended: self._discard_awaited(open_attempt) if self._aio_tasks.get(open_attempt) is ended else None
             )
+            aio_task.add_done_callback(lambda ended: self.port.wake())
 
     def _discard_awaited(self, open_attempt: OpenAttempt) -> None:
         """Discard a result that is no longer needed, because the attempt is over or the task died."""

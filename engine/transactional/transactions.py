@@ -15,6 +15,7 @@ from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
 from engine.raised import raised_text
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.overrides import override_faults
+from engine.topology.process_factory import without_user_code
 from engine.topology.task_port import RunPort
 from engine.transactional.admission import Admission
 from engine.transactional.basic_bolt_runner import BasicBoltRunner
@@ -195,7 +196,7 @@ def runner_spec(wiring: BoltWiring, commits: tuple[Subscription, ...]) -> Compon
     reports = [each for source in sorted(wiring.processing_sources | wiring.commit_sources) for each in all_of(source, REPORT_STREAM)]
     return replace(
         spec,
-        factory=MadeBy(lambda: _bolt_runner(wiring)),
+        factory=RunnerFactory(wiring),
         streams=with_reports(spec),
         subscriptions=(*spec.subscriptions, *reports, *commits),
         settings=settings,
@@ -239,8 +240,20 @@ class MadeBy:
         return made
 
 
-def _bolt_runner(wiring: BoltWiring) -> BasicBoltRunner | BatchBoltRunner:
-    return BasicBoltRunner(wiring) if BATCHED not in wiring.spec.marks else BatchBoltRunner(wiring)
+@dataclass(frozen=True, slots=True)
+class RunnerFactory:
+    """Makes the runners of a user's bolt, in this process or in child processes (PR-1)."""
+
+    wiring: BoltWiring
+
+    def create(self) -> BasicBoltRunner | BatchBoltRunner:
+        """Return a new runner."""
+        return BasicBoltRunner(self.wiring) if BATCHED not in self.wiring.spec.marks else BatchBoltRunner(self.wiring)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the user's factory and the names of the neighbours. A child process needs no groupings."""
+        spec = replace(without_user_code(self.wiring.spec), factory=self.wiring.spec.factory)
+        return RunnerFactory, (replace(self.wiring, spec=spec, cleanups={}, aio_tasks={}),)
 
 
 def all_of(source: str, *streams: str | None) -> Iterator[Subscription]:

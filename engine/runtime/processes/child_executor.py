@@ -9,6 +9,7 @@ from engine.raised import PROGRAMS_END_HINT, raised_text
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import error_text, safe_repr
 from engine.runtime.executor import TooManyFailures
+from engine.topology.task_port import BoltPortUser
 
 
 class ChildExecutor(BoltExecutor):
@@ -19,6 +20,11 @@ class ChildExecutor(BoltExecutor):
         if self.run_context.config.forgotten_ack == "wait":
             self.core.fails_forgotten = True  # the run must hear of a dropped input, to drop it too
             self._warned_of_forgotten = True  # the run warns
+
+    @property
+    def is_empty(self) -> bool:
+        """True while nothing waits or runs here."""
+        return super().is_empty and not (isinstance(self.component, BoltPortUser) and self.component.is_busy)
 
     def _program_end_error(self, error: BaseException) -> ComponentError:
         """Return the ComponentError for any BaseException. A Ctrl-C never arrives here, because the process ignores it."""

@@ -27,7 +27,7 @@ from engine.kernel import (
     take_emits,
     take_verdicts,
 )
-from engine.names import SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved
+from engine.names import REPORT_STREAM, SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved
 from engine.raised import headline
 from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport, safe_repr
@@ -95,6 +95,7 @@ class ChildTask:
         else:
             self.executor, self._state = ChildExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
         self._is_frozen = False
+        self._has_batches = REPORT_STREAM in plan.spec.streams
         self._packs: dict[int, Any] | None = {} if TAKES_PACKS in plan.spec.marks else None
         """Records of each open pack of a FlowControlBolt. The run needs the index of a record that failed."""
         self.executor.core.wire(_relayed_streams(plan, run_context, self._emits))
@@ -148,19 +149,19 @@ class ChildTask:
         getattr(self, f"_on_{kind}")(*arguments)
 
     def _on_rows(
-        self, first: int, runs: list[tuple[int, bool, list[tuple[Any, ...]]]], sources: Mapping[int, tuple[str, str, int, Fields]]
+        self, first: int, runs: list[tuple[int, int, list[tuple[Any, ...]]]], sources: Mapping[int, tuple[str, str, int, Fields]]
     ) -> None:
         """Post the rows of a frame. A frame behind one that could not be read is ignored, because the run sends it again."""
         self._sources |= {key: Source(*source) for key, source in sources.items()}
         if first != self._posted + 1:
             return
-        for key, is_tracked, rows in runs:
-            self._post(key, is_tracked, rows, self._posted + 1)
+        for key, kind, rows in runs:
+            self._post(key, kind, rows, self._posted + 1)
             self._posted += len(rows)
         self._flush_soon()
 
     def _on_rows_apart(
-        self, first: int, rows: list[tuple[int, bool, bytes | None]], sources: Mapping[int, tuple[str, str, int, Fields]]
+        self, first: int, rows: list[tuple[int, int, bytes | None]], sources: Mapping[int, tuple[str, str, int, Fields]]
     ) -> None:
         """Post rows of which each is pickled on its own. None stands for a row that is settled already.
 
@@ -169,7 +170,7 @@ class ChildTask:
         self._sources |= {key: Source(*source) for key, source in sources.items()}
         if first != self._posted + 1:
             return
-        for key, is_tracked, pickled in rows:
+        for key, kind, pickled in rows:
             self._posted += 1
             if pickled is None:
                 continue
@@ -178,11 +179,11 @@ class ChildTask:
             except Exception as error:  # noqa: BLE001 - code of the value
                 self._relay.send("unreadable", self._posted, headline(error))
                 continue
-            self._post(key, is_tracked, [row], self._posted)
+            self._post(key, kind, [row], self._posted)
         self._flush_soon()
 
-    def _post(self, key: int, is_tracked: bool, rows: list[tuple[Any, ...]], first: int) -> None:
-        post_numbered(self.executor.core.mailbox, self._sources[key], is_tracked, rows, first)
+    def _post(self, key: int, kind: int, rows: list[tuple[Any, ...]], first: int) -> None:
+        post_numbered(self.executor.core.mailbox, self._sources[key], kind, rows, first)
         if self._packs is not None:
             self._packs.update((first + index, records) for index, (records,) in enumerate(rows))
 
@@ -312,6 +313,8 @@ class ChildTask:
             told = UsageError(f"{text} ({headline(error)})", hint="Emit values that pickle can store, or leave out processes=True.")
             self.executor.reporter.report(told, next_step="the tuple is not emitted, and its anchors fail")
             failure = Failure(ERROR, info.component_id, info.task_id, headline(told))
+            if self._has_batches:
+                self._relay.send("lost", row[0], failure)
             failed |= dict.fromkeys(anchor if isinstance(anchor, tuple) else (anchor,) if anchor else (), failure)
 
     def _send_metrics(self) -> None:
@@ -342,7 +345,7 @@ def _relayed_streams(plan: TaskPlan, run_context: RunContext, box: Mailbox) -> d
     streams: Streams = plan.spec.streams
     found: dict[str, OutStream] = {}
     for stream, fields in streams.items():
-        if is_reserved(stream):
+        if is_reserved(stream) and stream != REPORT_STREAM:
             continue
         origin = Source(component, stream, task, fields)
         if fields.direct:

@@ -174,9 +174,15 @@ class ProcessBoltExecutor(BoltExecutor):
 
     def _on_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
         """Apply the emits of the child, then its verdicts."""
-        core, taken = self.core, self.calls.taken
         if emits:
             self._on_emits(emits)
+        self._settle(acks, others)
+        if progress.restarts > self.calls.progress.restarts:
+            self.policy.restarts += progress.restarts - self.calls.progress.restarts
+        self.calls.note_progress(progress)
+
+    def _settle(self, acks: list[int], others: list[OtherVerdict]) -> None:
+        core, taken = self.core, self.calls.taken
         for number, failure, failed_index in others:
             tup = taken.get(number)
             if tup is None:
@@ -191,16 +197,16 @@ class ProcessBoltExecutor(BoltExecutor):
                     tup[0].failed_index = failed_index
                 core.fail(tup, failure)
         ack_rows(core, acks, taken)
-        if progress.restarts > self.calls.progress.restarts:
-            self.policy.restarts += progress.restarts - self.calls.progress.restarts
-        self.calls.note_progress(progress)
 
     def _on_emits(self, emits: list[tuple[tuple[str, int | None], list[Any], list[Any]]]) -> None:
         for (stream, target), rows, anchors in emits:
-            for number, error in emit_rows(self.core, stream, rows, anchors, self.calls.taken, target):
-                self._refuse_emit(number, error)
+            self._emit(stream, rows, anchors, target)
         if self.core.backpressure.stopped_by and self._child is not None and not self.core.closing:
             self._child.link.hold(on=True)
+
+    def _emit(self, stream: str, rows: list[Any], anchors: list[Any], target: int | None) -> None:
+        for number, error in emit_rows(self.core, stream, rows, anchors, self.calls.taken, target):
+            self._refuse_emit(number, error)
 
     def _refuse_emit(self, number: int | tuple[int, ...], error: Exception) -> None:
         """Fail the anchors of a row that could not be emitted, such as one whose key a grouping refuses."""

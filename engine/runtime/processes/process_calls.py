@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.clock import hold_time
 from engine.errors import ERROR, Failure, UsageError
-from engine.kernel import Burst, Source, Tuple, origin_of, rows_of
+from engine.kernel import Burst, Source, Tuple, kind_of, origin_of, rows_of
 from engine.raised import headline
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.error_report import safe_repr
@@ -90,14 +90,25 @@ class ProcessCalls(BoltCalls):
         self._hold_time()
         self.taken.update(enumerate(given, first))
         runs = rows_of(given)
-        if not all(is_tracked for _, is_tracked, _ in runs):
+        if not all(kind for _, kind, _ in runs):
             self._ack_untracked(given, first)
+        self._send_rows(first, runs)
+        return None
+
+    def send_control(self, tup: Tuple) -> None:
+        """Send a control tuple behind all earlier rows. It has a number as they have."""
+        self._sent += 1
+        self._hold_time()
+        self.taken[self._sent] = tup
+        self._send_rows(self._sent, [(origin_of(tup), kind_of(tup), [tup.values])])
+
+    def _send_rows(self, first: int, runs: list[tuple[Source, int, list[Any]]]) -> None:
+        assert self._child is not None
         try:
             new: NewSources = {}
-            self._child.send("rows", first, [(self._key_of(source, new), is_tracked, rows) for source, is_tracked, rows in runs], new)
+            self._child.send("rows", first, [(self._key_of(source, new), kind, rows) for source, kind, rows in runs], new)
         except Exception:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
             self.send_apart(first)
-        return None
 
     def _ack_untracked(self, given: Burst, first: int) -> None:
         """Ack the inputs that belong to no tree, because the child sends no verdict for them."""
@@ -109,7 +120,7 @@ class ProcessCalls(BoltCalls):
     def send_apart(self, first: int) -> None:
         """Send the rows from this number on again, each pickled on its own. Then only the guilty rows fail."""
         assert self._child is not None
-        rows: list[tuple[int, bool, bytes | None]] = []
+        rows: list[tuple[int, int, bytes | None]] = []
         new: NewSources = {}
         self._sources.clear()  # they may have been in the frame that could not be sent or read
         for number in range(first, self._sent + 1):
@@ -119,8 +130,8 @@ class ProcessCalls(BoltCalls):
                     row = pickle.dumps(tup.values, 5)
                 except Exception as error:  # noqa: BLE001 - code of the value
                     self.refuse(number, f"cannot be pickled ({headline(error)})")
-            key, is_tracked = (0, False) if tup is None else (self._key_of(origin_of(tup), new), bool(tup.roots))
-            rows.append((key, is_tracked, row))
+            key, kind = (0, 0) if tup is None else (self._key_of(origin_of(tup), new), kind_of(tup))
+            rows.append((key, kind, row))
         self._child.send("rows_apart", first, rows, new)
 
     def refuse(self, number: int, why: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from engine.api import TaskContext
@@ -68,6 +68,10 @@ class MemoryValues(ValueMap):
 
     async def store(self, *, make: bool) -> ValueStore:
         return MemoryValueStore(self._table)
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError, because a copy in another process would be another map."""
+        raise TypeError(f"{self} exists in one process only. Use a map of a database, such as SqliteValues")
 
     def __str__(self) -> str:
         return f"the map {self.name!r} in memory"

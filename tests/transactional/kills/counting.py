@@ -62,17 +62,17 @@ class Partial(BatchBolt):
         self.collector.emit_many(list(self.counts.items()))
 
 
-def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
+def counting_topology(places: Places, spout: Any, *, pending: int, processes: bool = False) -> Topology:
     """Build a topology with two emitters and three committers, one of them behind another."""
     maps = places.maps()
     builder = TransactionalTopologyBuilder(places.name, LINES, spout, 2, max_spout_pending=pending)
-    builder.set_bolt("split", Split, 2).shuffle_grouping(LINES)
-    builder.set_bolt("partial", Partial, 2).shuffle_grouping("split")
+    builder.set_bolt("split", Split, 2, processes=processes).shuffle_grouping(LINES)
+    builder.set_bolt("partial", Partial, 2, processes=processes).shuffle_grouping("split")
     words = ReduceInto(maps["words"], key="word", value="count", output_fields=("word", "count"))
-    builder.set_bolt("words", words, 2).fields_grouping("partial", "word")
-    builder.set_bolt("total", ReduceInto(maps["total"], value="count")).global_grouping("partial")
+    builder.set_bolt("words", words, 2, processes=processes).fields_grouping("partial", "word")
+    builder.set_bolt("total", ReduceInto(maps["total"], value="count"), processes=processes).global_grouping("partial")
     mirror = ReduceInto(maps["mirror"], key="word", value="count", reduce=newer)
-    builder.set_bolt("mirror", mirror, 1).fields_grouping("words", "word")
+    builder.set_bolt("mirror", mirror, 1, processes=processes).fields_grouping("words", "word")
     return builder.build()
 
 

@@ -23,6 +23,8 @@ class Death(lives.Death):
     """Lines of each partition in a batch."""
     pending: int = 3
     """Open batches."""
+    processes: bool = False
+    """True: all bolts run in child processes. The steps are struck only in this one."""
 
 
 async def main() -> None:
@@ -32,7 +34,7 @@ async def main() -> None:
         from engine.state.redis import values as redis
 
         redis.KEYS_PER_PART = KEYS_PER_PART  # type: ignore[misc]
-    topology = counting_topology(places, spout_of(places, batch=death.batch), pending=death.pending)
+    topology = counting_topology(places, spout_of(places, batch=death.batch), pending=death.pending, processes=death.processes)
     steps: Mapping[str, Step] = STEPS
     if places.spark:
         from tests.spark_bridge.topology.kills import killing  # with the packages of Spark

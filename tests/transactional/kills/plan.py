@@ -47,9 +47,9 @@ def chain(steps: Iterable[TransactionStep], draws: random.Random) -> list[Death]
 
 
 def drawn_instant(draws: random.Random) -> Death:
-    """Return a death at a random time of the start or of the run."""
-    starts = draws.random() < 0.2
-    return drawn(draws, secs=draws.uniform(0, MOST_INSTANT_SECS), from_the_beginning=starts, batch=draws.randrange(1, 6))
+    """Return a death at a random time of the start or of the run. Half of them have the bolts in child processes."""
+    starts, secs, batch = draws.random() < 0.2, draws.uniform(0, MOST_INSTANT_SECS), draws.randrange(1, 6)
+    return drawn(draws, secs=secs, from_the_beginning=starts, batch=batch, processes=draws.random() < 0.5)
 
 
 def drawn(draws: random.Random, **death: object) -> Death:

@@ -1,0 +1,89 @@
+"""`BatchProcessExecutor` is the actor of a bolt task of transactions whose instances live in a child process.
+
+The child has the real runner of the bolt, with one instance for each attempt. So it gets the tuples of the batches, and also the control
+tuples, in one order. The run counts the emitted tuples of each attempt, because only the run knows their targets (TX-5).
+"""
+
+from typing import Any
+
+from engine.errors import Failure
+from engine.kernel import BatchFeed, BoltCore, TaskBatch, Tuple, emit_batch_rows
+from engine.names import REPORT_STREAM
+from engine.runtime.processes.process_bolt import ProcessBoltExecutor
+from engine.runtime.processes.progress import OtherVerdict
+
+
+class _Sent:
+    """Numbers of emitted tuples, by attempt and target task."""
+
+    def __init__(self, core: BoltCore) -> None:
+        self.feed = BatchFeed(core, self, ())
+
+    def begin(self, attempt: Any) -> TaskBatch:
+        """Begin to count for an attempt. The feed calls this at the first tuple."""
+        return TaskBatch(self.feed, attempt)
+
+    def take(self, attempt: Any) -> dict[int, int]:
+        """Return the numbers of an attempt, and forget all attempts of its batch."""
+        batch = self.feed.batches.get(attempt)
+        for each in [each for each in self.feed.batches if each.txid == attempt.txid]:
+            self.feed.drop_batch(each)
+        return {} if batch is None else batch.sent_by_task()
+
+
+class BatchProcessExecutor(ProcessBoltExecutor):
+    """The actor of one bolt task of transactions with `processes=True`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._failures: dict[Any, Failure] = {}
+        """Attempts with an emitted tuple that could not be sent. Such an attempt fails where it would report its tuples."""
+
+    async def _make_instance(self) -> None:
+        self._sent = _Sent(self.core)
+        self._failures.clear()
+        await super()._make_instance()
+
+    async def _serve_control(self, tup: Tuple | None) -> None:
+        """Send a report or a commit to the child, behind the tuples before it."""
+        if tup is not None:
+            self._open_controls = [each for each in self._open_controls if not each.is_settled]
+            self._open_controls.append(tup)
+            self.calls.send_control(tup)
+
+    def _settle(self, acks: list[int], others: list[OtherVerdict]) -> None:
+        """Settle control tuples. The other tuples of a batch belong to no tree."""
+        taken = self.calls.taken
+        for number in acks:
+            if number in taken:
+                self.core.settle_control(taken.pop(number))
+        for number, failure, _ in others:
+            if number not in taken:
+                continue
+            if failure is None:
+                self.core.reset_timeout(taken[number])
+            else:
+                self.core.settle_control(taken.pop(number), failure)
+
+    def _emit(self, stream: str, rows: list[Any], anchors: list[Any], target: int | None) -> None:
+        if stream == REPORT_STREAM:
+            for (attempt, _), anchor in zip(rows, anchors, strict=True):
+                self._report(attempt, self.calls.taken.get(anchor))
+        else:
+            for attempt, error in emit_batch_rows(self._sent.feed, stream, rows, target):
+                self.reporter.report(error, next_step=f"batch {attempt} fails, and is tried again")
+                self._failures.setdefault(attempt, self.failure_of(error))
+
+    def _report(self, attempt: Any, anchor: Tuple | None) -> None:
+        """Report the numbers of sent tuples of an attempt, anchored to its last control tuple."""
+        sent, failure = self._sent.take(attempt), self._failures.get(attempt)
+        for each in [each for each in self._failures if each.txid == attempt.txid]:
+            del self._failures[each]
+        if failure is None:
+            self.core.emit_control((attempt, sent), REPORT_STREAM, anchor)
+        elif anchor is not None:
+            self.core.settle_control(anchor, failure)
+
+    def _on_lost(self, attempt: Any, failure: Failure) -> None:
+        """Note an emitted tuple that could not be pickled."""
+        self._failures.setdefault(attempt, failure)
