@@ -8,24 +8,24 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from bench.kafka.job import COMMIT_SECS, Job, Tally, filling_job, finish, reading_job
-from bench.kafka.topics import PARTITIONS, VALUE, appended_figures, new_topic
+from bench.kafka.topics import PARTITIONS, VALUE, appended_figures, lines_topic, new_topic
 from bench.measuring import new_event_loop
 
 TURN = 140
 """Records of one partition before the next partition's turn, about one batch."""
 
 
-def read(records: int) -> dict[str, float]:
-    """Read a topic on uvloop."""
-    job, tally = reading_job(records), Tally(records)
+def read(records: int, lines: bool = False) -> dict[str, float]:
+    """Read a topic of plain records, or of lines, on uvloop."""
+    job, tally = reading_job(records, lines_topic(records) if lines else ""), Tally(records)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_read(job, tally))
     return finish(job, tally)
 
 
-def read_on_asyncio(records: int) -> dict[str, float]:
-    """Read a topic on asyncio's own loop."""
-    job, tally = reading_job(records), Tally(records)
+def read_on_asyncio(records: int, lines: bool = False) -> dict[str, float]:
+    """Read a topic of plain records, or of lines, on asyncio's own loop."""
+    job, tally = reading_job(records, lines_topic(records) if lines else ""), Tally(records)
     asyncio.run(_read(job, tally))
     return finish(job, tally)
 

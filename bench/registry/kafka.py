@@ -12,6 +12,12 @@ def _reads(function: str, records: int = 1_000_000, package: str = "", **argumen
     return new_run(function, {"records": records // 20}, package=package, prepare=prepare, timeout_secs=secs, records=records, **arguments)
 
 
+def _reads_lines(function: str, **arguments: Any) -> Run:
+    """Return a run that reads the full topic of 500,000 lines."""
+    prepare = "bench.kafka.topics:fill_with_lines"
+    return new_run(function, {"records": 25_000}, prepare=prepare, timeout_secs=600, records=500_000, **arguments)
+
+
 def _appends(function: str, **arguments: Any) -> Run:
     """Return a run that fills its own topic."""
     return new_run(function, {"records": 15_000}, records=300_000, **arguments)
@@ -45,6 +51,11 @@ SOURCE_PEERS: Final = (
         "confluent-kafka's consume; reads in C, in threads; a line of reference",
         _reads("bench.peers.librdkafka_consumer:read", package="kafka/confluent-kafka"),
     ),
+    Peer(
+        "librdkafka-fields",
+        "the same, and takes the value, key, offset, time and headers of each record, as a source on this client would",
+        _reads("bench.peers.librdkafka_consumer:read", package="kafka/confluent-kafka", takes_fields=True),
+    ),
 )
 SINK_PEERS: Final = (
     Peer(
@@ -67,6 +78,19 @@ KAFKA: Final = (
         KAFKA_FIGURES,
         "record",
         SOURCE_PEERS,
+        ("kafka",),
+    ),
+    Work(
+        "kafka",
+        "kafka-word-count",
+        "lines of 10 words read and their words counted in bursts, beside clients that only read the lines",
+        _reads_lines("bench.kafka.words:measure"),
+        KAFKA_FIGURES,
+        "line",
+        (
+            Peer("aiokafka", "a getmany loop on asyncio", _reads_lines("bench.peers.aiokafka_clients:read_on_asyncio", lines=True)),
+            Peer("aiokafka-uvloop", "the same on uvloop", _reads_lines("bench.peers.aiokafka_clients:read", lines=True)),
+        ),
         ("kafka",),
     ),
     Work(
