@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.environments import PROJECT
+from bench.registry.compare import COMPARE
 from bench.results import Results
 from engine.svg import svg_document, svg_element, svg_text
 
@@ -18,10 +19,11 @@ FIGURES = "speed.json"
 CHART = "speed.svg"
 
 WORKS = {
+    "word-count-bursts": "Word count in bursts, every tuple tree tracked",
     "word-count": "Word count, every tuple tree tracked",
+    "const-null-bursts": "Spout and one bolt in bursts, every tuple tree tracked",
     "const-null": "Spout and one bolt, every tuple tree tracked",
-    "const-id-null": "Spout and two bolts, every tuple tree tracked",
-    "un-acked": "Spout and one bolt, nothing tracked",
+    "un-acked-bursts": "Spout and one bolt in bursts, nothing tracked",
 }
 PEERS = {
     "bare-loop": "bare loop, no features",
@@ -29,8 +31,7 @@ PEERS = {
     "bytewax-256-logic": "Bytewax, own StatefulLogic",
     "storm": "Storm, uses all cores",
 }
-ONLY_WORD_COUNT = ("bytewax-256-logic",)
-BARS = tuple((work, peer) for work in WORKS for peer in PEERS if work == "word-count" or peer not in ONLY_WORD_COUNT)
+BARS = tuple((work.name, peer.name) for work in COMPARE if work.name in WORKS for peer in work.peers if peer.name in PEERS)
 
 # Pixels.
 WIDTH, MARGIN = 760, 20
