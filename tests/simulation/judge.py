@@ -1,6 +1,7 @@
 """Judges a simulated run: each root has one verdict, and no tuple and no object is left."""
 
 import gc
+import multiprocessing
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -8,7 +9,9 @@ from typing import Any
 
 from engine import Run
 from engine.names import POOL_NAME
+from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import ACKER, Finished, KillTask
+from tests.simulation.plan import Plan
 from tests.simulation.world import World
 
 Close = Callable[[], Coroutine[Any, Any, None]]
@@ -19,9 +22,12 @@ ENDED = ("complete", "drained")
 class Judge:
     """Watches one run from its start, and judges it after its end."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, plan: Plan) -> None:
         self._older_threads = set(threading.enumerate())
         self.world = world
+        self.plan = plan
+        self.may_keep = {bolt.component_id for bolt in plan.bolts if bolt.kind in ("plain", "async") and (bolt.hold or bolt.keep)}
+        """Bolts that keep tuples on purpose. Nobody can look into those in processes."""
         self.run: Run | None = None
         self.left_at_close: list[str] = []
         self.references: list[weakref.ref[Any]] = []
@@ -57,6 +63,8 @@ class Judge:
     def left_at_bolt(self, bolt: Any) -> None:
         """Check that no tuple waits or is in a call. Only bolts that keep tuples on purpose may have some."""
         kept = {*self.world.kept, *(tup for instance in self.world.living() for tup in getattr(instance, "held", ()))}
+        if isinstance(bolt, ProcessBoltExecutor) and bolt.info.component_id in self.may_keep:
+            kept.update(bolt.calls.taken.values())
         left = [tup for tup in bolt.core.taken_tuples() if tup not in kept]
         tuples = [tup for tup in bolt.core.mailbox.waiting() if not tup.is_tick]  # a tick may come at the last moment
         waiting = len(tuples) + len(bolt.core.held_tuples) + bolt.calls.in_flight
@@ -87,6 +95,12 @@ class Judge:
             trees = sum(acker.core.ledger.on_drop_task(spout.info.task_id) for spout in assembly.spouts)
             if trees:
                 self.world.add_violation(f"acker {acker.info.task_index}: {trees} open trees are left")
+
+    def judge_children(self) -> None:
+        """Check that no child outlives its run (PR-2)."""
+        left = [child.name for child in multiprocessing.active_children() if child.name.startswith(f"{self.plan.name}/")]
+        if left:
+            self.world.add_violation(f"these children outlive the run: {left}")
 
     def judge_memory(self) -> None:
         """Check that all components, all actors and the run are garbage. Cycles may need a second collection."""
