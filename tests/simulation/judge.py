@@ -15,6 +15,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.world import World
 
 Close = Callable[[], Coroutine[Any, Any, None]]
+CHILD_SECS = 5.0
 ENDED = ("complete", "drained")
 """Final states of a run in which nothing was in flight when it closed."""
 
@@ -26,6 +27,7 @@ class Judge:
         self._older_threads = set(threading.enumerate())
         self.world = world
         self.plan = plan
+        self.ticked = {bolt.component_id for bolt in plan.bolts if bolt.tick_secs is not None}
         self.may_keep = {bolt.component_id for bolt in plan.bolts if bolt.kind in ("plain", "async") and (bolt.hold or bolt.keep)}
         """Bolts that keep tuples on purpose. Nobody can look into those in processes."""
         self.run: Run | None = None
@@ -63,11 +65,13 @@ class Judge:
     def left_at_bolt(self, bolt: Any) -> None:
         """Check that no tuple waits or is in a call. Only bolts that keep tuples on purpose may have some."""
         kept = {*self.world.kept, *(tup for instance in self.world.living() for tup in getattr(instance, "held", ()))}
-        if isinstance(bolt, ProcessBoltExecutor) and bolt.info.component_id in self.may_keep:
-            kept.update(bolt.calls.taken.values())
+        in_flight = bolt.calls.in_flight
+        if isinstance(bolt, ProcessBoltExecutor):
+            kept.update(bolt.calls.taken.values() if bolt.info.component_id in self.may_keep else ())
+            in_flight = 0 if bolt.info.component_id in self.ticked else in_flight  # the child may be in a tick
         left = [tup for tup in bolt.core.taken_tuples() if tup not in kept]
         tuples = [tup for tup in bolt.core.mailbox.waiting() if not tup.is_tick]  # a tick may come at the last moment
-        waiting = len(tuples) + len(bolt.core.held_tuples) + bolt.calls.in_flight
+        waiting = len(tuples) + len(bolt.core.held_tuples) + in_flight
         if left or waiting:
             self.left_at_close.append(f"bolt task {bolt.info.task_id}: {len(left)} taken up ({left[:3]}), {waiting} waiting at its close")
 
@@ -97,8 +101,11 @@ class Judge:
                 self.world.add_violation(f"acker {acker.info.task_index}: {trees} open trees are left")
 
     def judge_children(self) -> None:
-        """Check that no child outlives its run (PR-2)."""
-        left = [child.name for child in multiprocessing.active_children() if child.name.startswith(f"{self.plan.name}/")]
+        """Check that no child outlives its run (PR-2). One whose start was cancelled needs a moment to end."""
+        children = [child for child in multiprocessing.active_children() if child.name.startswith(f"{self.plan.name}/")]
+        for child in children:
+            child.join(CHILD_SECS)
+        left = [child.name for child in children if child.is_alive()]
         if left:
             self.world.add_violation(f"these children outlive the run: {left}")
 
