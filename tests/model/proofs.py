@@ -104,9 +104,7 @@ FLOW_SETTINGS = st.builds(
 
 def layers_of(processes: st.SearchStrategy[bool]) -> st.SearchStrategy[list[Layer]]:
     """Draw one to three layers."""
-    layer = st.builds(
-        Layer, kind=st.sampled_from(KINDS), tasks=st.integers(1, 2), grouping=st.sampled_from(GROUPINGS), processes=processes
-    )
+    layer = st.builds(Layer, kind=st.sampled_from(KINDS), tasks=st.integers(1, 2), grouping=st.sampled_from(GROUPINGS), processes=processes)
     return st.lists(layer, min_size=1, max_size=3)
 
 

@@ -1,7 +1,8 @@
 """Compares the XOR ledger with explicit trees: one verdict per root, and the model's one.
 
 Random programs have emits with several anchors and roots, acks, fails, timeouts, and double and forgotten acks. Tasks, spouts and ackers
-die. There are 1, 2 or 5 ackers. Other trees go through burst bolts and bolts in processes, and carry their own plan. `python -m tests.soak --full` runs more than 10,000 of them.
+die. There are 1, 2 or 5 ackers. Other trees go through burst bolts and bolts in processes, and carry their own plan.
+`python -m tests.soak --full` runs more than 10,000 of all of them.
 """
 
 import logging

@@ -23,7 +23,7 @@ ASYNC_KINDS: tuple[BoltKind, ...] = ("async", "basic async")
 Ending = Literal["complete", "drain", "stop", "pause"]
 ENDINGS: tuple[Ending, ...] = ("complete", "drain", "stop", "pause")
 Message = Literal["alive", "ready", "work", "close"]
-"""Messages of a child at which it can be killed: its first sign of life, its start, its results, and the order to close."""
+"""Moments of a kill: the first sign of life, the end of the start, a result, and the close."""
 MESSAGES: tuple[Message, ...] = ("alive", "ready", "work", "work", "work", "close")
 ON_ERROR: tuple[OnError, ...] = ("restart", "fail")
 MANY_RESTARTS = 1000
@@ -87,7 +87,7 @@ class BoltPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ChildKill:
-    """kill -9 of the process of a task: when the run gets its n-th message of a kind, when the run closes it, or at a time."""
+    """Kill of the process of a task, at its n-th message of a kind or at a time."""
 
     component_id: str
     task_index: int

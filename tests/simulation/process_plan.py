@@ -35,4 +35,5 @@ def _child_kill(random: Random, component_id: str, task_index: int, horizon: flo
         secs = random.uniform(0, random.choice([0.01, 0.1, horizon]))
         return ChildKill(component_id=component_id, task_index=task_index, at_secs=secs)
     message = random.choice(MESSAGES)
-    return ChildKill(component_id=component_id, task_index=task_index, message=message, number=random.randint(1, 12 if message == "work" else 2))
+    number = random.randint(1, 12 if message == "work" else 2)
+    return ChildKill(component_id=component_id, task_index=task_index, message=message, number=number)

@@ -31,9 +31,7 @@ def test_each_root_has_one_verdict_and_nothing_is_left_over(group: int) -> None:
 
 
 @pytest.mark.guarantee("PR-1", "PR-2", "PR-3", "BU-1", "BU-3", "ACK-3", "ACK-15", "GRP-4", "RUN-2", "SV-9")
-@pytest.mark.parametrize(
-    "group", [pytest.param(group, marks=[pytest.mark.deep] if group else []) for group in range(PROCESS_GROUPS)]
-)
+@pytest.mark.parametrize("group", [pytest.param(group, marks=[pytest.mark.deep] if group else []) for group in range(PROCESS_GROUPS)])
 def test_each_root_has_one_verdict_if_bolts_are_in_processes_that_die(group: int) -> None:
     for seed in range(group, PROCESS_GROUPS * SEEDS_PER_PROCESS_GROUP, PROCESS_GROUPS):
         simulated = simulate(seed, processes=True)

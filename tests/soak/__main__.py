@@ -73,7 +73,8 @@ class Counts:
     def __str__(self) -> str:
         return (
             f"{sum(self.dags.values()):,} DAGs, {self.offsets:,} Kafka partitions, {self.flow:,} schedules of a flow, "
-            f"{self.runs:,} runs, {self.process_runs:,} with processes, {self.state:,} runs with state, {self.transactions:,} with transactions, "
+            f"{self.runs:,} runs, {self.process_runs:,} with processes, "
+            f"{self.state:,} runs with state, {self.transactions:,} with transactions, "
             f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
             f"{self.flow_kills:,} of flows, {self.process_kills:,} of bolts in processes, {self.spark_kills:,} kills around Spark, "

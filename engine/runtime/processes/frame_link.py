@@ -61,7 +61,7 @@ class FrameLink(asyncio.Protocol):
             self._deliver()
 
     def read_rest(self) -> None:
-        """Deliver from now on without holds, because the other end has ended. What it has sent is bounded by the socket."""
+        """Deliver from now on without holds, because the other end has ended. The socket bounds the rest that it has sent."""
         self._reads_rest = True
         self.hold(on=False)
 
