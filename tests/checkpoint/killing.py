@@ -6,17 +6,18 @@ were acked. Its bolts count every number.
 
 import asyncio
 import os
-import signal
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import engine
-from engine import Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, bolt
+from engine import Config, Fields, Spout, SpoutExhausted, TopologyBuilder
 from engine.api import FieldsGrouping
 from engine.state import Ledger, LookupStore, ResidentStore, Row, StagedDelta, StateProvider, TaskStore, provider_of
 from engine.state.api import StagingStore
+from tests.checkpoint.killed_bolts import VARIANTS, Death
 from tests.kills import lives
 
 TOPOLOGY: Final = "killed"
@@ -42,23 +43,8 @@ class Places:
     messages: int
     state: str
     """URL of the store."""
-
-
-class Death:
-    """Kills its own process when a step is reached for the n-th time."""
-
-    def __init__(self, step: str | None, number: int) -> None:
-        self.step, self.number = step, number
-        self._left = number
-
-    def arm(self, number: int, flight_secs: float) -> None:
-        """Do nothing: topology and provider have their deaths from the start."""
-
-    def at(self, step: str) -> None:
-        if step == self.step:
-            self._left -= 1
-            if self._left <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+    bolts: str = "plain"
+    """Variant of the bolts."""
 
 
 class DeadlyStore(StagingStore):
@@ -197,40 +183,17 @@ def lines_of(path: Path) -> set[int]:
     return {int(line) for line in path.read_text().split("\n")[:-1]} if path.exists() else set()
 
 
-@bolt("number")
-def pass_on(tup: Tuple) -> tuple[Any, ...]:
-    """Pass on a number: a stateless bolt between source and state."""
-    return tup.values
-
-
-class CountNumbers(StatefulBasicBolt):
-    """Counts how often each number came."""
-
-    output_fields = Fields("number")
-
-    def __init__(self, death: Death) -> None:
-        self.death = death
-
-    def execute(self, tup: Tuple) -> tuple[Any, ...]:
-        self.state.put(tup["number"], self.state.get(tup["number"], 0) + 1)
-        return tup.values
-
-    def pre_prepare(self, txid: int) -> None:
-        self.death.at("before pre_prepare")
-        self.death.at("after pre_prepare")
-
-    def pre_commit(self, txid: int) -> None:
-        self.death.at("before pre_commit")
-        self.death.at("after pre_commit")
-
-
-def counting_topology(folder: Path, messages: int, death: Death, *, tasks: int = 2) -> engine.Topology:
+def counting_topology(folder: Path, messages: int, death: Death, *, tasks: int = 2, variant: str = "plain") -> engine.Topology:
     """Build source → pass on → count → count: two states, one behind the other."""
-    builder = TopologyBuilder(TOPOLOGY)
+    bolts, builder = VARIANTS[variant], TopologyBuilder(TOPOLOGY)
     builder.set_spout("numbers", lambda: DurableSource(folder, messages), max_spout_pending=64)
-    builder.set_bolt("pass", pass_on, parallelism=2).shuffle_grouping("numbers")
-    builder.set_bolt("first", lambda: CountNumbers(death), parallelism=tasks).fields_grouping("pass", "number")
-    builder.set_bolt("second", lambda: CountNumbers(death), parallelism=tasks).fields_grouping("first", "number")
+    for name, before in (("pass", "numbers"), ("first", "pass"), ("second", "first")):
+        factory: Any = bolts.passes if name == "pass" else partial(bolts.counts, death)
+        declarer = builder.set_bolt(name, factory, 2 if name == "pass" else tasks, processes=name in bolts.processes)
+        if name == "pass":
+            declarer.shuffle_grouping(before)
+        else:
+            declarer.fields_grouping(before, "number")
     topology = builder.build()
     assert isinstance(topology.components["first"].subscriptions[0].grouping, FieldsGrouping)
     return topology
@@ -244,7 +207,7 @@ async def main() -> None:
         state_provider=f"tests.checkpoint.killing:deadly_provider?{death.step}|{death.number}|{places.state}",
         state_checkpoint_interval_ms=100,
     )
-    topology = counting_topology(Path(places.folder), places.messages, death)
+    topology = counting_topology(Path(places.folder), places.messages, death, variant=places.bolts)
     await lives.live(topology, config, told, dict.fromkeys(STEPS, death))
 
 

@@ -15,15 +15,15 @@ TASKS = [StatePlace(component_id, index, 2, True, 128) for component_id in ("fir
 
 
 class KilledCheckpoints(KilledTopology[Killed, Death]):
-    """Runs the processes, and judges the final state. `url` is the store."""
+    """Runs the processes, and judges the final state. `url` is the store, and `bolts` the variant of the bolts."""
 
     module = "tests.checkpoint.killing"
     to_its_end = Death()
     places: Places
 
-    def __init__(self, folder: Path, url: str, messages: int) -> None:
-        places = Places(folder=str(folder), messages=messages, state=url)
-        super().__init__(Killed(url.partition(":")[0]), places, folder)
+    def __init__(self, folder: Path, url: str, messages: int, bolts: str = "plain") -> None:
+        places = Places(folder=str(folder), messages=messages, state=url, bolts=bolts)
+        super().__init__(Killed(f"{url.partition(':')[0]}, {bolts}"), places, folder)
 
     async def judge(self) -> None:
         provider = provider_of(self.places.state)

@@ -39,3 +39,15 @@ async def test_after_a_kill_in_a_fold_the_next_start_restores_the_state_that_the
 
     assert killed.violations == []
     assert killed.deaths == {step: 1}
+
+
+@pytest.mark.guarantee("PR-1", "PR-2", "BU-1", "CP-7", "CP-10")
+@pytest.mark.deep
+@pytest.mark.parametrize("bolts", ["bursts", "processes", "bursts in processes"])
+async def test_after_kills_the_state_of_bursts_and_of_children_is_restored(bolts: str, tmp_path: Path) -> None:
+    deaths = [Death(step=step, at=2) for step in ("before pre_prepare", "after stage", "before pre_commit")]
+
+    killed = await play(ComparedWithTools(tmp_path, f"sqlite:///{tmp_path}/state.db", MESSAGES, bolts), deaths)
+
+    assert killed.violations == []
+    assert killed.deaths.total() == len(deaths)

@@ -12,7 +12,8 @@ from engine.checkpoint.deletion import delete_state
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, deletion_entry
 from engine.checkpoint.stored import CommittedState
 from engine.state import StatePlace, provider_of
-from tests.checkpoint.killing import Death, counting_topology
+from tests.checkpoint.killed_bolts import Death
+from tests.checkpoint.killing import counting_topology
 from tests.checkpoint.stored_states import WORDS, Writer, read_at_start, read_with_tools, write_words
 
 WORD_PLACES = [StatePlace(component_id, index, 2, component_id == "count", 8) for component_id in ("count", "seen") for index in range(2)]

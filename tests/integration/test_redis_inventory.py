@@ -15,7 +15,8 @@ from engine.checkpoint.stored import CommittedState
 from engine.cli.main import run_command_line
 from engine.errors import StateFenced
 from engine.state import Row, provider_of
-from tests.checkpoint.killing import Death, counting_topology
+from tests.checkpoint.killed_bolts import Death
+from tests.checkpoint.killing import counting_topology
 from tests.checkpoint.stored_states import WORDS, read_at_start, read_with_tools, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
 from tests.cli.test_json_values import read

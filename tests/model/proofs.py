@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.flow.settings import FlowSettings
+from tests.model.carrying_program import GROUPINGS, KINDS, CarryingProgram, Layer
 from tests.model.core_program import CoreProgram
 from tests.model.flow_program import FlowProgram
 from tests.model.ledger_program import LedgerProgram, Rule
@@ -40,6 +41,11 @@ def prove_cores(program: bytes, seed: int, ackers: int, rule: Rule) -> None:
 def prove_runs(program: bytes, seed: int, ackers: int) -> None:
     """Check whole runs in virtual time."""
     RunProgram(ackers, seed).run(program)
+
+
+def prove_carrying(layers: list[Layer], trees: int, seed: int, burst_spout: bool) -> None:
+    """Check trees through layers of bolts, some of which take bursts or are in processes."""
+    CarryingProgram(layers, trees, seed, burst_spout=burst_spout).run()
 
 
 def prove_offsets(program: bytes, seed: int, limit: int, most_bytes: int, bulk: int) -> None:
@@ -95,10 +101,26 @@ FLOW_SETTINGS = st.builds(
     max_retries=st.sampled_from([None, None, 0, 1, 3]),
 )
 
+
+def layers_of(processes: st.SearchStrategy[bool]) -> st.SearchStrategy[list[Layer]]:
+    """Draw one to three layers."""
+    layer = st.builds(Layer, kind=st.sampled_from(KINDS), tasks=st.integers(1, 2), grouping=st.sampled_from(GROUPINGS), processes=processes)
+    return st.lists(layer, min_size=1, max_size=3)
+
+
+WITH_PROCESSES = layers_of(st.booleans()).filter(lambda layers: any(layer.processes for layer in layers))
 PROOFS: dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[object]]]] = {
     "ledgers": (prove_ledgers, {"program": programs(60, 900), "seed": SEEDS, "ackers": NUMBERS, "rule": RULES, "timeouts": st.booleans()}),
     "cores": (prove_cores, {"program": programs(90, 1200), "seed": SEEDS, "ackers": NUMBERS, "rule": RULES}),
     "runs": (prove_runs, {"program": programs(10, 200), "seed": SEEDS, "ackers": NUMBERS}),
+    "bursts": (
+        prove_carrying,
+        {"layers": layers_of(st.just(False)), "trees": st.integers(1, 40), "seed": SEEDS, "burst_spout": st.booleans()},
+    ),
+    "processes": (
+        prove_carrying,
+        {"layers": WITH_PROCESSES, "trees": st.integers(1, 40), "seed": SEEDS, "burst_spout": st.booleans()},
+    ),
     "offsets": (
         prove_offsets,
         {

@@ -1,10 +1,13 @@
 """The death of a child is a death of its task, and of nothing else (PR-2)."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +17,8 @@ import pytest
 
 import engine
 from engine import ComponentError, Config, Run, TopologyBuilder, spout
+from engine.runtime.processes import child_process
+from engine.runtime.processes.child_process import ChildProcess
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts
 from tests.project.sources import ROOT
@@ -257,3 +262,21 @@ def test_a_child_that_stops_during_its_start_is_replaced(tmp_path: Path) -> None
     assert {number for (number,) in numbers.capture.values} == set(range(40))
     [report] = snapshot.errors
     assert "has hung for 1 s (process_timeout_secs) and was killed, before its instance was ready" in report.text
+
+
+def test_a_start_that_is_cancelled_before_it_begins_leaves_no_socket() -> None:
+    async def main() -> None:
+        may_go_on = threading.Event()
+        child_process._STARTS.submit(may_go_on.wait, 20)
+        loop = asyncio.get_running_loop()
+        starting = asyncio.ensure_future(ChildProcess.start("never", b"", loop, lambda message: None, lambda reason: None))
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait([starting])
+        may_go_on.set()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+    assert [str(each.message) for each in caught if issubclass(each.category, ResourceWarning)] == []

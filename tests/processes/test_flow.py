@@ -10,7 +10,7 @@ import pytest
 
 import engine
 from engine import BasicBolt, Config, TopologyBuilder, Tuple, spout
-from engine.testing import Capture
+from engine.testing import Capture, run_topology
 from tests.processes import bolts
 from tests.processes.test_deaths import until
 from tests.processes.test_instances import Play
@@ -46,6 +46,23 @@ async def stands_still(count: Callable[[], int]) -> None:
         if count() == before:
             return
     raise AssertionError("the count goes on")
+
+
+class Sleepy(BasicBolt):
+    """Takes some time for each input."""
+
+    async def execute(self, tup: Tuple) -> None:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.guarantee("PR-3", "BP-2")
+def test_virtual_time_goes_on_while_a_child_waits_for_a_full_mailbox() -> None:
+    builder = TopologyBuilder("play", Config(executor_receive_buffer_size=2))
+    builder.set_spout("numbers", counting(20))
+    builder.set_bolt("bolt", bolts.Echo, processes=True).shuffle_grouping("numbers")
+    builder.set_bolt("sleepy", Sleepy).shuffle_grouping("bolt")
+    finished = run_topology(builder.build())
+    assert finished.snapshot.components["numbers"].acked == 20
 
 
 @pytest.mark.guarantee("PR-3", "BP-2")

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from engine.testing import LeftoverTaskWarning
+from tests.simulation.child_world import VIOLATIONS
 
 
 @contextmanager
 def report_complaints(add_violation: Callable[[str], None], *, quiet: bool) -> Iterator[None]:
     """Pass each complaint to `add_violation`. With `quiet`, the engine's log of the injected errors is off."""
     handler = _Complaints(add_violation)
-    logger = logging.getLogger("asyncio")
-    logger.addHandler(handler)
+    loggers = (logging.getLogger("asyncio"), VIOLATIONS)
+    for logger in loggers:
+        logger.addHandler(handler)
     engine = logging.getLogger("engine")
     level = engine.level
     if quiet:
@@ -23,7 +25,8 @@ def report_complaints(add_violation: Callable[[str], None], *, quiet: bool) -> I
         try:
             yield
         finally:
-            logger.removeHandler(handler)
+            for logger in loggers:
+                logger.removeHandler(handler)
             engine.setLevel(level)
     for warning in caught:
         if issubclass(warning.category, (RuntimeWarning, ResourceWarning, LeftoverTaskWarning)):
@@ -36,4 +39,4 @@ class _Complaints(logging.Handler):
         self.add_violation = add_violation
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.add_violation(f"asyncio: {record.getMessage()}{' ' + repr(record.exc_info[1]) if record.exc_info else ''}")
+        self.add_violation(f"{record.name}: {record.getMessage()}{' ' + repr(record.exc_info[1]) if record.exc_info else ''}")

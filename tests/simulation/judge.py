@@ -1,6 +1,7 @@
 """Judges a simulated run: each root has one verdict, and no tuple and no object is left."""
 
 import gc
+import multiprocessing
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -8,10 +9,13 @@ from typing import Any
 
 from engine import Run
 from engine.names import POOL_NAME
+from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import ACKER, Finished, KillTask
+from tests.simulation.plan import Plan
 from tests.simulation.world import World
 
 Close = Callable[[], Coroutine[Any, Any, None]]
+CHILD_SECS = 5.0
 ENDED = ("complete", "drained")
 """Final states of a run in which nothing was in flight when it closed."""
 
@@ -19,9 +23,13 @@ ENDED = ("complete", "drained")
 class Judge:
     """Watches one run from its start, and judges it after its end."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, plan: Plan) -> None:
         self._older_threads = set(threading.enumerate())
         self.world = world
+        self.plan = plan
+        self.ticked = {bolt.component_id for bolt in plan.bolts if bolt.tick_secs is not None}
+        self.may_keep = {bolt.component_id for bolt in plan.bolts if bolt.kind in ("plain", "async") and (bolt.hold or bolt.keep)}
+        """Bolts that keep tuples on purpose. Nobody can look into those in processes."""
         self.run: Run | None = None
         self.left_at_close: list[str] = []
         self.references: list[weakref.ref[Any]] = []
@@ -57,9 +65,13 @@ class Judge:
     def left_at_bolt(self, bolt: Any) -> None:
         """Check that no tuple waits or is in a call. Only bolts that keep tuples on purpose may have some."""
         kept = {*self.world.kept, *(tup for instance in self.world.living() for tup in getattr(instance, "held", ()))}
+        in_flight = bolt.calls.in_flight
+        if isinstance(bolt, ProcessBoltExecutor):
+            kept.update(bolt.calls.taken.values() if bolt.info.component_id in self.may_keep else ())
+            in_flight = 0 if bolt.info.component_id in self.ticked else in_flight  # the child may be in a tick
         left = [tup for tup in bolt.core.taken_tuples() if tup not in kept]
         tuples = [tup for tup in bolt.core.mailbox.waiting() if not tup.is_tick]  # a tick may come at the last moment
-        waiting = len(tuples) + len(bolt.core.held_tuples) + bolt.calls.in_flight
+        waiting = len(tuples) + len(bolt.core.held_tuples) + in_flight
         if left or waiting:
             self.left_at_close.append(f"bolt task {bolt.info.task_id}: {len(left)} taken up ({left[:3]}), {waiting} waiting at its close")
 
@@ -87,6 +99,15 @@ class Judge:
             trees = sum(acker.core.ledger.on_drop_task(spout.info.task_id) for spout in assembly.spouts)
             if trees:
                 self.world.add_violation(f"acker {acker.info.task_index}: {trees} open trees are left")
+
+    def judge_children(self) -> None:
+        """Check that no child outlives its run (PR-2). One whose start was cancelled needs a moment to end."""
+        children = [child for child in multiprocessing.active_children() if child.name.startswith(f"{self.plan.name}/")]
+        for child in children:
+            child.join(CHILD_SECS)
+        left = [child.name for child in children if child.is_alive()]
+        if left:
+            self.world.add_violation(f"these children outlive the run: {left}")
 
     def judge_memory(self) -> None:
         """Check that all components, all actors and the run are garbage. Cycles may need a second collection."""

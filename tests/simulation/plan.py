@@ -22,6 +22,9 @@ DIRECT_KINDS: tuple[BoltKind, ...] = ("plain", "async", "burst", "async burst")
 ASYNC_KINDS: tuple[BoltKind, ...] = ("async", "basic async")
 Ending = Literal["complete", "drain", "stop", "pause"]
 ENDINGS: tuple[Ending, ...] = ("complete", "drain", "stop", "pause")
+Message = Literal["alive", "ready", "work", "close"]
+"""Moments of a kill: the first sign of life, the end of the start, a result, and the close."""
+MESSAGES: tuple[Message, ...] = ("alive", "ready", "work", "work", "work", "close")
 ON_ERROR: tuple[OnError, ...] = ("restart", "fail")
 MANY_RESTARTS = 1000
 """Number of restarts that no simulated run uses up."""
@@ -77,6 +80,30 @@ class BoltPlan:
     slow_secs: float
     in_order: bool
     """Whether inputs come with growing labels."""
+    processes: bool = False
+    crash: float = 0.0
+    """Chance that an input, or an emit for it, kills the process of the bolt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildKill:
+    """Kill of the process of a task, at its n-th message of a kind or at a time."""
+
+    component_id: str
+    task_index: int
+    message: Message | None = None
+    number: int = 1
+    at_secs: float = 0.0
+    """Time of a kill without a message."""
+
+
+@dataclass(frozen=True)
+class TaskRestart:
+    """Restart of a task by an operator."""
+
+    component_id: str
+    task_index: int
+    at_secs: float
 
 
 @dataclass(frozen=True)
@@ -91,6 +118,13 @@ class Plan:
     ending: Ending
     ending_secs: float
     hops: int
+    child_kills: tuple[ChildKill, ...] = ()
+    restarts: tuple[TaskRestart, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the topology."""
+        return f"simulation {self.seed}"
 
     @property
     def may_fail(self) -> bool:

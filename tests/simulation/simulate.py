@@ -3,16 +3,20 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from engine import ComponentError, Run, Spout, Topology, TopologyBuilder
 from engine.testing import ACKER, Finished, KillTask, RunUnfinished, Schedule, VirtualLoopError, run_topology
+from tests.simulation.child_kills import ChildKills, impatient_loops
+from tests.simulation.child_world import ChildWorld
 from tests.simulation.complaints import report_complaints
 from tests.simulation.components import BOLTS, SOURCES, Scatter, generator_of, inlet_of, send_all
 from tests.simulation.judge import Judge
 from tests.simulation.plan import BoltPlan, Plan, SpoutPlan, draw_plan
+from tests.simulation.process_plan import draw_process_plan
 from tests.simulation.world import SourceBook, World
 
 LIMIT_SECS = 3000.0
@@ -33,21 +37,27 @@ class Simulated:
     secs: float
     violations: tuple[str, ...]
     trace: tuple[Any, ...]
+    has_processes: bool = False
 
     def describe(self) -> str:
         """Return the violations, and the command that replays the run."""
         lines = "\n".join(f"  - {violation}" for violation in self.violations)
-        return f"seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: python -m tests.simulation {self.seed}"
+        replay = f"python -m tests.simulation {self.seed}{' --processes' if self.has_processes else ''}"
+        return f"seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: {replay}"
 
 
-def simulate(seed: int, *, quiet: bool = True) -> Simulated:
-    """Run the plan of a seed, and judge it. With `quiet`, the engine's log of the injected errors is off."""
-    plan = draw_plan(seed)
+def simulate(seed: int, *, processes: bool = False, quiet: bool = True) -> Simulated:
+    """Run the plan of a seed, and judge it. With `quiet`, the engine's log of the injected errors is off.
+
+    With `processes`, some bolts are in child processes. Then the seed repeats the plan, and the schedule only nearly.
+    """
+    plan = draw_process_plan(seed) if processes else draw_plan(seed)
     world = World(seed, plan.config.message_timeout_secs)
-    judge = Judge(world)
-    with report_complaints(world.add_violation, quiet=quiet):
-        finished = _run(plan, world, judge)
+    judge, child_kills = Judge(world, plan), ChildKills(plan)
+    with report_complaints(world.add_violation, quiet=quiet), impatient_loops() if processes else nullcontext():
+        finished = _run(plan, world, judge, child_kills)
         judge.judge(finished)
+        judge.judge_children()
         trace = tuple(world.trace)
         judge.judge_memory()  # inside the block, because the collection reveals coroutines that were never awaited
     strikes = finished.strikes if finished else ()
@@ -57,11 +67,12 @@ def simulate(seed: int, *, quiet: bool = True) -> Simulated:
         state=finished.state if finished else "failed",
         roots=world.roots,
         replaced=sum(component.restarts for component in components),
-        killed=tuple(_kind(strike.fault.component_id) for strike in strikes if isinstance(strike.fault, KillTask)),
+        killed=(*(_kind(strike.fault.component_id) for strike in strikes if isinstance(strike.fault, KillTask)), *child_kills.killed),
         faults=len(strikes),
         secs=finished.secs if finished else 0.0,
         violations=tuple(world.violations),
         trace=trace,
+        has_processes=processes,
     )
 
 
@@ -71,7 +82,7 @@ def _kind(component_id: str) -> str:
 
 def build(plan: Plan, world: World) -> Topology:
     """Build the topology of a plan."""
-    builder = TopologyBuilder(f"simulation {plan.seed}")
+    builder = TopologyBuilder(plan.name)
     for spout in plan.spouts:
         _set_spout(builder, spout, plan.hops, world)
     for bolt in plan.bolts:
@@ -96,7 +107,10 @@ def _set_bolt(builder: TopologyBuilder, plan: BoltPlan, world: World) -> None:
     settings: dict[str, Any] = {"on_error": plan.on_error, "concurrency": plan.concurrency, "tick_tuple_freq_secs": plan.tick_secs}
     if plan.kind == "threads":
         settings["threads"] = 2
-    declarer = builder.set_bolt(plan.component_id, partial(BOLTS[plan.kind], world, plan), plan.tasks, **settings)
+    if plan.processes:
+        settings["processes"] = True
+    its_world = ChildWorld(f"{world.seed} {plan.component_id}", plan.crash) if plan.processes else world
+    declarer = builder.set_bolt(plan.component_id, partial(BOLTS[plan.kind], its_world, plan), plan.tasks, **settings)
     for source, grouping in plan.inputs:
         if grouping in ("fields", "partial_key"):
             getattr(declarer, f"{grouping}_grouping")(source, "label")
@@ -108,13 +122,14 @@ def _set_bolt(builder: TopologyBuilder, plan: BoltPlan, world: World) -> None:
             getattr(declarer, f"{grouping}_grouping")(source)
 
 
-def _run(plan: Plan, world: World, judge: Judge) -> Finished | None:
+def _run(plan: Plan, world: World, judge: Judge, child_kills: ChildKills) -> Finished | None:
     """Run it; None if a component failed for good, which a plan with few restarts allows."""
 
     async def script(run: Run) -> None:
         judge.watch(run)
         inlets = [spout for spout in plan.spouts if spout.kind == "inlet"]
-        await asyncio.gather(_end(plan, run), *(send_all(world, spout, plan.hops, run.inlet(spout.component_id)) for spout in inlets))
+        sends = (send_all(world, spout, plan.hops, run.inlet(spout.component_id)) for spout in inlets)
+        await asyncio.gather(_end(plan, run), child_kills.play(run), *sends)
 
     try:
         topology = build(plan, world)

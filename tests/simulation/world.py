@@ -30,6 +30,7 @@ class World:
     """One simulated run. All draws come from its seed, in the order in which virtual time runs the components."""
 
     def __init__(self, seed: int, timeout_secs: float) -> None:
+        self.seed = seed
         self.random = Random(f"components {seed}")
         self.timeout_secs = timeout_secs
         self.violations: list[str] = []

@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from tests.checkpoint.simulate import simulate as simulate_state
@@ -32,7 +33,7 @@ from tests.transactional.model.simulate import simulate as simulate_transactions
 
 CHECKPOINTS, TRANSACTIONS, FLOWS, PROCESSES = kills.Checkpoints(), transactions.Transactions(), flow.Flow(), processes.Processes()
 PARTS: Final = (
-    *("dags", "offsets", "flow", "runs", "state", "transactions", "cluster"),
+    *("dags", "offsets", "flow", "runs", "process-runs", "state", "transactions", "cluster"),
     *("kills", "kafka", "transaction-kills", "flow-kills", "process-kills", "spark", "cluster-kills"),
     "tests",
 )
@@ -53,6 +54,8 @@ class Counts:
     """Kafka partitions, as many in strict order as in any other."""
     flow: int
     runs: int
+    process_runs: int
+    """Simulated runs with bolts in processes."""
     state: int
     transactions: int
     cluster: int
@@ -70,7 +73,8 @@ class Counts:
     def __str__(self) -> str:
         return (
             f"{sum(self.dags.values()):,} DAGs, {self.offsets:,} Kafka partitions, {self.flow:,} schedules of a flow, "
-            f"{self.runs:,} runs, {self.state:,} runs with state, {self.transactions:,} with transactions, "
+            f"{self.runs:,} runs, {self.process_runs:,} with processes, "
+            f"{self.state:,} runs with state, {self.transactions:,} with transactions, "
             f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
             f"{self.flow_kills:,} of flows, {self.process_kills:,} of bolts in processes, {self.spark_kills:,} kills around Spark, "
@@ -79,10 +83,11 @@ class Counts:
 
 
 FULL: Final = Counts(
-    dags={"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500},
+    dags={"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500, "bursts": 1500, "processes": 300},
     offsets=5000,
     flow=10_000,
     runs=1000,
+    process_runs=500,
     state=2000,
     transactions=5000,
     cluster=1000,
@@ -97,10 +102,11 @@ FULL: Final = Counts(
     has_tests=True,
 )
 ROUND: Final = Counts(
-    dags={"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20},
+    dags={"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20, "bursts": 40, "processes": 10},
     offsets=200,
     flow=200,
     runs=40,
+    process_runs=15,
     state=80,
     transactions=100,
     cluster=20,
@@ -140,6 +146,7 @@ class Soak:
             "dags": lambda: self.prove(counts.dags),
             "offsets": lambda: self.prove({OFFSETS: counts.offsets, STRICT_ORDER: counts.offsets}),
             "runs": lambda: self.simulate(simulate, figures.add, counts.runs),
+            "process-runs": lambda: self.simulate(partial(simulate, processes=True), figures.add_process_run, counts.process_runs),
             "state": lambda: self.simulate(simulate_state, figures.add_state, counts.state),
             "kills": lambda: self.kill(CHECKPOINTS, figures.add_kills, counts.kills),
             "flow": lambda: self.prove({FLOW: counts.flow}),

@@ -31,6 +31,8 @@ class Figures:
     """Counts since the soak began."""
 
     simulations: int = 0
+    process_simulations: int = 0
+    """Part of the simulated runs: those with bolts in processes."""
     roots: int = 0
     replaced: int = 0
     faults: int = 0
@@ -76,6 +78,11 @@ class Figures:
         self.states[simulated.state] += 1
         if simulated.violations:
             self.violations.append(simulated.describe())
+
+    def add_process_run(self, simulated: Simulated) -> None:
+        """Count one simulated run with bolts in processes."""
+        self.process_simulations += 1
+        self.add(simulated)
 
     def add_state(self, simulated: StateSimulated) -> None:
         """Count one simulated topology with state."""
@@ -178,6 +185,7 @@ class Figures:
             f"the same in strict order: {self.programs[STRICT_ORDER]:,}",
             f"schedules of a flow against sets of records and a table: {self.programs[FLOW]:,}",
             f"simulated runs: {self.simulations:,} ({states or 'none'}), {self.virtual_secs / 3600:.1f} h of virtual time",
+            f"  {self.process_simulations:,} of them with bolts in processes; their children: {list_counts(self.killed, 'child ')}",
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
             f"  killed: {deaths}",
             *self.state_lines(),

@@ -26,6 +26,8 @@ ROUND: Final = 12
 STEPS_PER_ROUND: Final = 3
 """Steps of a round, besides one at the end of the work."""
 INSTANTS_PER_ROUND: Final = 9
+PROCESSES_EVERY: Final = 3
+"""One round of so many has `work` in processes."""
 MOST_INSTANT_SECS: Final = 0.3
 
 
@@ -79,15 +81,21 @@ class Flow(campaign.Campaign[str, Killed]):
         combination = campaign.choose_in_turn(there, seed, number)
         records = random.Random(f"{seed} records {number}").choice([2500, 5000, 10_000]) // combination.tasks
         prefix = f"round-{number}-{random.SystemRandom().randrange(2**32):08x}"
-        return KilledFlow(combination, f"{servers}?prefix={prefix}", folder, records)
+        return KilledFlow(combination, f"{servers}?prefix={prefix}", folder, records, processes=_has_processes(number))
 
     def deaths(self, seed: int, number: int) -> list[Death]:
         late = [step for step in STEPS.values() if step.is_at_the_end]
         early = [step for step in STEPS.values() if not step.is_at_the_end]
         random.Random(seed).shuffle(early)
+        if _has_processes(number):
+            early = [step for step in early if not step.name.startswith("work: ")]  # a child does not die at steps of the run
         first = number * STEPS_PER_ROUND
         steps = [*(early[at % len(early)] for at in range(first, first + STEPS_PER_ROUND)), late[number % len(late)]]
         return chain(steps, INSTANTS_PER_ROUND, random.Random(f"{seed} round {number}"), MOST_INSTANT_SECS)
+
+
+def _has_processes(number: int) -> bool:
+    return number % PROCESSES_EVERY == PROCESSES_EVERY - 1
 
 
 if __name__ == "__main__":

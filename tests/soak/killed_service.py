@@ -1,4 +1,4 @@
-"""kill -9 of a service under load, with an outage of its backend: `python -m tests.soak.killed_service [SECS] [DOWN_SECS] [KILLS]`.
+"""kill -9 of a service under load, with an outage of its backend: `python -m tests.soak.killed_service [SECS] [DOWN_SECS] [KILLS] [SEED]`.
 
 The service of [outage](outage.py) runs in a process of its own, with SQLite. It is killed at random moments and started again. Each request
 gets its own result or its own failure; for a request of a killed process, this is the broken connection. An answered order is never lost.
@@ -24,12 +24,14 @@ from engine import Config
 from tests.soak.outage import CLIENTS, CUSTOMERS, Outage, downstream, served, service, topology
 
 START_SECS = 30.0
+BOLTS = ("plain", "bursts", "processes", "bursts in processes")
+"""Variants of the bolts. The seed chooses one."""
 
 
-async def serve(port: int, url: str, database: str) -> None:
+async def serve(port: int, url: str, database: str, bolts: str) -> None:
     """Serve orders until SIGTERM."""
     config = Config(state_provider=f"sqlite:///{database}", message_timeout_secs=30)
-    async with engine.run(topology(url), config) as run:
+    async with engine.run(topology(url, bursts="bursts" in bolts, processes="processes" in bolts), config) as run:
         await uvicorn.Server(uvicorn.Config(service(run), host="127.0.0.1", port=port, log_level="warning")).serve()
         await run.drain()
 
@@ -37,11 +39,11 @@ async def serve(port: int, url: str, database: str) -> None:
 class KilledService:
     """The process of the service. Each life uses the same port and the same database."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, bolts: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self._arguments = ("serve", str(self._port), url, str(folder / "killed.db"))
+        self._arguments = ("serve", str(self._port), url, str(folder / "killed.db"), bolts)
         self._process: asyncio.subprocess.Process | None = None
         self.front = f"http://127.0.0.1:{self._port}"
 
@@ -66,9 +68,9 @@ class KilledService:
 
 
 @contextlib.asynccontextmanager
-async def running(url: str, folder: Path) -> AsyncIterator[KilledService]:
+async def running(url: str, folder: Path, bolts: str) -> AsyncIterator[KilledService]:
     """Run the service, and drain it at the end."""
-    process = KilledService(url, folder)
+    process = KilledService(url, folder, bolts)
     await process.start()
     try:
         yield process
@@ -114,11 +116,11 @@ class Load:
         return found
 
 
-async def play(secs: float, down_secs: float, kills: int, folder: Path, seed: int) -> tuple[Load, list[str]]:
+async def play(secs: float, down_secs: float, kills: int, folder: Path, seed: int, bolts: str = "plain") -> tuple[Load, list[str]]:
     """Put load on the service, kill it `kills` times, and let its backend fail in the middle. Return the load and the violations."""
     loop, draw = asyncio.get_running_loop(), random.Random(seed)
     load = Load(Outage())
-    async with served(downstream(load.outage)) as url, running(url, folder) as process:
+    async with served(downstream(load.outage)) as url, running(url, folder, bolts) as process:
         began = loop.time()
         loop.call_later((secs - down_secs) / 2, setattr, load.outage, "down", True)
         loop.call_later((secs + down_secs) / 2, setattr, load.outage, "down", False)
@@ -146,17 +148,18 @@ async def _counts(front: str) -> Counter[int]:
 def main() -> int:
     """Serve, or play and print the violations."""
     if sys.argv[1:2] == ["serve"]:
-        asyncio.run(serve(int(sys.argv[2]), sys.argv[3], sys.argv[4]))
+        asyncio.run(serve(int(sys.argv[2]), *sys.argv[3:6]))
         return 0
     given = [float(text) for text in sys.argv[1:4]]
     secs, down_secs, kills = (*given, *(60.0, 20.0, 8.0)[len(given) :])
-    seed = int.from_bytes(os.urandom(6))
+    seed = int(sys.argv[4]) if sys.argv[4:] else int.from_bytes(os.urandom(6))
+    bolts = BOLTS[seed % len(BOLTS)]
     with tempfile.TemporaryDirectory() as folder:
-        load, faults = asyncio.run(play(secs, down_secs, int(kills), Path(folder), seed))
+        load, faults = asyncio.run(play(secs, down_secs, int(kills), Path(folder), seed, bolts))
     statuses = Counter(status for status, _ in load.outage.answers.values())
     print(
         f"{len(load.outage.answers):,} answers in {secs:g} s, {down_secs:g} s of it down: {dict(statuses)}; "
-        f"{int(kills)} kills broke {load.broken.total()} requests; {len(faults)} faults; seed {seed}"
+        f"{int(kills)} kills broke {load.broken.total()} requests; {len(faults)} faults; {bolts} bolts, seed {seed}"
     )
     for fault in faults[:20]:
         print("  " + fault)

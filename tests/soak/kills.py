@@ -27,6 +27,8 @@ from tests.soak import campaign
 Store: TypeAlias = Literal["sqlite", "redis"]
 ROUND: Final = 25
 """Number of processes to kill."""
+BOLTS: Final = ("plain", "plain", "bursts", "processes", "bursts in processes")
+"""Variants of the bolts, each in one round of five."""
 LIVES: Final = 30
 """Most processes that die before one may run to the end."""
 
@@ -68,9 +70,9 @@ def why_not(store: Store) -> str | None:
 class KilledWithItsServer(KilledCheckpoints):
     """Kills the store's server as well, if there is one. A process that starts at that moment is refused."""
 
-    def __init__(self, folder: Path, messages: int, server: Server | None, result: CheckpointsResult) -> None:
+    def __init__(self, folder: Path, messages: int, server: Server | None, result: CheckpointsResult, bolts: str) -> None:
         url = f"sqlite:///{folder}/state.db" if server is None else f"redis://{HOST}:{server.port}/0?prefix=soak"
-        super().__init__(folder, url, messages)
+        super().__init__(folder, url, messages, bolts)
         self._server, self._result = server, result
 
     async def prepare(self) -> None:
@@ -146,7 +148,8 @@ class Checkpoints(campaign.Campaign[None, Killed]):
 
             server = RedisServer(folder)
         messages = random.Random(f"{seed} messages {number}").choice([2000, 4000, 8000])
-        return KilledWithItsServer(folder, messages, server, self._result)
+        bolts = campaign.choose_in_turn(BOLTS, seed, number)
+        return KilledWithItsServer(folder, messages, server, self._result, bolts)
 
     def deaths(self, seed: int, number: int) -> list[Death]:
         """Draw the deaths. In one round of ten nothing dies, and no number may be emitted twice."""

@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -21,10 +22,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import engine
-from engine import BasicBolt, Config, Fields, Inlet, Reply, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, TupleFailed
+from engine import Config, Inlet, Reply, Topology, TopologyBuilder, TupleFailed
+from tests.soak.order_bolts import COUNTS, CUSTOMERS, Charge
 
 CLIENTS = 100
-CUSTOMERS = 7
 
 
 @dataclass
@@ -85,43 +86,11 @@ def downstream(outage: Outage) -> Starlette:
     return Starlette(routes=[Route("/charge/{number}", charge)])
 
 
-class Charge(BasicBolt):
-    """Calls the downstream service."""
-
-    output_fields = Fields("customer", "number")
-    concurrency = 100
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    async def prepare(self) -> None:
-        self.client = httpx.AsyncClient(verify=False)
-
-    async def execute(self, tup: Tuple) -> tuple[int, int]:  # type: ignore[override]
-        answer = await self.client.get(f"{self.url}/charge/{tup['number']}")
-        answer.raise_for_status()
-        return tup["number"] % CUSTOMERS, tup["number"]
-
-    async def cleanup(self) -> None:
-        await self.client.aclose()
-
-
-class Count(StatefulBasicBolt):
-    """Counts the orders of each customer."""
-
-    output_fields = Fields("number", "count")
-
-    def execute(self, tup: Tuple) -> tuple[int, int]:  # type: ignore[override]
-        count = self.state.get(tup["customer"], 0) + 1
-        self.state.put(tup["customer"], count)
-        return tup["number"], count
-
-
-def topology(url: str) -> Topology:
+def topology(url: str, *, bursts: bool = False, processes: bool = False) -> Topology:
     builder = TopologyBuilder("outage")
     builder.set_spout("orders", lambda: Inlet("number"))
-    builder.set_bolt("charge", lambda: Charge(url)).shuffle_grouping("orders")
-    builder.set_bolt("count", Count, parallelism=2).fields_grouping("charge", "customer")
+    builder.set_bolt("charge", partial(Charge, url), processes=processes).shuffle_grouping("orders")
+    builder.set_bolt("count", COUNTS[bursts], parallelism=2, processes=processes).fields_grouping("charge", "customer")
     builder.set_bolt("reply", Reply).shuffle_grouping("count")
     return builder.build()
 

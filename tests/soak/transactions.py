@@ -81,7 +81,8 @@ class Transactions(campaign.Campaign[Servers, Killed]):
         draws = random.Random(f"{seed} lines {number}")
         lines = drawn_lines(draws, draws.choice([500, 1000, 2000]))
         name = f"round-{number}-{random.SystemRandom().randrange(2**32):08x}"
-        return KilledTransactions(combination_of(seed, number), servers, folder, name, lines)
+        bursts = random.Random(f"{seed} bursts {number}").random() < 0.5
+        return KilledTransactions(combination_of(seed, number), servers, folder, name, lines, bursts=bursts)
 
     def deaths(self, seed: int, number: int) -> list[Death]:
         """Draw the deaths from the steps of the round's combination."""

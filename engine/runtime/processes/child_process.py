@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import ForkServerContext
@@ -84,8 +85,11 @@ class ChildProcess:
         ours, theirs = socket.socketpair()
         child: ChildProcess | None = None
         process = fork_server().Process(target=run_child, args=(theirs, plan), name=name)
+        begun_or_cancelled = threading.Lock()
 
         def begin() -> None:
+            if not begun_or_cancelled.acquire(blocking=False):
+                return
             try:
                 process.start()
             finally:
@@ -98,6 +102,8 @@ class ChildProcess:
             await loop.create_unix_connection(lambda: child.link, sock=ours)
         except BaseException:
             ours.close()  # so that the process ends itself
+            if begun_or_cancelled.acquire(blocking=False):
+                theirs.close()
             if child is not None:
                 child.abandon()  # else its end would count as the end of the next one
             raise
@@ -161,6 +167,7 @@ class ChildProcess:
             self._loop.remove_reader(self._process.sentinel)
             _RUNNING.discard(self._process)
             self._gone.set_result(None)
+            self.link.read_rest()  # else its death would be noticed only when the run may emit again
             self._loop.call_later(_UNREAD_SECS, self._hang_up)
 
     def _hang_up(self) -> None:

@@ -23,7 +23,7 @@ class FrameLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._next_slice: asyncio.Handle | None = None
-        self.is_held = self._is_paused = False
+        self.is_held = self._is_paused = self._reads_rest = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
@@ -56,9 +56,14 @@ class FrameLink(asyncio.Protocol):
 
     def hold(self, *, on: bool) -> None:
         """Stop the delivery of frames, or continue it. The other end can then soon send no more."""
-        self.is_held = on
-        if not on and self._next_slice is None:
+        self.is_held = on and not self._reads_rest
+        if not self.is_held and self._next_slice is None:
             self._deliver()
+
+    def read_rest(self) -> None:
+        """Deliver from now on without holds, because the other end has ended. The socket bounds the rest that it has sent."""
+        self._reads_rest = True
+        self.hold(on=False)
 
     def close(self) -> None:
         """Close the connection after all frames are sent."""

@@ -9,7 +9,6 @@ import logging
 from typing import Any, Final
 
 from engine.api import BurstBolt, TaskContext
-from engine.clock import hold_time
 from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
@@ -67,12 +66,11 @@ class ProcessBoltExecutor(BoltExecutor):
         name = f"{context.topology.name}/{self.info.component_id}[{self.info.task_id}]"
         child = self._child = await ChildProcess.start(name, plan, context.loop, self._receive, self._note_end_of_child)
         child.watch(context.config.process_timeout_secs)
-        release_time = hold_time(context.loop, f"the start of a process of {self.info.component_id!r}")
         try:
-            await begun
+            with self.calls.held_time.until_answer():
+                await begun
         finally:
             self._begun = None
-            release_time()
         self.calls.use_child(child)
 
     def new_context(self) -> TaskContext:
@@ -84,13 +82,10 @@ class ProcessBoltExecutor(BoltExecutor):
         """Let the child close its instance. Emits and settles of its `cleanup` still count."""
         child, closed = self._child, self._closed
         if child is not None and closed is not None:
-            child.link.hold(on=False)
+            self._read(child, on=True)
             child.send("close")
-            release_time = hold_time(self.run_context.loop, f"the close of a process of {self.info.component_id!r}")
-            try:
+            with self.calls.held_time.until_answer():
                 await closed
-            finally:
-                release_time()
             if not await child.wait(LINGER_SECS):
                 place = f"{self.info.component_id!r} (task {self.info.task_id})"
                 self.reporter.warn(f"the process of bolt {place} still ran {LINGER_SECS:g} s after cleanup(), in a thread, and was killed")
@@ -136,12 +131,11 @@ class ProcessBoltExecutor(BoltExecutor):
         number = self._asked
         answer = self._answers[number] = self.run_context.loop.create_future()
         child.send("call", number, method, *arguments)
-        release_time = hold_time(self.run_context.loop, f"{method}() in the process of {self.info.component_id!r}")
         try:
-            return await answer
+            with self.calls.held_time.until_answer():
+                return await answer
         finally:
             del self._answers[number]
-            release_time()
 
     def _on_returned(self, number: int, result: Any) -> None:
         answer = self._answers.get(number)
@@ -202,7 +196,12 @@ class ProcessBoltExecutor(BoltExecutor):
         for (stream, target), rows, anchors in emits:
             self._emit(stream, rows, anchors, target)
         if self.core.backpressure.stopped_by and self._child is not None and not self.core.closing:
-            self._child.link.hold(on=True)
+            self._read(self._child, on=False)
+
+    def _read(self, child: ChildProcess, *, on: bool) -> None:
+        """Read from the child, or stop reading. The frames that have arrived may stop it again."""
+        child.link.hold(on=not on)
+        self.calls.held_time.note_reading(not child.link.is_held)
 
     def _emit(self, stream: str, rows: list[Any], anchors: list[Any], target: int | None) -> None:
         for number, error in emit_rows(self.core, stream, rows, anchors, self.calls.taken, target):
@@ -219,7 +218,7 @@ class ProcessBoltExecutor(BoltExecutor):
     def note_resumed(self) -> None:
         """Let the child go on, because no full mailbox stops the task any more."""
         if self._child is not None:
-            self._child.link.hold(on=False)
+            self._read(self._child, on=True)
         super().note_resumed()
 
     def _on_refused(self, first: int, why: str) -> None:

@@ -2,16 +2,15 @@
 
 import pickle
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from engine.clock import hold_time
 from engine.errors import ERROR, Failure, UsageError
 from engine.kernel import Burst, Source, Tuple, kind_of, origin_of, rows_of
 from engine.raised import headline
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.error_report import safe_repr
 from engine.runtime.processes.child_process import ChildProcess
+from engine.runtime.processes.held_time import HeldTime
 from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progress
 
 ROWS_AHEAD: Final = 256
@@ -36,7 +35,7 @@ class ProcessCalls(BoltCalls):
         self._sent = 0
         self._sources: dict[Source, int] = {}
         self.progress = NO_PROGRESS
-        self._release_time: Callable[[], None] | None = None
+        self.held_time = HeldTime(self._run_context.loop, self._spec.component_id)
 
     def use_child(self, child: ChildProcess | None) -> None:
         """Send rows to this child from now on. Its numbers begin at 1."""
@@ -45,7 +44,8 @@ class ProcessCalls(BoltCalls):
         self._sources, self.taken = {}, {}
         self._untracked.clear()
         self.progress = NO_PROGRESS
-        self._hold_time()
+        self.held_time.note_reading(True)
+        self.held_time.note_rows(False)
         self._return_waiters.wake_all()
 
     @property
@@ -59,14 +59,6 @@ class ProcessCalls(BoltCalls):
     def has_no_room(self) -> bool:
         """True while the child has enough rows, and while somebody waits for the return of all rows."""
         return self._child is None or self._sent - self.progress.taken >= ROWS_AHEAD or self._holders > 0
-
-    def _hold_time(self) -> None:
-        """Keep virtual time still while the child has rows."""
-        if self.in_flight and self._release_time is None:
-            self._release_time = hold_time(self._run_context.loop, f"the process of a task of {self._spec.component_id!r}")
-        elif not self.in_flight and self._release_time is not None:
-            self._release_time()
-            self._release_time = None
 
     def waiting(self) -> list[Tuple]:
         """Return the inputs that wait in the child, whose calls have not begun.
@@ -87,7 +79,7 @@ class ProcessCalls(BoltCalls):
             return None
         first = self._sent + 1
         self._sent += len(given)
-        self._hold_time()
+        self.held_time.note_rows(True)
         self.taken.update(enumerate(given, first))
         runs = rows_of(given)
         if not all(kind for _, kind, _ in runs):
@@ -172,7 +164,7 @@ class ProcessCalls(BoltCalls):
         self._reporter.errors += progress.errors - before.errors
         self.forgotten += progress.forgotten - before.forgotten
         self.settled_twice += progress.settled_twice - before.settled_twice
-        self._hold_time()
+        self.held_time.note_rows(self.in_flight > 0)
         self._return_waiters.wake_all()
         if not self.has_no_room or not self.in_flight:
             self._wake()

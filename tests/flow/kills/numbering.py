@@ -42,6 +42,8 @@ class Places:
     tasks: int
     count: int
     """Records of each task of the spout."""
+    processes: bool = False
+    """Whether the tasks of `work` are in processes."""
 
     @property
     def journal(self) -> Path:
@@ -189,6 +191,6 @@ def numbering_topology(places: Places, journal: Journal, settings: FlowSettings)
     producer = AsyncNumbers if places.producer == "async" else Numbers
     builder = TopologyBuilder(NAME)
     builder.set_spout(NUMBERS, lambda: NotingSpout(producer(places, journal), settings), parallelism=places.tasks)
-    builder.set_bolt("work", Work, parallelism=WORKERS).direct_grouping(NUMBERS)
+    builder.set_bolt("work", Work, parallelism=WORKERS, processes=places.processes).direct_grouping(NUMBERS)
     builder.set_bolt("keep", lambda: Keep(journal), parallelism=2).shuffle_grouping("work")
     return builder.build()

@@ -50,7 +50,7 @@ class KilledFlow(rounds.KilledTopology[Killed, Death]):
     to_its_end = Death()
     places: Places
 
-    def __init__(self, combination: Combination, redis: str, folder: Path, count: int) -> None:
+    def __init__(self, combination: Combination, redis: str, folder: Path, count: int, *, processes: bool = False) -> None:
         places = Places(
             folder=str(folder),
             state=redis if combination.state == "redis" else f"sqlite:///{folder}/state.db",
@@ -58,8 +58,10 @@ class KilledFlow(rounds.KilledTopology[Killed, Death]):
             producer=combination.producer,
             tasks=combination.tasks,
             count=count,
+            processes=processes,
         )
-        super().__init__(Killed(combination, records=count * combination.tasks), places, folder)
+        name = f"{combination}{', work in processes' if processes else ''}"
+        super().__init__(Killed(name, records=count * combination.tasks), places, folder)
 
     async def prepare(self) -> None:
         if self.places.positions == "line":

@@ -20,7 +20,7 @@ from typing import Any
 import engine
 from engine import Bolt, Config, StatefulBasicBolt, TopologyBuilder, Tuple
 from engine.kafka import KafkaRecord, KafkaSpout, KafkaSpoutConfig
-from tests.checkpoint.killing import Death
+from tests.checkpoint.killed_bolts import Death
 from tests.kafka.torture.journal import Journal
 from tests.kafka.torture.watched import Watch
 

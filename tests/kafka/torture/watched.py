@@ -20,7 +20,7 @@ from engine.kafka.source.commit_loop import CommitLoop
 from engine.kafka.source.consumer_loop import ConsumerLoop
 from engine.kafka.source.offset_manager import Commit, OffsetManager
 from engine.kafka.source.partitions import Partitions
-from tests.checkpoint.killing import Death
+from tests.checkpoint.killed_bolts import Death
 from tests.kafka.torture.journal import Journal
 
 STEPS = (

@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine import BasicBolt, Topology, Tuple
-from engine.transactional import BatchBolt, FileOpaqueSpout, FileTransactionalSpout, TransactionalTopologyBuilder
+from engine import BasicBolt, Burst, Topology, Tuple
+from engine.transactional import BatchBolt, BurstBolt, FileOpaqueSpout, FileTransactionalSpout, TransactionalTopologyBuilder
 from engine.transactional.values import ReduceInto, ValueMap, values_at
 
 LINES: Final = "lines"
@@ -31,6 +31,8 @@ class Places:
     """URLs of the coordinator's state and of the two databases."""
     spark: str = ""
     """Spark's master for the processing phase, `levels` for its levels without a JVM. Empty: the engine runs all."""
+    bursts: bool = False
+    """Whether `partial` takes bursts."""
 
     def maps(self) -> dict[str, ValueMap]:
         """Return the map of each committer."""
@@ -62,12 +64,29 @@ class Partial(BatchBolt):
         self.collector.emit_many(list(self.counts.items()))
 
 
+class PartialMany(BurstBolt):
+    """Does the same in bursts. It calls `Partial`, so that it dies at the same steps."""
+
+    output_fields = ("word", "count")
+    counts: Counter[str]
+
+    def prepare(self) -> None:
+        Partial.prepare(self)  # type: ignore[arg-type]
+
+    def execute_many(self, burst: Burst) -> None:
+        for tup in burst:
+            Partial.execute(self, tup)  # type: ignore[arg-type]
+
+    def finish_batch(self) -> None:
+        Partial.finish_batch(self)  # type: ignore[arg-type]
+
+
 def counting_topology(places: Places, spout: Any, *, pending: int, processes: bool = False) -> Topology:
     """Build a topology with two emitters and three committers, one of them behind another."""
     maps = places.maps()
     builder = TransactionalTopologyBuilder(places.name, LINES, spout, 2, max_spout_pending=pending)
     builder.set_bolt("split", Split, 2, processes=processes).shuffle_grouping(LINES)
-    builder.set_bolt("partial", Partial, 2, processes=processes).shuffle_grouping("split")
+    builder.set_bolt("partial", PartialMany if places.bursts else Partial, 2, processes=processes).shuffle_grouping("split")
     words = ReduceInto(maps["words"], key="word", value="count", output_fields=("word", "count"))
     builder.set_bolt("words", words, 2, processes=processes).fields_grouping("partial", "word")
     builder.set_bolt("total", ReduceInto(maps["total"], value="count"), processes=processes).global_grouping("partial")

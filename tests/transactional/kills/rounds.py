@@ -42,7 +42,9 @@ class KilledTransactions(KilledTopology[Killed, Death]):
     spark: ClassVar[str] = ""
     """Spark's master, as in `Places`."""
 
-    def __init__(self, combination: Combination, servers: Servers, folder: Path, name: str, lines: Sequence[str]) -> None:
+    def __init__(
+        self, combination: Combination, servers: Servers, folder: Path, name: str, lines: Sequence[str], *, bursts: bool = False
+    ) -> None:
         self.lines = lines
         self._brokers = servers.kafka
         urls = {
@@ -63,6 +65,7 @@ class KilledTransactions(KilledTopology[Killed, Death]):
             words=urls[combination.values],
             others=urls[combination.other_values],
             spark=self.spark,
+            bursts=bursts,
         )
         super().__init__(Killed(combination), places, folder)
 
