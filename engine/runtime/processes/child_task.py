@@ -77,7 +77,7 @@ class ChildTask:
         self._metrics = RelayedMetrics()
         self._metrics_due = 0.0
         self._sources: dict[int, Source] = {}
-        self._posted = 0
+        self._posted = self._ticks = 0
         self._sent: Progress | None = None
         self._kept: tuple[list[int], list[OtherVerdict], Progress] | None = None
         """Verdicts, and the progress with them, that go behind the next `_behind` rows of the emits."""
@@ -187,7 +187,9 @@ class ChildTask:
             self._packs.update((first + index, records) for index, (records,) in enumerate(rows))
 
     def _on_tick(self) -> None:
+        self._ticks += 1
         self.executor.core.post_tick(make_tuple((), Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields())))
+        self._flush_soon()
 
     def _on_call(self, number: int, method: str, *arguments: Any) -> None:
         """Call a method of the state, and send its result."""
@@ -282,6 +284,7 @@ class ChildTask:
         return Progress(
             self._posted - waiting,
             self._posted,
+            self._ticks,
             executor.is_empty or core.closing,
             core.busy_secs,
             executor.reporter.errors,
