@@ -325,9 +325,11 @@ class ChildTask:
             self._relay.send("metrics", changes, dropped)
 
     def _show_life(self) -> None:
-        """Send a sign of life, and the metrics, also while no tuple comes."""
+        """Send a sign of life, the acks of a busy stateful bolt, and the metrics, also while no tuple comes."""
         timeout = self._plan.config.process_timeout_secs
         self._relay.send("alive")
+        if self._sent is not None:  # the instance is ready
+            self._flush_soon()
         self._send_metrics()
         self._life = self._loop.call_later(METRICS_SECS if timeout is None else min(METRICS_SECS, timeout / 8), self._show_life)
 
