@@ -84,7 +84,8 @@ class ChildTask:
         self._behind = 0
         self._next_flush: asyncio.Handle | None = None
         self._life: asyncio.TimerHandle | None = None
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        """Running calls of the run, by number."""
         self._is_over: asyncio.Future[None] = self._loop.create_future()
         self._emits = Mailbox(plan.config.executor_receive_buffer_size, self._flush_soon)
         self._verdicts = SignalRing(self._flush_soon)
@@ -193,9 +194,13 @@ class ChildTask:
 
     def _on_call(self, number: int, method: str, *arguments: Any) -> None:
         """Call a method of the state, and send its result."""
-        calling = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
-        self._calls.add(calling)
-        calling.add_done_callback(self._calls.discard)
+        self._calls[number] = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
+        self._calls[number].add_done_callback(lambda _: self._calls.pop(number))
+
+    def _on_cancel(self, number: int) -> None:
+        """Cancel a call whose time is over."""
+        if number in self._calls:
+            self._calls[number].cancel()
 
     async def _call(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
         try:
@@ -203,10 +208,9 @@ class ChildTask:
         except Exception as error:  # noqa: BLE001 - a hook of the user; the run handles the error
             self._relay.send("raised", number, picklable(error))
             return
-        if method == "pre_prepare":
-            # Emits and acks until now belong to this checkpoint. Later ones stay here until the run has forwarded the barrier.
-            self._send_all()
-            self._is_frozen = True
+        # Emits and acks until now are before the barrier. At a PREPARE, later ones stay here until the run has forwarded the barrier.
+        self._send_all()
+        self._is_frozen = method == "pre_prepare"
         self._relay.send("returned", number, result)
 
     def _on_go(self) -> None:

@@ -139,6 +139,9 @@ class ProcessBoltExecutor(BoltExecutor):
         release_time = hold_time(self.run_context.loop, f"{method}() in the process of {self.info.component_id!r}")
         try:
             return await answer
+        except asyncio.CancelledError:
+            child.send("cancel", number)
+            raise
         finally:
             del self._answers[number]
             release_time()
