@@ -91,7 +91,9 @@ class ChildTask:
         self._verdicts = SignalRing(self._flush_soon)
         run_context = self._run_context()
         if plan.keeps_state:
-            self.executor: ChildExecutor = OnlyInstance(plan.info, plan.spec, run_context, [self._verdicts], self._send_death)
+            self.executor: ChildExecutor = OnlyInstance(
+                plan.info, plan.spec, run_context, [self._verdicts], self._send_death, self._request_renewal
+            )
             self._state: ChildState | None = ChildState(self.executor)
         else:
             self.executor, self._state = ChildExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
@@ -220,6 +222,9 @@ class ChildTask:
 
     def _send_death(self, error: BaseException) -> None:
         self._relay.send("died", picklable(error))
+
+    def _request_renewal(self, error: BaseException) -> None:
+        self._relay.send("worn", error)
 
     def _on_close(self) -> None:
         if not self._is_over.done():

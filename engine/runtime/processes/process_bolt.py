@@ -16,11 +16,13 @@ from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import ErrorReport
+from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
 from engine.runtime.processes.process_calls import ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.task_plan import pickled_plan
+from engine.runtime.restart_policy import FailureStreak
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_ports import ExecutorBoltPort
 from engine.state import LayeredState
@@ -51,6 +53,8 @@ class ProcessBoltExecutor(BoltExecutor):
         """Results of the calls of the child's state, by number."""
         self._asked = 0
         self.port = _ProcessPort(self)
+        self.streak = FailureStreak(1)
+        """Requests for a fresh instance of a stateful bolt. Each request stands for many failures."""
 
     # The process
 
@@ -159,6 +163,20 @@ class ProcessBoltExecutor(BoltExecutor):
     def _on_died(self, error: BaseException) -> None:
         """Replace the child, because its instance has died with its state."""
         self.kill(error)
+
+    def _on_worn(self, error: BaseException) -> None:
+        """Replace the child when all rows have returned, unless the pause after the last renewal is not over."""
+        if self._replace_for is None and self.streak.note_failure(self.run_context.clock.now(), self.core.acked):
+            self._replace_for = error
+            self.wake()
+
+    async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
+        """Replace the instance. After many failures in a row this is no death (SV-1)."""
+        if not isinstance(error, TooManyFailures):
+            await super()._replace(error, tup)
+            return
+        self.reporter.report(error, next_step="the task gets a fresh instance, which may repair a broken connection")
+        await self._renew(self._death_failure(error))
 
     async def _serve_control(self, tup: Tuple | None) -> None:
         await super()._serve_control(tup)
