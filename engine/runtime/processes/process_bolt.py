@@ -14,6 +14,7 @@ from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
+from engine.raised import raised_text
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.executor import TooManyFailures
@@ -309,7 +310,13 @@ class _ChildInstance(RemoteInstance):
     async def pre_prepare(self, txid: int) -> None:
         """Call the hook, and take the changes of the child."""
         assert self._state is not None
-        self._state.take_changes(await self._task.call_child("pre_prepare", txid))
+        changes = await self._task.call_child("pre_prepare", txid)
+        try:
+            self._state.take_changes(changes)
+        except Exception as error:
+            text = f"bolt {self._task.info.component_id!r}: key_of() raised {raised_text(error)} in the process of the run"
+            hint = "With processes=True, the run calls key_of() of an instance without prepare(). Let it use only the key and __init__()."
+            raise FatalError(text, hint=hint) from error
 
     async def pre_commit(self, txid: int) -> None:
         """Call the hook, and commit in the child."""
