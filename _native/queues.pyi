@@ -119,6 +119,9 @@ class DeferredAcks:
     def release_prepared(self, limit: int) -> int:
         """Send up to limit prepared acks to their ackers, and return how many are left."""
 
+    def release_earlier(self) -> None:
+        """Send all deferred acks that the running call has not added. Each root must have one ack only, because no ack may be joined."""
+
     def fail_prepared(self, limit: int, reason: object) -> int:
         """Fail up to limit prepared acks, and return how many are left."""
 

@@ -354,6 +354,11 @@ cdef class DeferredAcks:
         """Send up to limit prepared acks to their ackers, and return how many are left."""
         return self.drain(self.prepared, limit, None)
 
+    def release_earlier(self):
+        """Send all deferred acks that the running call has not added. Each root must have one ack only, because no ack may be joined."""
+        self.drain(self.deferred, self.before_call, None)
+        self.before_call = 0
+
     def fail_prepared(self, Py_ssize_t limit, reason not None):
         """Fail up to limit prepared acks, and return how many are left."""
         return self.drain(self.prepared, limit, reason)

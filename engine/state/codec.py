@@ -5,6 +5,7 @@ once, because one call in C costs less than a thousand calls.
 """
 
 import pickle
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -185,6 +186,10 @@ class Pickle:
 
     name: CodecName = "pickle"
     format = 1
+
+    def __init__(self) -> None:
+        # A child process writes the classes of the program under this name. Only `multiprocessing` defines it.
+        sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
 
     def encode(self, value: object) -> bytes:
         try:

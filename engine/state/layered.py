@@ -309,7 +309,9 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         return {} if self._frozen is None else self._frozen.layer
 
     def take_changes(self, changes: Layer) -> None:
-        """Use the changes of another process as the changes since the last PREPARE."""
+        """Use the changes of another process as the changes since the last PREPARE. Raises an error of `key_of`."""
+        for key in islice(changes, 1):
+            self._slot_of(key)
         self._changes = changes
 
     def drop_changes(self) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 from engine import (
@@ -133,3 +134,115 @@ class CrashingCounts(Counts):
             open(self.path, "w").close()
             raise ZeroDivisionError("once")
         return super().execute(tup)
+
+
+class TicksInTwoSteps(StatefulBasicBolt):
+    """Changes two values in each tick, and awaits in between. Every second tick raises. Notes PREPAREs that see one change only."""
+
+    tick_tuple_freq_secs = 0.1
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.ticks = 0
+
+    async def execute(self, tup: Tuple) -> None:
+        if not tup.is_tick:
+            self.state.put("numbers", self.state.get("numbers", 0) + 1)
+            return
+        self.ticks += 1
+        first = "raised" if self.ticks % 2 == 0 else "first"
+        self.state.put(first, self.ticks)
+        await asyncio.sleep(0.04)
+        if first == "raised":
+            raise ValueError("every second tick")
+        self.state.put("second", self.ticks)
+
+    def pre_prepare(self, txid: int) -> None:
+        if self.state.get("first", 0) != self.state.get("second", 0) or self.state.get("raised", 0):
+            with open(self.path, "a") as file:
+                file.write(f"checkpoint {txid} is inside a call\n")
+
+
+class AwaitsLong(StatefulBasicBolt):
+    """Awaits in each call."""
+
+    output_fields = Fields("number")
+
+    async def execute(self, tup: Tuple) -> AsyncIterator[tuple[int]]:
+        await asyncio.sleep(0.03)
+        self.state.put("all", self.state.get("all", 0) + 1)
+        yield (tup["number"],)
+
+
+class HangsInCommit(StatefulBasicBolt):
+    """Its first `pre_commit` with a change hangs."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.hung = False
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put("all", self.state.get("all", 0) + 1)
+
+    async def pre_commit(self, txid: int) -> None:
+        if self.hung or not self.state.get("all", 0):
+            return
+        self.hung = True
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self.note_cancelled()
+
+    def note_cancelled(self) -> None:
+        Path(self.path).write_text(f"cancelled with {self.state.get('all', 0)}\n")
+
+
+class KeyOfNeedsPrepare(ByPair):
+    """Its `key_of` uses a value of `prepare`."""
+
+    def prepare(self) -> None:
+        self.at = 0
+
+    def key_of(self, key: Any) -> object:
+        return key[self.at]
+
+
+class FailsAlways(StatefulBasicBolt):
+    """Fails each input, and notes its instances."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def prepare(self) -> None:
+        with open(self.path, "a") as file:
+            file.write("prepared\n")
+
+    def execute(self, tup: Tuple) -> None:
+        raise ValueError("always")
+
+
+class EmitsInRollback(StatefulBolt):
+    """Raises in one `pre_prepare`, or emits in `pre_rollback`."""
+
+    output_fields = Fields("number")
+
+    def __init__(self, path: str, raises: bool) -> None:
+        self.path = path
+        self.raises = raises
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put("all", self.state.get("all", 0) + 1)
+        self.collector.ack(tup)
+
+    def pre_prepare(self, txid: int) -> None:
+        if self.raises and txid > 0 and not os.path.exists(self.path):
+            open(self.path, "w").close()
+            raise ValueError("once")
+
+    def pre_rollback(self) -> None:
+        if not self.raises:
+            for _ in range(3_000):
+                self.collector.emit((10**5_000,))  # more than one read of the run

@@ -36,9 +36,10 @@ class OnlyInstance(ChildExecutor):
     """Executor whose instance is never replaced, because its state dies with it. The run starts another process."""
 
     def __init__(self, *arguments: Any) -> None:
-        *arguments_of_executor, send_death = arguments
+        *arguments_of_executor, send_death, request_renewal = arguments
         super().__init__(*arguments_of_executor)
         self._send_death: Callable[[BaseException], None] = send_death
+        self._request_renewal: Callable[[BaseException], None] = request_renewal
 
     async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
         if tup is not None:
@@ -47,4 +48,6 @@ class OnlyInstance(ChildExecutor):
         await self.run_context.loop.create_future()
 
     async def _replace_after_streak(self, error: BaseException) -> None:
-        await self._replace(TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}"))
+        """Ask the run for a fresh instance, and continue, because the run decides when it is due (SV-1)."""
+        self._request_renewal(TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}"))
+        self.streak.length = 0

@@ -26,8 +26,12 @@ class ChildState:
 
     def release_acks(self) -> None:
         """Send the acks of all calls that have returned. The acks of a running call wait, because they are undone if it raises (SV-2)."""
-        if self._state is not None and not self._executor.calls.in_flight:
-            acks = self._executor.core.deferred_acks
+        if self._state is None:
+            return
+        acks = self._executor.core.deferred_acks
+        if self._executor.calls.in_flight:
+            acks.release_earlier()
+        else:
             acks.prepare()
             acks.release_prepared(_SETTLES)
 

@@ -77,20 +77,23 @@ class ChildTask:
         self._metrics = RelayedMetrics()
         self._metrics_due = 0.0
         self._sources: dict[int, Source] = {}
-        self._posted = 0
+        self._posted = self._ticks = 0
         self._sent: Progress | None = None
         self._kept: tuple[list[int], list[OtherVerdict], Progress] | None = None
         """Verdicts, and the progress with them, that go behind the next `_behind` rows of the emits."""
         self._behind = 0
         self._next_flush: asyncio.Handle | None = None
         self._life: asyncio.TimerHandle | None = None
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        """Running calls of the run, by number."""
         self._is_over: asyncio.Future[None] = self._loop.create_future()
         self._emits = Mailbox(plan.config.executor_receive_buffer_size, self._flush_soon)
         self._verdicts = SignalRing(self._flush_soon)
         run_context = self._run_context()
         if plan.keeps_state:
-            self.executor: ChildExecutor = OnlyInstance(plan.info, plan.spec, run_context, [self._verdicts], self._send_death)
+            self.executor: ChildExecutor = OnlyInstance(
+                plan.info, plan.spec, run_context, [self._verdicts], self._send_death, self._request_renewal
+            )
             self._state: ChildState | None = ChildState(self.executor)
         else:
             self.executor, self._state = ChildExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
@@ -188,13 +191,19 @@ class ChildTask:
             self._packs.update((first + index, records) for index, (records,) in enumerate(rows))
 
     def _on_tick(self) -> None:
+        self._ticks += 1
         self.executor.core.post_tick(make_tuple((), Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields())))
+        self._flush_soon()
 
     def _on_call(self, number: int, method: str, *arguments: Any) -> None:
         """Call a method of the state, and send its result."""
-        calling = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
-        self._calls.add(calling)
-        calling.add_done_callback(self._calls.discard)
+        self._calls[number] = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
+        self._calls[number].add_done_callback(lambda _: self._calls.pop(number))
+
+    def _on_cancel(self, number: int) -> None:
+        """Cancel a call whose time is over."""
+        if number in self._calls:
+            self._calls[number].cancel()
 
     async def _call(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
         try:
@@ -202,10 +211,9 @@ class ChildTask:
         except Exception as error:  # noqa: BLE001 - a hook of the user; the run handles the error
             self._relay.send("raised", number, picklable(error))
             return
-        if method == "pre_prepare":
-            # Emits and acks until now belong to this checkpoint. Later ones stay here until the run has forwarded the barrier.
-            self._send_all()
-            self._is_frozen = True
+        # Emits and acks until now are before the barrier. At a PREPARE, later ones stay here until the run has forwarded the barrier.
+        self._send_all()
+        self._is_frozen = method == "pre_prepare"
         self._relay.send("returned", number, result)
 
     def _on_go(self) -> None:
@@ -215,6 +223,9 @@ class ChildTask:
 
     def _send_death(self, error: BaseException) -> None:
         self._relay.send("died", picklable(error))
+
+    def _request_renewal(self, error: BaseException) -> None:
+        self._relay.send("worn", error)
 
     def _on_close(self) -> None:
         if not self._is_over.done():
@@ -283,6 +294,7 @@ class ChildTask:
         return Progress(
             self._posted - waiting,
             self._posted,
+            self._ticks,
             executor.is_empty or core.closing,
             core.busy_secs,
             executor.reporter.errors,
@@ -325,9 +337,11 @@ class ChildTask:
             self._relay.send("metrics", changes, dropped)
 
     def _show_life(self) -> None:
-        """Send a sign of life, and the metrics, also while no tuple comes."""
+        """Send a sign of life, the acks of a busy stateful bolt, and the metrics, also while no tuple comes."""
         timeout = self._plan.config.process_timeout_secs
         self._relay.send("alive")
+        if self._sent is not None:  # the instance is ready
+            self._flush_soon()
         self._send_metrics()
         self._life = self._loop.call_later(METRICS_SECS if timeout is None else min(METRICS_SECS, timeout / 8), self._show_life)
 

@@ -13,13 +13,16 @@ from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
+from engine.raised import raised_text
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import ErrorReport
+from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
 from engine.runtime.processes.process_calls import ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.task_plan import pickled_plan
+from engine.runtime.restart_policy import FailureStreak
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_ports import ExecutorBoltPort
 from engine.state import LayeredState
@@ -50,6 +53,8 @@ class ProcessBoltExecutor(BoltExecutor):
         """Results of the calls of the child's state, by number."""
         self._asked = 0
         self.port = _ProcessPort(self)
+        self.streak = FailureStreak(1)
+        """Requests for a fresh instance of a stateful bolt. Each request stands for many failures."""
 
     # The process
 
@@ -134,6 +139,9 @@ class ProcessBoltExecutor(BoltExecutor):
         try:
             with self.calls.held_time.until_answer():
                 return await answer
+        except asyncio.CancelledError:
+            child.send("cancel", number)
+            raise
         finally:
             del self._answers[number]
 
@@ -150,6 +158,20 @@ class ProcessBoltExecutor(BoltExecutor):
     def _on_died(self, error: BaseException) -> None:
         """Replace the child, because its instance has died with its state."""
         self.kill(error)
+
+    def _on_worn(self, error: BaseException) -> None:
+        """Replace the child when all rows have returned, unless the pause after the last renewal is not over."""
+        if self._replace_for is None and self.streak.note_failure(self.run_context.clock.now(), self.core.acked):
+            self._replace_for = error
+            self.wake()
+
+    async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
+        """Replace the instance. After many failures in a row this is no death (SV-1)."""
+        if not isinstance(error, TooManyFailures):
+            await super()._replace(error, tup)
+            return
+        self.reporter.report(error, next_step="the task gets a fresh instance, which may repair a broken connection")
+        await self._renew(self._death_failure(error))
 
     async def _serve_control(self, tup: Tuple | None) -> None:
         await super()._serve_control(tup)
@@ -293,7 +315,13 @@ class _ChildInstance(RemoteInstance):
     async def pre_prepare(self, txid: int) -> None:
         """Call the hook, and take the changes of the child."""
         assert self._state is not None
-        self._state.take_changes(await self._task.call_child("pre_prepare", txid))
+        changes = await self._task.call_child("pre_prepare", txid)
+        try:
+            self._state.take_changes(changes)
+        except Exception as error:
+            text = f"bolt {self._task.info.component_id!r}: key_of() raised {raised_text(error)} in the process of the run"
+            hint = "With processes=True, the run calls key_of() of an instance without prepare(). Let it use only the key and __init__()."
+            raise FatalError(text, hint=hint) from error
 
     async def pre_commit(self, txid: int) -> None:
         """Call the hook, and commit in the child."""

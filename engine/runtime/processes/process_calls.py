@@ -32,7 +32,7 @@ class ProcessCalls(BoltCalls):
         self._untracked: deque[int] = deque()
         """Numbers of inputs that belong to no tree. They are acked when they are sent, and kept until the child has them."""
         self._child: ChildProcess | None = None
-        self._sent = 0
+        self._sent = self._ticks = 0
         self._sources: dict[Source, int] = {}
         self.progress = NO_PROGRESS
         self.held_time = HeldTime(self._run_context.loop, self._spec.component_id)
@@ -40,7 +40,7 @@ class ProcessCalls(BoltCalls):
     def use_child(self, child: ChildProcess | None) -> None:
         """Send rows to this child from now on. Its numbers begin at 1."""
         self._child = child
-        self._sent = 0
+        self._sent = self._ticks = 0
         self._sources, self.taken = {}, {}
         self._untracked.clear()
         self.progress = NO_PROGRESS
@@ -50,10 +50,11 @@ class ProcessCalls(BoltCalls):
 
     @property
     def in_flight(self) -> int:
-        """Rows that have not returned. At least 1 while the child works on any."""
-        if self.progress.posted == self._sent and self.progress.is_idle:
+        """Rows that have not returned. At least 1 while the child works on any row or tick."""
+        progress = self.progress
+        if progress.is_idle and (progress.posted, progress.ticks) == (self._sent, self._ticks):
             return 0
-        return max(1, self._sent - self.progress.taken)
+        return max(1, self._sent - progress.taken)
 
     @property
     def has_no_room(self) -> bool:
@@ -75,6 +76,8 @@ class ProcessCalls(BoltCalls):
         assert isinstance(given, Burst)
         assert self._child is not None
         if given.is_tick:
+            self._ticks += 1
+            self.held_time.note_rows(True)
             self._child.send("tick")
             return None
         first = self._sent + 1
@@ -90,7 +93,7 @@ class ProcessCalls(BoltCalls):
     def send_control(self, tup: Tuple) -> None:
         """Send a control tuple behind all earlier rows. It has a number as they have."""
         self._sent += 1
-        self._hold_time()
+        self.held_time.note_rows(True)
         self.taken[self._sent] = tup
         self._send_rows(self._sent, [(origin_of(tup), kind_of(tup), [tup.values])])
 

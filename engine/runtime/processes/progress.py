@@ -19,8 +19,10 @@ class Progress(NamedTuple):
     """Number of the last row that has left the mailbox."""
     posted: int
     """Number of the last row that has arrived."""
+    ticks: int
+    """Number of ticks that have arrived."""
     is_idle: bool
-    """True if all rows that have arrived have returned."""
+    """True if all rows and ticks that have arrived have returned."""
     busy_secs: float
     errors: int
     restarts: int
@@ -30,4 +32,4 @@ class Progress(NamedTuple):
     """True while the state has changes that are not committed."""
 
 
-NO_PROGRESS: Final = Progress(0, 0, True, 0.0, 0, 0, 0, 0, False)
+NO_PROGRESS: Final = Progress(0, 0, 0, True, 0.0, 0, 0, 0, 0, False)
