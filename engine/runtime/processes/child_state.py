@@ -4,11 +4,13 @@ The run has the committed rows, and all rules of checkpoints. The child has a co
 """
 
 from collections.abc import AsyncIterable, AsyncIterator
+from itertools import islice
 from typing import Any, Final
 
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.state import LayeredState, ResidentStore, Row, StagedDelta, StatePlace, codec_named
 
+KEYS_PER_PART: Final = 1000
 _SETTLES: Final = 1 << 30
 
 
@@ -55,13 +57,14 @@ class ChildState:
         executor.core.guard_state(state)
         executor.core.defer_settles(True)
 
-    async def pre_prepare(self, txid: int) -> dict[Any, Any]:
-        """Return the changes since the last PREPARE."""
+    async def pre_prepare(self, txid: int) -> list[dict[Any, Any]]:
+        """Return the changes since the last PREPARE, in parts that the run reads without holding its loop (BP-4)."""
         state = self._loaded
         await self._executor.call_hook(self._executor.component.pre_prepare, txid)
         state.freeze(txid)
         await state.write_frozen()
-        return state.frozen_changes
+        changes = iter(state.frozen_changes.items())
+        return list(iter(lambda: dict(islice(changes, KEYS_PER_PART)), {}))
 
     async def pre_commit(self, txid: int) -> None:
         """Commit the changes of a PREPARE."""

@@ -214,6 +214,10 @@ class ChildTask:
         # Emits and acks until now are before the barrier. At a PREPARE, later ones stay here until the run has forwarded the barrier.
         self._send_all()
         self._is_frozen = method == "pre_prepare"
+        if self._is_frozen:
+            for part in result:
+                self._relay.send("changes", part)
+            result = None
         self._relay.send("returned", number, result)
 
     def _on_go(self) -> None:

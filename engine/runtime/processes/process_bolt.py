@@ -52,6 +52,8 @@ class ProcessBoltExecutor(BoltExecutor):
         self._answers: dict[int, asyncio.Future[Any]] = {}
         """Results of the calls of the child's state, by number."""
         self._asked = 0
+        self.changes: dict[Any, Any] = {}
+        """Changes of the state that the child has sent for the running PREPARE."""
         self.port = _ProcessPort(self)
         self.streak = FailureStreak(1)
         """Requests for a fresh instance of a stateful bolt. Each request stands for many failures."""
@@ -149,6 +151,10 @@ class ProcessBoltExecutor(BoltExecutor):
         answer = self._answers.get(number)
         if answer is not None and not answer.done():
             answer.set_result(result)
+
+    def _on_changes(self, part: dict[Any, Any]) -> None:
+        """Add changes of the state, which come before the result of `pre_prepare`."""
+        self.changes |= part
 
     def _on_raised(self, number: int, error: BaseException) -> None:
         answer = self._answers.get(number)
@@ -315,7 +321,9 @@ class _ChildInstance(RemoteInstance):
     async def pre_prepare(self, txid: int) -> None:
         """Call the hook, and take the changes of the child."""
         assert self._state is not None
-        changes = await self._task.call_child("pre_prepare", txid)
+        self._task.changes = {}
+        await self._task.call_child("pre_prepare", txid)
+        changes, self._task.changes = self._task.changes, {}
         try:
             self._state.take_changes(changes)
         except Exception as error:
