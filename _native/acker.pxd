@@ -16,6 +16,7 @@ cdef class AckLedger(RootTable):         # a slot: XOR of the tree's unsettled e
     cdef Py_ssize_t cursor               # next slot of the sweep, in descending order; -1: no sweep is active
     cdef bint wrapping                   # the sweep visits again the entries that moved up across the table's end
     cdef int32_t task                    # the spout task of the last verdict
+    cdef uint64_t own_clock              # not 0: the tree of the last signal has its own deadline
 
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED
     cdef Verdict apply_fail(self, uint64_t root) except? TREE_FAILED

@@ -42,6 +42,7 @@ cdef inline bint is_over(AckLedger ledger, uint64_t extra) noexcept:
 
 cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) except? TREE_FAILED:
     cdef RootSlot* slot = find_or_add_root(ledger, root)
+    ledger.own_clock = slot.extra & HAS_OWN_CLOCK
     slot.word ^= value
     if slot.extra & INIT_CAME:
         if slot.word == 0:
@@ -67,7 +68,7 @@ cdef class AckLedger(RootTable):
 
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED:
         cdef RootSlot* slot = find_or_add_root(self, root)
-        self.task = task
+        self.task, self.own_clock = task, slot.extra & HAS_OWN_CLOCK
         if slot.extra & FAIL_CAME:
             remove_slot(self, slot)
             return TREE_FAILED
@@ -80,6 +81,7 @@ cdef class AckLedger(RootTable):
 
     cdef Verdict apply_fail(self, uint64_t root) except? TREE_FAILED:
         cdef RootSlot* slot = find_or_add_root(self, root)
+        self.own_clock = slot.extra & HAS_OWN_CLOCK
         if slot.extra & INIT_CAME:
             self.task = <int32_t>(slot.extra >> 32)
             remove_slot(self, slot)
@@ -90,6 +92,7 @@ cdef class AckLedger(RootTable):
     cdef void apply_reset(self, uint64_t root) noexcept:
         """Restart the timeout of root, if it is open."""
         cdef RootSlot* slot = find_root(self, root)
+        self.own_clock = 0 if slot == NULL else slot.extra & HAS_OWN_CLOCK
         if slot != NULL:
             slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (self.generation & GENERATION)
 
@@ -241,13 +244,15 @@ cdef class AckerCore:
         while inbox.head != inbox.tail:
             prefetch_root(ledger, inbox.ring[(inbox.head + ROOTS_AHEAD) & inbox.mask].root)     # past the tail it is an old root
             got = &inbox.ring[inbox.head & inbox.mask]
-            if got.kind == ACK and not self.own_clocks:
+            if got.kind != ACK:
+                self.apply_signal(got)
+            else:
                 root = got.root
                 inbox.head += 1
                 if apply_ack(ledger, root, got.value) == TREE_ACKED:
                     self.send_acked(root)
-            else:
-                self.apply_signal(got)
+                elif ledger.own_clock:
+                    self.restart_own_clock(root)
             taken += 1
             if taken % SIGNALS_PER_CLOCK == 0 and self.now() - start >= TURN_SECS:
                 break
@@ -259,22 +264,15 @@ cdef class AckerCore:
         return True
 
     cdef int apply_signal(self, Signal* got) except -1:
-        """Apply one signal to the ledger, and send the verdict if it settled a tree."""
+        """Apply one signal other than an ACK to the ledger, and send the verdict if it settled a tree."""
         cdef uint64_t root = got.root
         cdef int32_t kind = got.kind, task = got.task
-        cdef uint64_t value = got.value
         cdef Verdict verdict
         self.inbox.head += 1
         if kind == INIT:
-            verdict = self.ledger.apply_init(root, value, task)
+            verdict = self.ledger.apply_init(root, got.value, task)
             if verdict != TREE_OPEN:
                 self.send_verdict(verdict, root, self.early_failures.pop(root, None))
-        elif kind == ACK:
-            verdict = apply_ack(self.ledger, root, value)
-            if verdict != TREE_OPEN:
-                self.send_verdict(verdict, root, None)
-            elif self.own_clocks:
-                self.restart_own_clock(root)
         elif kind == FAIL:
             failure = self.inbox.objects.popleft()
             if self.ledger.apply_fail(root) == TREE_FAILED:
@@ -283,7 +281,7 @@ cdef class AckerCore:
                 self.early_failures.setdefault(root, failure)
         elif kind == RESET:
             self.ledger.apply_reset(root)
-            if self.own_clocks:
+            if self.ledger.own_clock:
                 self.restart_own_clock(root)
         elif kind == OWN_CLOCK:
             secs = self.inbox.objects.popleft()
@@ -301,6 +299,8 @@ cdef class AckerCore:
     cdef int send_acked(self, uint64_t root) except -1:
         """Tell the spout task of a tree that the tree is acked."""
         cdef int32_t task = self.ledger.task
+        if self.ledger.own_clock:
+            self.own_clocks.pop(root, None)
         cdef PyObject* ring = PyList_GET_ITEM(self.spouts, task) if 0 <= task < self.spout_count else NULL
         if ring != NULL and <object>ring is not None:
             self.acked += 1
@@ -309,10 +309,10 @@ cdef class AckerCore:
 
     cdef int send_verdict(self, Verdict verdict, uint64_t root, object failure) except -1:
         """Send a tree's verdict to its spout task."""
-        if self.own_clocks:
-            self.own_clocks.pop(root, None)
         if verdict == TREE_ACKED:
             return self.send_acked(root)
+        if self.ledger.own_clock:
+            self.own_clocks.pop(root, None)
         self.fail_tree(root, self.ledger.task, failure)
         return 0
 

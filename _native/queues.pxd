@@ -86,7 +86,7 @@ cdef class SignalRing:
     cdef object on_wake
     cdef readonly object objects          # deque: the objects of FAIL, OWN_CLOCK, FAILED and REPLY, in the ring's order
 
-    cdef int make_way(self) except -1
+    cdef int make_way(self, Py_ssize_t count=*) except -1
     cdef int reset_empty(self) except -1
 
 
@@ -99,6 +99,18 @@ cdef inline int send_signal(SignalRing to, SignalKind kind, uint64_t root, uint6
     slot.task = task
     slot.kind = kind
     to.tail += 1
+    return 0
+
+
+cdef inline int move_signals(SignalRing to, SignalRing source, Py_ssize_t count) except -1:
+    """Move the oldest signals of source, which carry no objects."""
+    cdef Py_ssize_t i
+    if to.tail - to.head + count > to.threshold:
+        to.make_way(count)
+    for i in range(count):
+        to.ring[(to.tail + i) & to.mask] = source.ring[(source.head + i) & source.mask]
+    to.tail += count
+    source.head += count
     return 0
 
 

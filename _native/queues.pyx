@@ -183,18 +183,20 @@ cdef class SignalRing:
     def __dealloc__(self):
         free(self.ring)
 
-    cdef int make_way(self) except -1:
-        """Wake a parked consumer, or double a full ring."""
+    cdef int make_way(self, Py_ssize_t count=1) except -1:
+        """Wake a parked consumer, and double the ring until it has room for count more signals."""
         cdef Py_ssize_t slots = self.mask + 1, i
         cdef Signal* fresh
-        if self.tail - self.head > self.mask:
-            fresh = <Signal*>malloc(2 * slots * sizeof(Signal))
+        while self.tail - self.head + count > slots:
+            slots *= 2
+        if slots > self.mask + 1:
+            fresh = <Signal*>malloc(slots * sizeof(Signal))
             if fresh == NULL:
-                raise MemoryError(f"no memory for {2 * slots} signals")
+                raise MemoryError(f"no memory for {slots} signals")
             for i in range(self.head, self.tail):
                 fresh[i - self.head] = self.ring[i & self.mask]
             free(self.ring)
-            self.ring, self.mask = fresh, 2 * slots - 1
+            self.ring, self.mask = fresh, slots - 1
             self.head, self.tail = 0, self.tail - self.head
         self.threshold = self.mask + 1
         if self.parked:
@@ -344,9 +346,7 @@ cdef class DeferredAcks:
         if self.prepared.head == self.prepared.tail:
             self.deferred, self.prepared = self.prepared, old
         else:
-            while old.head != old.tail:
-                send_signal(self.prepared, ACK, old.ring[old.head & old.mask].root, old.ring[old.head & old.mask].value, -1)
-                old.head += 1
+            move_signals(self.prepared, old, old.tail - old.head)
             old.reset_empty()
         return self.prepared.tail - self.prepared.head
 
@@ -397,16 +397,20 @@ cdef class DeferredAcks:
         return 0
 
     cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1:
-        cdef uint64_t root, value
-        while ring.head != ring.tail and limit > 0:
-            limit -= 1
-            root, value = ring.ring[ring.head & ring.mask].root, ring.ring[ring.head & ring.mask].value
+        cdef Py_ssize_t count = min(limit, ring.tail - ring.head), i
+        cdef Signal* entry
+        if reason is None:
+            self.released += count
+        if reason is None and len(self.ackers) == 1:
+            move_signals(<SignalRing>self.ackers[0], ring, count)
+            count = 0
+        for i in range(count):
+            entry = &ring.ring[ring.head & ring.mask]
             ring.head += 1
             if reason is None:
-                self.released += 1
-                send_signal(self.ring_of(root), ACK, root, value, self.task_id)
+                send_signal(self.ring_of(entry.root), ACK, entry.root, entry.value, self.task_id)
             else:
-                send_signal_with(self.ring_of(root), FAIL, root, self.task_id, reason)
+                send_signal_with(self.ring_of(entry.root), FAIL, entry.root, self.task_id, reason)
         if ring.head == ring.tail:
             ring.reset_empty()
         return ring.tail - ring.head

@@ -34,3 +34,10 @@ cdef inline int keep_changes(Layers state) except -1:
     Py_DECREF(<object>state.notes[0])
     Py_XDECREF(before)
     return 0
+
+
+cdef class LayerWalk:
+    cdef dict layer
+    cdef Py_ssize_t position, entries    # of the next entry; entries of the layer
+
+    cdef int check(self) except -1

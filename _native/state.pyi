@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, final
 
 class Layers:
     """A dict of changes on top of older dicts, all with canonical keys. Reads and writes are as fast as those of a dict."""
@@ -41,3 +41,14 @@ class Layers:
 
     @property
     def guarding(self) -> bool: ...
+
+@final
+class LayerWalk:
+    """Walk over the entries of a layer, in parts. The layer must get no new keys meanwhile, but its values may be replaced."""
+
+    def __init__(self, layer: dict[Any, Any]) -> None: ...
+    def take(self, most: int) -> tuple[list[Any], list[Any]]:
+        """Return the keys and the values of up to `most` more entries, as two lists. They are empty at the end."""
+
+    def move_onto(self, older: dict[Any, Any], most: int) -> None:
+        """Write up to `most` more entries to an older layer."""

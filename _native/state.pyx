@@ -2,13 +2,14 @@
 from collections.abc import Mapping
 
 from cpython.bytes cimport PyBytes_CheckExact
-from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
+from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next, PyDict_SetItem, PyDict_Size
 from cpython.float cimport PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdlib cimport free, realloc
+cimport cython
 
 cdef enum:
     FIRST_NOTES = 16
@@ -185,6 +186,43 @@ cdef class Layers:
             if found != NULL:
                 return found
         return NULL
+
+
+@cython.final
+cdef class LayerWalk:
+    """Walk over the entries of a layer, in parts. The layer must get no new keys meanwhile, but its values may be replaced.
+
+    A walk finds the values without a search for each key. In a large layer each search waits for memory.
+    """
+
+    def __init__(self, dict layer not None):
+        self.layer, self.position, self.entries = layer, 0, PyDict_Size(layer)
+
+    cdef int check(self) except -1:
+        if PyDict_Size(self.layer) != self.entries:
+            raise RuntimeError(f"a layer of {self.entries} keys has {PyDict_Size(self.layer)} keys during a walk over it")
+        return 0
+
+    def take(self, Py_ssize_t most):
+        """Return the keys and the values of up to `most` more entries, as two lists. They are empty at the end."""
+        cdef list keys = [], values = []
+        cdef PyObject* key
+        cdef PyObject* value
+        self.check()
+        while most > 0 and PyDict_Next(self.layer, &self.position, &key, &value):
+            keys.append(<object>key)
+            values.append(<object>value)
+            most -= 1
+        return keys, values
+
+    def move_onto(self, dict older not None, Py_ssize_t most):
+        """Write up to `most` more entries to an older layer."""
+        cdef PyObject* key
+        cdef PyObject* value
+        self.check()
+        while most > 0 and PyDict_Next(self.layer, &self.position, &key, &value):
+            PyDict_SetItem(older, <object>key, <object>value)
+            most -= 1
 
 
 cdef object iterable_keys(str method, object keys):

@@ -117,8 +117,8 @@ class CommittedState:
         Raises StateError if deltas may not be decoded.
         """
         above = await self._above(component_id, self._counting(await self._deltas(component_id)))
-        for entries in slices(above, KEYS_PER_CHUNK):
-            yield [Row(slot, key, value) for (slot, key), value in entries.items() if value is not None]
+        for places, values in slices(above, KEYS_PER_CHUNK):
+            yield [Row(slot, key, value) for (slot, key), value in zip(places, values, strict=True) if value is not None]
         seal = self._seal(component_id)
         async for stored in self._stored.rows(component_id):
             rows = seal.open_rows(stored)

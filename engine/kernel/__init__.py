@@ -29,7 +29,7 @@ try:
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader
     from _native.spout import SpoutCore, SpoutEmitter
-    from _native.state import Layers
+    from _native.state import Layers, LayerWalk
     from _native.tables import RotatingMap
     from _native.task import BoltBacklog, Outlet, OutStream, TaskCore
     from _native.timing import LatencyHistogram, StepTimer
@@ -59,6 +59,7 @@ __all__ = [
     "FetchedRecord",
     "FlowFeed",
     "LatencyHistogram",
+    "LayerWalk",
     "Layers",
     "Mailbox",
     "OutStream",

@@ -5,10 +5,10 @@ A blob has a list of keys, one of values, and one of slots if the bolt has its o
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from itertools import islice
 from typing import Any, Final
 
 from engine.errors import StateError
+from engine.kernel import LayerWalk
 from engine.state.api import Row, StagedDelta, StatePlace
 from engine.state.checksums import StoreSource
 from engine.state.codec import DELETED, PLAIN, Codec, Deleted, Encoded, MessagePack, Unencodable, canonical
@@ -25,20 +25,17 @@ ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes, Encoded, Del
 _SMALL: Final = frozenset({type(None), bool, int, float, Deleted})
 
 
-def slices(layer: Layer, size: int) -> Iterator[dict[Any, Any]]:
-    """Yield the entries of a layer in dicts. The layer must get no new keys, but its values may be replaced.
-
-    A walk over the entries finds the values without a search for each key. In a large layer each search waits for memory.
-    """
-    entries = iter(layer.items())
-    while chunk := dict(islice(entries, size)):
-        yield chunk
+def slices(layer: Layer, size: int) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield keys and values of a layer, in lists of up to size entries. The layer must get no new keys, but its values may be replaced."""
+    walk = LayerWalk(layer)
+    while (entries := walk.take(size))[0]:
+        yield entries
 
 
 def encode_blobs(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], slot_of: Callable[[Any], int] | None) -> Iterator[bytes]:
     """Encode a layer that gets no new keys. Values of types outside ATOMS are first encoded in place."""
-    for entries in slices(layer, KEYS_PER_BLOB):
-        for part, values in _light_parts(layer, entries, seal):
+    for keys, old_values in slices(layer, KEYS_PER_BLOB):
+        for part, values in _light_parts(layer, keys, old_values, seal):
             changes = [part, values] if slot_of is None else [part, values, [slot_of(key) for key in part]]
             try:
                 yield codec.encode(changes)
@@ -48,15 +45,17 @@ def encode_blobs(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded]
                 raise
 
 
-def _light_parts(layer: Layer, entries: Layer, seal: Callable[[Any, Any], Encoded]) -> Iterator[tuple[list[Any], list[Any]]]:
+def _light_parts(
+    layer: Layer, keys: list[Any], old_values: list[Any], seal: Callable[[Any, Any], Encoded]
+) -> Iterator[tuple[list[Any], list[Any]]]:
     """Yield lists of keys and of their values, so that no part exceeds the limits of a blob."""
-    if _SMALL.issuperset(map(type, entries.values())):
-        yield list(entries), list(entries.values())
+    if _SMALL.issuperset(map(type, old_values)):
+        yield keys, old_values
         return
     part: list[Any] = []
     values: list[Any] = []
     weight = sealed = 0
-    for key, value in entries.items():
+    for key, value in zip(keys, old_values, strict=True):
         if type(value) not in ATOMS:
             value = layer[key] = seal(key, value)
             sealed += 1
@@ -135,9 +134,9 @@ async def committed_rows(
     counted = [delta for delta in staged if delta.txid <= committed_txid and is_committed(delta.txid, delta.round)]
     layer, slots = await merge_deltas(counted, codec, place)
     key_codec = MessagePack()
-    for entries in slices(layer, ROWS_PER_CHUNK):
-        slot_of = [slots[key] if key in slots else place.slot_of(key) for key in entries]
+    for keys, values in slices(layer, ROWS_PER_CHUNK):
+        slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]
         yield [
-            Row(slot, key_codec.encode(key), row_value(value, codec)) for slot, (key, value) in zip(slot_of, entries.items(), strict=True)
+            Row(slot, key_codec.encode(key), row_value(value, codec)) for slot, key, value in zip(slot_of, keys, values, strict=True)
         ]
         await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from engine.cancellation import aio_task_error
 from engine.errors import StateError
-from engine.kernel import Layers
+from engine.kernel import Layers, LayerWalk
 from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore, slot_text
 from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
 from engine.state.delta import ATOMS, Layer, encode_blobs, merge_deltas, row_value, slices
@@ -400,8 +400,9 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         async with self._compacting:
             while len(self._committed) > 1:
                 older, newer = self._committed[:2]
-                for entries in slices(newer, KEYS_PER_TURN):
-                    older.update(entries)
+                walk = LayerWalk(newer)
+                for _ in range(0, len(newer), KEYS_PER_TURN):
+                    walk.move_onto(older, KEYS_PER_TURN)
                     await asyncio.sleep(0)
                 del self._committed[1]
                 self._note_layers()
@@ -430,8 +431,9 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             raise not_stored(f"{self.place.component_id!r}: a value", self._codec, error) from None
 
     async def _rows_of(self, layer: Layer) -> AsyncIterator[list[Row]]:
-        for entries in slices(layer, ROWS_PER_TURN):
-            yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(value, self._codec)) for key, value in entries.items()]
+        for keys, values in slices(layer, ROWS_PER_TURN):
+            entries = zip(keys, values, strict=True)
+            yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(value, self._codec)) for key, value in entries]
             await asyncio.sleep(0)
             if self._frozen is not None:
                 async with self._frozen.lock:  # a delta that is being written has priority, because acks wait for it

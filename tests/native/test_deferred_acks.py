@@ -73,6 +73,26 @@ def test_acks_after_a_prepare_do_not_join_the_prepared_ones() -> None:
     assert heard(stage, spout) == (["a"], set())
 
 
+@pytest.mark.guarantee("CP-5", "ACK-7")
+@pytest.mark.parametrize("ackers", [1, 3])
+def test_a_release_in_parts_reaches_the_acker_of_each_root(ackers: int) -> None:
+    stage = Stage(ackers=ackers)
+    spout, count = stage.spout(), stage.bolt()
+    wire(spout.core, to(count))
+    count.defer_settles(True)
+    for number in range(500):
+        spout.emit(("word",), number)
+        count.ack(take_next(count))
+    count.deferred_acks.prepare()
+
+    left = [count.deferred_acks.release_prepared(180) for _ in range(3)]
+    stage.settle()
+    spout.hear()
+
+    assert left == [320, 140, 0]
+    assert (sorted(spout.acked), count.deferred_acks.released) == (list(range(500)), 500)
+
+
 @pytest.mark.guarantee("SV-2")
 def test_a_call_that_raises_takes_back_an_ack_that_was_joined() -> None:
     stage, spout, count = counting({"a": 2, "b": 1})
