@@ -55,10 +55,13 @@ class FrameLink(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def hold(self, *, on: bool) -> None:
-        """Stop the delivery of frames, or continue it. The other end can then soon send no more."""
+        """Stop the delivery of frames, or continue it soon. The other end of a link on hold can soon send no more.
+
+        It continues in a later turn of the loop, because the caller may be the core of another task in the middle of a burst.
+        """
         self.is_held = on and not self._reads_rest
         if not self.is_held and self._next_slice is None:
-            self._deliver()
+            self._next_slice = self._loop.call_soon(self._deliver)
 
     def read_rest(self) -> None:
         """Deliver from now on without holds, because the other end has ended. The socket bounds the rest that it has sent."""
