@@ -231,11 +231,18 @@ class ProcessBoltExecutor(BoltExecutor):
 
     def _refuse_emit(self, number: int | tuple[int, ...], error: Exception) -> None:
         """Fail the anchors of a row that could not be emitted, such as one whose key a grouping refuses."""
-        self.reporter.report(error, next_step="the tuple is not emitted, and its anchors fail")
+        self._report_refused(error, next_step="the tuple is not emitted, and its anchors fail")
         for each in number if isinstance(number, tuple) else (number,):
             tup = self.calls.taken.pop(each, None)
             if tup is not None:
                 self.core.fail(tup, self.failure_of(error))
+
+    def _report_refused(self, error: Exception, *, next_step: str) -> None:
+        """Report a row that could not be emitted. A FatalError of a grouping ends the run, as in a call (SV-3)."""
+        if isinstance(error, FatalError):
+            self.kill(error)
+        else:
+            self.reporter.report(error, next_step=next_step)
 
     def note_resumed(self) -> None:
         """Let the child go on, because no full mailbox stops the task any more."""
