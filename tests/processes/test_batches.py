@@ -68,14 +68,17 @@ class Play:
 
 
 class RefusesThree:
-    """A grouping that ends the run at the number 3."""
+    """A grouping that raises an error at the number 3."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
     def prepare(self, context: TaskContext, stream: str, targets: Sequence[int]) -> None:
         self.targets = targets
 
     def choose_tasks(self, source_task: int, values: Sequence[Any]) -> Sequence[int]:
         if values[-1] == 3:
-            raise FatalError("3 has no task")
+            raise self.error
         return self.targets[:1]
 
 
@@ -166,11 +169,12 @@ def test_a_fatal_error_ends_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.guarantee("PR-1", "SV-3")
 @pytest.mark.parametrize("processes", [False, True])
-def test_a_fatal_error_of_a_grouping_ends_the_run(processes: bool) -> None:
+@pytest.mark.parametrize("error", [FatalError("3 has no task"), SystemExit("3 has no task")])
+def test_an_error_of_a_grouping_that_ends_the_run(error: BaseException, processes: bool) -> None:
     builder = TransactionalTopologyBuilder("fatal", "numbers", Batches(BATCHES))
     builder.set_bolt("bolt", batch_bolts.PlusOne, processes=processes).shuffle_grouping("numbers")
-    builder.set_bolt("seen", lambda: Keeps(defaultdict(list))).custom_grouping("bolt", RefusesThree)
-    with pytest.raises(ComponentError, match=r"'bolt' .*: 3 has no task"):
+    builder.set_bolt("seen", lambda: Keeps(defaultdict(list))).custom_grouping("bolt", RefusesThree(error))
+    with pytest.raises(ComponentError, match=r"'bolt' .*3 has no task"):
         run_topology(builder.build())
 
 

@@ -215,8 +215,13 @@ class ProcessBoltExecutor(BoltExecutor):
         ack_rows(core, acks, taken)
 
     def _on_emits(self, emits: list[tuple[tuple[str, int | None], list[Any], list[Any]]]) -> None:
-        for (stream, target), rows, anchors in emits:
-            self._emit(stream, rows, anchors, target)
+        try:
+            for (stream, target), rows, anchors in emits:
+                self._emit(stream, rows, anchors, target)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            self.run_context.end_run(self._program_end_error(error))  # such as a SystemExit of a grouping, as in a call
         if self.core.backpressure.stopped_by and self._child is not None and not self.core.closing:
             self._read(self._child, on=False)
 
