@@ -242,3 +242,18 @@ class FailsOften(BatchBolt):
     def finish_batch(self) -> None:
         if self.fails and self.odd is None:
             raise FailedBatch("not yet")
+
+
+class Count(BatchBolt):
+    """Counts the tuples of each batch."""
+
+    output_fields = "count"
+
+    def prepare(self) -> None:
+        self.count = 0
+
+    def execute(self, tup: Tuple) -> None:
+        self.count += 1
+
+    def finish_batch(self) -> None:
+        self.collector.emit((self.count,))

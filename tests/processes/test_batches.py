@@ -15,10 +15,10 @@ from engine.kernel import TaskBatch
 from engine.runtime.processes import batch_process
 from engine.runtime.processes.batch_process import _Sent
 from engine.testing import Finished, run_topology
-from engine.transactional import BatchBolt, TransactionalTopologyBuilder
+from engine.transactional import BatchBolt, BatchCollector, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, ReduceInto, SqliteValues
 from tests.processes import batch_bolts, bolts
-from tests.transactional.batch_topologies import Batches
+from tests.transactional.batch_topologies import Batches, BatchesEmitter
 
 BATCHES = [list(range(10 * count)) for count in (1, 2, 0, 3)]
 
@@ -240,6 +240,24 @@ def test_an_attempt_with_many_tuples_that_cannot_be_sent_is_one_error(odd: Any, 
     assert play.values == {1: [(number,) for number in range(3000)]}
     assert finished.snapshot.components["bolt"].errors == 1
     assert finished.snapshot.components["bolt"].emitted < 3000 + 2 * 3000, "the failed attempt has sent its rest to nobody"
+
+
+@pytest.mark.guarantee("PR-1", "TX-6")
+def test_a_batch_fails_if_one_of_its_inputs_cannot_be_sent(caplog: pytest.LogCaptureFixture) -> None:
+    class SocketOnce(BatchesEmitter):
+        def emit_batch(self, attempt: TransactionAttempt, metadata: int, collector: BatchCollector) -> None:
+            super().emit_batch(attempt, metadata, collector)
+            if len(self.spout.emitted) == 1:
+                collector.emit((bolts.Unpicklable(),))
+
+    by_attempt: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+    builder = TransactionalTopologyBuilder("input", "numbers", Batches([[1, 2]], emitter=SocketOnce))
+    builder.set_bolt("bolt", batch_bolts.Count, processes=True).shuffle_grouping("numbers")
+    builder.set_bolt("seen", lambda: Keeps(by_attempt)).shuffle_grouping("bolt")
+    run_topology(builder.build())
+    assert list(by_attempt.values()) == [[(2,)]]
+    assert "a value of its input cannot be pickled" in caplog.text
+    assert "its batch fails, and is tried again" in caplog.text
 
 
 @pytest.mark.guarantee("PR-1", "TX-3")
