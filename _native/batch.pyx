@@ -318,7 +318,8 @@ cdef class DigestingEmitter(BatchEmitter):
 def emit_batch_rows(BatchFeed feed not None, str stream, list rows not None, target):
     """Emit rows that another process has made, and count them for the attempt that each begins with.
 
-    target: task id for a direct stream, else None. Returns (attempt, error) for each row that could not be emitted.
+    target: task id for a direct stream, else None. Returns (attempt, error) for each attempt of which a row could not be emitted. Drops the
+    later rows of such an attempt.
     """
     cdef BoltCore core = feed.core
     cdef OutStream out = core.stream_of(stream)
@@ -326,6 +327,8 @@ def emit_batch_rows(BatchFeed feed not None, str stream, list rows not None, tar
     cdef list refused = []
     for values in rows:
         batch = feed.batch_of((<tuple?>values)[0])
+        if batch.dead:
+            continue
         core.counting = batch.sent
         try:
             if target is None:
@@ -333,6 +336,7 @@ def emit_batch_rows(BatchFeed feed not None, str stream, list rows not None, tar
             else:
                 core.emit_direct(target, values, None, stream)
         except Exception as error:
+            batch.dead = True
             refused.append((batch.attempt, error))
     return refused
 

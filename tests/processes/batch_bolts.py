@@ -217,3 +217,43 @@ class Unhashable:
 def unhashable() -> Unhashable:
     """Return such a value."""
     return Unhashable()
+
+
+class FailsOften(BatchBolt):
+    """Emits the numbers. The first attempts fail, or emit an odd value before each number. A file counts them."""
+
+    output_fields = "number"
+
+    def __init__(self, path: str, attempts: int, odd: Any = None) -> None:
+        self.path = Path(path)
+        self.attempts = attempts
+        self.odd = odd
+
+    def prepare(self) -> None:
+        with self.path.open("a+") as dots:
+            self.fails = dots.tell() < self.attempts
+            dots.write(".")
+
+    def execute(self, tup: Tuple) -> None:
+        if self.fails and self.odd is not None:
+            self.collector.emit((self.odd(),))
+        self.collector.emit((tup["number"],))
+
+    def finish_batch(self) -> None:
+        if self.fails and self.odd is None:
+            raise FailedBatch("not yet")
+
+
+class Count(BatchBolt):
+    """Counts the tuples of each batch."""
+
+    output_fields = "count"
+
+    def prepare(self) -> None:
+        self.count = 0
+
+    def execute(self, tup: Tuple) -> None:
+        self.count += 1
+
+    def finish_batch(self) -> None:
+        self.collector.emit((self.count,))

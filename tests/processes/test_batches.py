@@ -3,18 +3,22 @@
 import asyncio
 import os
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import ComponentError, Config, TopologyError, Tuple, run
+from engine import ComponentError, Config, FatalError, TaskContext, TopologyError, Tuple, run
+from engine.kernel import TaskBatch
+from engine.runtime.processes import batch_process
+from engine.runtime.processes.batch_process import _Sent
 from engine.testing import Finished, run_topology
-from engine.transactional import BatchBolt, TransactionalTopologyBuilder
+from engine.transactional import BatchBolt, BatchCollector, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, ReduceInto, SqliteValues
 from tests.processes import batch_bolts, bolts
-from tests.transactional.batch_topologies import Batches
+from tests.transactional.batch_topologies import Batches, BatchesEmitter
 
 BATCHES = [list(range(10 * count)) for count in (1, 2, 0, 3)]
 
@@ -23,12 +27,23 @@ class Play:
     """A run of batches of numbers through one bolt, into a bolt of the run that keeps what it gets."""
 
     def __init__(
-        self, bolt: Any, batches: list[list[int]] = BATCHES, *, processes: bool = True, parallelism: int = 2, **config: Any
+        self,
+        bolt: Any,
+        batches: list[list[int]] = BATCHES,
+        *,
+        processes: bool = True,
+        parallelism: int = 2,
+        keyed: bool = False,
+        **config: Any,
     ) -> None:
         self.by_attempt: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
         builder = TransactionalTopologyBuilder("play", "numbers", Batches(batches), config=Config(**config), max_spout_pending=3)
         builder.set_bolt("bolt", bolt, parallelism=parallelism, processes=processes).fields_grouping("numbers", "number")
-        builder.set_bolt("seen", lambda: Keeps(self.by_attempt)).global_grouping("bolt")
+        seen = builder.set_bolt("seen", lambda: Keeps(self.by_attempt))
+        if keyed:
+            seen.fields_grouping("bolt", "number")
+        else:
+            seen.global_grouping("bolt")
         self.topology = builder.build()
 
     def play(self) -> Finished:
@@ -50,6 +65,21 @@ class Play:
         """The values of the last attempt of each batch, sorted."""
         last = {attempt.txid: attempt for attempt in sorted(self.by_attempt)}
         return {txid: sorted(self.by_attempt[attempt]) for txid, attempt in last.items()}
+
+
+class RefusesThree:
+    """A grouping that raises an error at the number 3."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def prepare(self, context: TaskContext, stream: str, targets: Sequence[int]) -> None:
+        self.targets = targets
+
+    def choose_tasks(self, source_task: int, values: Sequence[Any]) -> Sequence[int]:
+        if values[-1] == 3:
+            raise self.error
+        return self.targets[:1]
 
 
 class Keeps(BatchBolt):
@@ -137,6 +167,17 @@ def test_a_fatal_error_ends_the_run(tmp_path: Path) -> None:
         Play(partial(batch_bolts.Once, str(tmp_path / "done"), "fatal")).play()
 
 
+@pytest.mark.guarantee("PR-1", "SV-3")
+@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize("error", [FatalError("3 has no task"), SystemExit("3 has no task")])
+def test_an_error_of_a_grouping_that_ends_the_run(error: BaseException, processes: bool) -> None:
+    builder = TransactionalTopologyBuilder("fatal", "numbers", Batches(BATCHES))
+    builder.set_bolt("bolt", batch_bolts.PlusOne, processes=processes).shuffle_grouping("numbers")
+    builder.set_bolt("seen", lambda: Keeps(defaultdict(list))).custom_grouping("bolt", RefusesThree(error))
+    with pytest.raises(ComponentError, match=r"'bolt' .*3 has no task"):
+        run_topology(builder.build())
+
+
 @pytest.mark.guarantee("PR-2", "TX-3")
 @pytest.mark.parametrize(
     ("how", "text"), [("kill", "was killed by SIGKILL"), ("hang", "has hung for 1 s (process_timeout_secs) and was killed")]
@@ -189,6 +230,52 @@ def test_a_batch_fails_if_one_of_its_emitted_tuples_cannot_be_sent(odd: Any, tmp
     }
     assert finished.snapshot.components["bolt"].errors == 1
     assert "bolt 'bolt'" in caplog.text
+
+
+@pytest.mark.guarantee("PR-1", "TX-6")
+@pytest.mark.parametrize("odd", [bolts.Unpicklable, batch_bolts.unhashable])
+def test_an_attempt_with_many_tuples_that_cannot_be_sent_is_one_error(odd: Any, tmp_path: Path) -> None:
+    play = Play(partial(batch_bolts.FailsOften, str(tmp_path / "fails"), 1, odd), [list(range(3000))], parallelism=1, keyed=True)
+    finished = play.play()
+    assert play.values == {1: [(number,) for number in range(3000)]}
+    assert finished.snapshot.components["bolt"].errors == 1
+    assert finished.snapshot.components["bolt"].emitted < 3000 + 2 * 3000, "the failed attempt has sent its rest to nobody"
+
+
+@pytest.mark.guarantee("PR-1", "TX-6")
+def test_a_batch_fails_if_one_of_its_inputs_cannot_be_sent(caplog: pytest.LogCaptureFixture) -> None:
+    class SocketOnce(BatchesEmitter):
+        def emit_batch(self, attempt: TransactionAttempt, metadata: int, collector: BatchCollector) -> None:
+            super().emit_batch(attempt, metadata, collector)
+            if len(self.spout.emitted) == 1:
+                collector.emit((bolts.Unpicklable(),))
+
+    by_attempt: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+    builder = TransactionalTopologyBuilder("input", "numbers", Batches([[1, 2]], emitter=SocketOnce))
+    builder.set_bolt("bolt", batch_bolts.Count, processes=True).shuffle_grouping("numbers")
+    builder.set_bolt("seen", lambda: Keeps(by_attempt)).shuffle_grouping("bolt")
+    run_topology(builder.build())
+    assert list(by_attempt.values()) == [[(2,)]]
+    assert "a value of its input cannot be pickled" in caplog.text
+    assert "its batch fails, and is tried again" in caplog.text
+
+
+@pytest.mark.guarantee("PR-1", "TX-3")
+def test_the_run_forgets_failed_attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 0
+
+    class Watched(_Sent):
+        def begin(self, attempt: Any) -> TaskBatch:
+            nonlocal most
+            most = max(most, len(self.feed.batches))
+            return super().begin(attempt)
+
+    monkeypatch.setattr(batch_process, "_Sent", Watched)
+    play = Play(partial(batch_bolts.FailsOften, str(tmp_path / "fails"), 20), parallelism=1)
+    play.play()
+    assert play.values == {txid: [(number,) for number in batch] for txid, batch in enumerate(BATCHES, 1) if batch}
+    assert len(play.by_attempt) > 10
+    assert most <= 3, "the numbers of each open batch"
 
 
 @pytest.mark.guarantee("PR-1")

@@ -18,30 +18,39 @@ class _Sent:
 
     def __init__(self, core: BoltCore) -> None:
         self.feed = BatchFeed(core, self, ())
+        self._failures: dict[Any, Failure] = {}
+        """Attempts with a tuple that could not be sent. Such an attempt fails where it would report its tuples."""
 
     def begin(self, attempt: Any) -> TaskBatch:
-        """Begin to count for an attempt. The feed calls this at the first tuple."""
+        """Begin to count for an attempt, which replaces the earlier ones of its batch. The feed calls this at the first tuple."""
+        self._forget(attempt.txid)
         return TaskBatch(self.feed, attempt)
 
-    def take(self, attempt: Any) -> dict[int, int]:
-        """Return the numbers of an attempt, and forget all attempts of its batch."""
-        batch = self.feed.batches.get(attempt)
-        for each in [each for each in self.feed.batches if each.txid == attempt.txid]:
+    def fail(self, attempt: Any, failure: Failure) -> None:
+        """Note a tuple that could not be sent. Later tuples of the attempt are dropped."""
+        batch = self.feed.batch_or_begin(attempt)
+        assert batch is not None
+        batch.dead = True
+        self._failures.setdefault(attempt, failure)
+
+    def take(self, attempt: Any) -> dict[int, int] | Failure:
+        """Return the numbers of an attempt, or its failure. Forget its batch."""
+        batch, failure = self.feed.batches.get(attempt), self._failures.get(attempt)
+        sent = {} if batch is None else batch.sent_by_task()
+        self._forget(attempt.txid)
+        return sent if failure is None else failure
+
+    def _forget(self, txid: int) -> None:
+        for each in [each for each in self.feed.batches if each.txid == txid]:
             self.feed.drop_batch(each)
-        return {} if batch is None else batch.sent_by_task()
+            self._failures.pop(each, None)
 
 
 class BatchProcessExecutor(ProcessBoltExecutor):
     """The actor of one bolt task of transactions with `processes=True`."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._failures: dict[Any, Failure] = {}
-        """Attempts with an emitted tuple that could not be sent. Such an attempt fails where it would report its tuples."""
-
     async def _make_instance(self) -> None:
         self._sent = _Sent(self.core)
-        self._failures.clear()
         await super()._make_instance()
 
     async def _serve_control(self, tup: Tuple | None) -> None:
@@ -71,19 +80,17 @@ class BatchProcessExecutor(ProcessBoltExecutor):
                 self._report(attempt, self.calls.taken.get(anchor))
         else:
             for attempt, error in emit_batch_rows(self._sent.feed, stream, rows, target):
-                self.reporter.report(error, next_step=f"batch {attempt} fails, and is tried again")
-                self._failures.setdefault(attempt, self.failure_of(error))
+                self._report_refused(error, next_step=f"batch {attempt} fails, and is tried again")
+                self._sent.fail(attempt, self.failure_of(error))
 
     def _report(self, attempt: Any, anchor: Tuple | None) -> None:
         """Report the numbers of sent tuples of an attempt, anchored to its last control tuple."""
-        sent, failure = self._sent.take(attempt), self._failures.get(attempt)
-        for each in [each for each in self._failures if each.txid == attempt.txid]:
-            del self._failures[each]
-        if failure is None:
+        sent = self._sent.take(attempt)
+        if not isinstance(sent, Failure):
             self.core.emit_control((attempt, sent), REPORT_STREAM, anchor)
         elif anchor is not None:
-            self.core.settle_control(anchor, failure)
+            self.core.settle_control(anchor, sent)
 
     def _on_lost(self, attempt: Any, failure: Failure) -> None:
         """Note an emitted tuple that could not be pickled."""
-        self._failures.setdefault(attempt, failure)
+        self._sent.fail(attempt, failure)

@@ -99,6 +99,8 @@ class ChildTask:
             self.executor, self._state = ChildExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
         self._is_frozen = False
         self._has_batches = REPORT_STREAM in plan.spec.streams
+        self._lost_of: Any = None
+        """Attempt of the newest emitted tuple of a batch that could not be sent. Only the first one of an attempt is reported."""
         self._packs: dict[int, Any] | None = {} if TAKES_PACKS in plan.spec.marks else None
         """Records of each open pack of a FlowControlBolt. The run needs the index of a record that failed."""
         self.executor.core.wire(_relayed_streams(plan, run_context, self._emits))
@@ -327,11 +329,19 @@ class ChildTask:
         except Exception as error:  # noqa: BLE001 - code of the value
             text = f"bolt {info.component_id!r} runs in a process and has emitted a value that cannot be pickled: {safe_repr(row, 200)}"
             told = UsageError(f"{text} ({headline(error)})", hint="Emit values that pickle can store, or leave out processes=True.")
-            self.executor.reporter.report(told, next_step="the tuple is not emitted, and its anchors fail")
             failure = Failure(ERROR, info.component_id, info.task_id, headline(told))
             if self._has_batches:
-                self._relay.send("lost", row[0], failure)
+                self._lose_batch(row[0], told, failure)
+                return
+            self.executor.reporter.report(told, next_step="the tuple is not emitted, and its anchors fail")
             failed |= dict.fromkeys(anchor if isinstance(anchor, tuple) else (anchor,) if anchor else (), failure)
+
+    def _lose_batch(self, attempt: Any, error: UsageError, failure: Failure) -> None:
+        """Let an attempt fail, because a tuple of it cannot be sent."""
+        if attempt != self._lost_of:
+            self._lost_of = attempt
+            self.executor.reporter.report(error, next_step=f"batch {attempt} fails, and is tried again")
+            self._relay.send("lost", attempt, failure)
 
     def _send_metrics(self) -> None:
         self._metrics_due = self._now() + METRICS_SECS

@@ -221,8 +221,13 @@ class ProcessBoltExecutor(BoltExecutor):
         ack_rows(core, acks, taken)
 
     def _on_emits(self, emits: list[tuple[tuple[str, int | None], list[Any], list[Any]]]) -> None:
-        for (stream, target), rows, anchors in emits:
-            self._emit(stream, rows, anchors, target)
+        try:
+            for (stream, target), rows, anchors in emits:
+                self._emit(stream, rows, anchors, target)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            self.run_context.end_run(self._program_end_error(error))  # such as a SystemExit of a grouping, as in a call
         if self.core.backpressure.stopped_by and self._child is not None and not self.core.closing:
             self._read(self._child, on=False)
 
@@ -237,11 +242,18 @@ class ProcessBoltExecutor(BoltExecutor):
 
     def _refuse_emit(self, number: int | tuple[int, ...], error: Exception) -> None:
         """Fail the anchors of a row that could not be emitted, such as one whose key a grouping refuses."""
-        self.reporter.report(error, next_step="the tuple is not emitted, and its anchors fail")
+        self._report_refused(error, next_step="the tuple is not emitted, and its anchors fail")
         for each in number if isinstance(number, tuple) else (number,):
             tup = self.calls.taken.pop(each, None)
             if tup is not None:
                 self.core.fail(tup, self.failure_of(error))
+
+    def _report_refused(self, error: Exception, *, next_step: str) -> None:
+        """Report a row that could not be emitted. A FatalError of a grouping ends the run, as in a call (SV-3)."""
+        if isinstance(error, FatalError):
+            self.kill(error)
+        else:
+            self.reporter.report(error, next_step=next_step)
 
     def note_resumed(self) -> None:
         """Let the child go on, because no full mailbox stops the task any more."""

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.errors import ERROR, Failure, UsageError
 from engine.kernel import Burst, Source, Tuple, kind_of, origin_of, rows_of
+from engine.names import REPORT_STREAM
 from engine.raised import headline
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.error_report import safe_repr
@@ -136,7 +137,10 @@ class ProcessCalls(BoltCalls):
             return
         text = f"bolt {self._spec.component_id!r} runs in a process, and a value of its input {why}"
         error = UsageError(text, hint="Emit values that pickle can store and load, or leave out processes=True.")
-        self._reporter.report(error, tup=tup, next_step="only this input fails; the bolt continues")
+        fails = (
+            "its batch fails, and is tried again" if REPORT_STREAM in self._spec.streams else "only this input fails; the bolt continues"
+        )
+        self._reporter.report(error, tup=tup, next_step=fails)
         if not tup.is_settled:
             self._core.fail(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
 
