@@ -91,7 +91,11 @@ TARGETS = (
     Target("state-recovery", "the same where no fold was made", "figure", "unfolded_secs", 3, " s"),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.5, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.0, " ×") for peer in ("bytewax", "storm", "quixstreams", "faust")),
-    *(Target("kafka-word-count", f"speed, to {peer}", "speed-ratio", peer, 0.95, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
+    *(
+        Target(f"kafka-{unit}-count", f"speed, to {peer}", "speed-ratio", peer, 0.95, " ×")
+        for unit in ("word", "line")
+        for peer in ("aiokafka", "aiokafka-uvloop")
+    ),
     *(
         Target("kafka-sink", f"speed, to {peer}", "speed-ratio", peer, 0.8, " ×")
         for peer in ("aiokafka-producer", "aiokafka-producer-turns")

@@ -22,7 +22,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "metrics": (5, 5),
     "model": (8, 20),
     "native": (20, 40),
-    "processes": (80, 120),
+    "processes": (120, 200),
     "runtime": (75, 100),
     "servers": (5, 300),
     "simulation": (16, 50),

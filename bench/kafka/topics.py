@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -16,9 +17,9 @@ VALUE = bytes(range(100))
 WORDS_PER_LINE, DISTINCT_WORDS = 10, 10_000
 
 
-def lines_topic(lines: int) -> str:
-    """Return the name of the topic with this number of lines."""
-    return f"stormcell-bench-lines-{lines}"
+def lines_topic(lines: int, words: int = WORDS_PER_LINE) -> str:
+    """Return the name of the topic with this number of lines of so many words."""
+    return f"stormcell-bench-lines-{lines}" + (f"-{words}" if words != WORDS_PER_LINE else "")
 
 
 async def fill_with_records(records: int) -> dict[str, float]:
@@ -29,6 +30,11 @@ async def fill_with_records(records: int) -> dict[str, float]:
 async def fill_with_lines(records: int) -> dict[str, float]:
     """Fill the topic with this number of lines, unless it is already full. A line has 10 words, drawn evenly from 10,000."""
     return await _fill_once(lines_topic(records), records, _append_lines)
+
+
+async def fill_with_words(records: int) -> dict[str, float]:
+    """Fill the topic with this number of lines of one word, unless it is already full."""
+    return await _fill_once(lines_topic(records, 1), records, partial(_append_lines, words=1))
 
 
 async def create_topic(topic: str) -> None:
@@ -84,16 +90,16 @@ async def _append_plain(topic: str, records: int) -> None:
                     await producer.send_batch(batch, topic, partition=number)
 
 
-async def _append_lines(topic: str, records: int) -> None:
+async def _append_lines(topic: str, records: int, words: int = WORDS_PER_LINE) -> None:
     async with AIOKafkaProducer(bootstrap_servers=broker_address(), linger_ms=5) as producer:
-        for number, line in enumerate(_lines(records)):
+        for number, line in enumerate(_lines(records, words)):
             await producer.send(topic, line, partition=number % PARTITIONS)
 
 
-def _lines(count: int) -> Iterator[bytes]:
+def _lines(count: int, words_per_line: int) -> Iterator[bytes]:
     draws = random.Random(1)
     words = [f"word{number}" for number in range(DISTINCT_WORDS)]
-    return (" ".join(draws.choices(words, k=WORDS_PER_LINE)).encode() for _ in range(count))
+    return (" ".join(draws.choices(words, k=words_per_line)).encode() for _ in range(count))
 
 
 async def _create(topic: str) -> None:

@@ -11,8 +11,6 @@ from bench.measuring import new_event_loop
 from engine import Burst, BurstBolt, Config, Fields, TopologyBuilder
 from engine.kafka import KafkaSpout
 
-WORDS_PER_LINE = 10
-
 
 class Split(BurstBolt):
     """Emits each word of a record, anchored."""
@@ -28,35 +26,35 @@ class Split(BurstBolt):
 class CountLines(CountMany):
     """Counts words, and the lines of all its tasks. Sets an event after the last one."""
 
-    def __init__(self, tally: Tally, done: asyncio.Event, words: list[int]) -> None:
+    def __init__(self, tally: Tally, done: asyncio.Event, words: list[int], words_per_line: int) -> None:
         super().__init__()
-        self.tally, self.done, self.words = tally, done, words
+        self.tally, self.done, self.words, self.words_per_line = tally, done, words, words_per_line
 
     def execute_many(self, burst: Burst) -> None:
         super().execute_many(burst)
-        before = self.words[0] // WORDS_PER_LINE
+        before = self.words[0] // self.words_per_line
         self.words[0] += len(burst)
-        lines = self.words[0] // WORDS_PER_LINE - before
+        lines = self.words[0] // self.words_per_line - before
         if lines and self.tally.count_records(lines):
             self.done.set()
 
 
-def measure(records: int) -> dict[str, float]:
-    """Count the words of a topic of `records` lines."""
-    job = reading_job(records, lines_topic(records))
+def measure(records: int, words: int) -> dict[str, float]:
+    """Count the words of a topic of `records` lines. words: in each line."""
+    job = reading_job(records, lines_topic(records, words))
     tally = Tally(records)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_count(job, tally))
+        runner.run(_count(job, tally, words))
     return finish(job, tally)
 
 
-async def _count(job: Job, tally: Tally) -> None:
+async def _count(job: Job, tally: Tally, words_per_line: int) -> None:
     """Count all words with 2 splitters and 4 counters. `stop` commits the offsets."""
     done, words = asyncio.Event(), [0]
     builder = TopologyBuilder("kafka-word-count")
     builder.set_spout("records", lambda: KafkaSpout(spout_config(job)))
     builder.set_bolt("split", Split, 2).shuffle_grouping("records")
-    builder.set_bolt("count", lambda: CountLines(tally, done, words), 4).fields_grouping("split", "word")
+    builder.set_bolt("count", lambda: CountLines(tally, done, words, words_per_line), 4).fields_grouping("split", "word")
     async with engine.run(builder.build(), Config()) as run:
         await done.wait()
         await run.drain(30)

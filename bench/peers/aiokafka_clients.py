@@ -15,17 +15,17 @@ TURN = 140
 """Records of one partition before the next partition's turn, about one batch."""
 
 
-def read(records: int, lines: bool = False) -> dict[str, float]:
-    """Read a topic of plain records, or of lines, on uvloop."""
-    job, tally = reading_job(records, lines_topic(records) if lines else ""), Tally(records)
+def read(records: int, words: int = 0) -> dict[str, float]:
+    """Read a topic of plain records, or of lines of so many words, on uvloop."""
+    job, tally = reading_job(records, lines_topic(records, words) if words else ""), Tally(records)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_read(job, tally))
     return finish(job, tally)
 
 
-def read_on_asyncio(records: int, lines: bool = False) -> dict[str, float]:
-    """Read a topic of plain records, or of lines, on asyncio's own loop."""
-    job, tally = reading_job(records, lines_topic(records) if lines else ""), Tally(records)
+def read_on_asyncio(records: int, words: int = 0) -> dict[str, float]:
+    """Read a topic of plain records, or of lines of so many words, on asyncio's own loop."""
+    job, tally = reading_job(records, lines_topic(records, words) if words else ""), Tally(records)
     asyncio.run(_read(job, tally))
     return finish(job, tally)
 

@@ -12,10 +12,21 @@ def _reads(function: str, records: int = 1_000_000, package: str = "", **argumen
     return new_run(function, {"records": records // 20}, package=package, prepare=prepare, timeout_secs=secs, records=records, **arguments)
 
 
-def _reads_lines(function: str, **arguments: Any) -> Run:
-    """Return a run that reads the full topic of 500,000 lines."""
-    prepare = "bench.kafka.topics:fill_with_lines"
-    return new_run(function, {"records": 25_000}, prepare=prepare, timeout_secs=600, records=500_000, **arguments)
+def _reads_lines(function: str, words: int) -> Run:
+    """Return a run that reads a full topic of lines of so many words."""
+    records, prepare = (500_000, "fill_with_lines") if words > 1 else (1_000_000, "fill_with_words")
+    quick = {"records": records // 20}
+    return new_run(function, quick, prepare=f"bench.kafka.topics:{prepare}", timeout_secs=600, records=records, words=words)
+
+
+def _word_count(name: str, summary: str, words: int) -> Work:
+    """Return a word count of a topic, beside clients that only read it."""
+    asyncio_client, client = "bench.peers.aiokafka_clients:read_on_asyncio", "bench.peers.aiokafka_clients:read"
+    peers = (
+        Peer("aiokafka", "a getmany loop on asyncio, which only reads", _reads_lines(asyncio_client, words)),
+        Peer("aiokafka-uvloop", "the same on uvloop", _reads_lines(client, words)),
+    )
+    return Work("kafka", name, summary, _reads_lines("bench.kafka.words:measure", words), KAFKA_FIGURES, "line", peers, ("kafka",))
 
 
 def _appends(function: str, **arguments: Any) -> Run:
@@ -80,19 +91,8 @@ KAFKA: Final = (
         SOURCE_PEERS,
         ("kafka",),
     ),
-    Work(
-        "kafka",
-        "kafka-word-count",
-        "lines of 10 words read and their words counted in bursts, beside clients that only read the lines",
-        _reads_lines("bench.kafka.words:measure"),
-        KAFKA_FIGURES,
-        "line",
-        (
-            Peer("aiokafka", "a getmany loop on asyncio", _reads_lines("bench.peers.aiokafka_clients:read_on_asyncio", lines=True)),
-            Peer("aiokafka-uvloop", "the same on uvloop", _reads_lines("bench.peers.aiokafka_clients:read", lines=True)),
-        ),
-        ("kafka",),
-    ),
+    _word_count("kafka-word-count", "records of one word, counted in bursts", 1),
+    _word_count("kafka-line-count", "records of 10 words, split and counted in bursts", 10),
     Work(
         "kafka",
         "kafka-sink",
