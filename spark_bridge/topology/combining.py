@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from engine.api import Custom, Direct, Fields, FieldsGrouping, Global, Grouping
-from engine.topology import ComponentSpec, Subscription, Topology
+from engine.topology import ComponentSpec, InstanceFactory, Subscription, Topology
 from engine.transactional.combining import Combining
 from engine.transactional.feature import COMMITTER
-from engine.transactional.transactions import MadeBy
 from spark_bridge.process import pickling
 
 PARTIAL_FIELD: Final = "$partial"
@@ -84,7 +83,7 @@ def with_merged_inputs(spec: ComponentSpec, combined: tuple[Combined, ...]) -> C
         return spec
     subscriptions = tuple(_merged(each, own.get((each.source, each.stream))) for each in spec.subscriptions)
     streams = {each.partial_stream for each in own.values()}
-    return replace(spec, subscriptions=subscriptions, factory=MadeBy(lambda: _merging(spec, streams)))
+    return replace(spec, subscriptions=subscriptions, factory=MergingFactory(spec.factory, frozenset(streams)))
 
 
 def _merged(subscription: Subscription, combined: Combined | None) -> Subscription:
@@ -94,12 +93,19 @@ def _merged(subscription: Subscription, combined: Combined | None) -> Subscripti
     return Subscription(subscription.source, combined.partial_stream, grouping)
 
 
-def _merging(spec: ComponentSpec, streams: set[str]) -> Any:
-    """Return a committer that merges the tuples of these streams, and executes all others."""
-    committer: Any = spec.factory.create()
-    execute, merge = committer.execute, committer.merge
-    committer.execute = lambda tup: merge(tup) if tup.stream in streams else execute(tup)
-    return committer
+@dataclass(frozen=True, slots=True)
+class MergingFactory:
+    """Makes committers that merge the tuples of these streams, and execute all others. It is pickled for child processes (PR-1)."""
+
+    factory: InstanceFactory
+    streams: frozenset[str]
+
+    def create(self) -> Any:
+        """Return a new committer."""
+        committer, streams = self.factory.create(), self.streams
+        execute, merge = committer.execute, committer.merge
+        committer.execute = lambda tup: merge(tup) if tup.stream in streams else execute(tup)
+        return committer
 
 
 def raw_inputs(described: Topology, late: frozenset[str], combined: tuple[Combined, ...]) -> Iterator[tuple[str, str]]:

@@ -37,14 +37,14 @@ class Passes(BasicBolt):
         yield tup.values[1:]
 
 
-def reducing(values: ValueMap, committed: Committed, tasks: int = 2, spout: Any = None, **arguments: Any) -> Any:
+def reducing(values: ValueMap, committed: Committed, tasks: int = 2, spout: Any = None, processes: bool = False, **arguments: Any) -> Any:
     """Return a topology with a reducing committer, and with one that keeps what the first one emits."""
     source = spout or MemoryTransactionalSpout([ROWS[:30], ROWS[30:]], Passes.output_fields, take=10)
     builder = TransactionalTopologyBuilder("reducing", "rows", source, 2)
     builder.set_bolt("passes", Passes, 2).shuffle_grouping("rows")
     key = arguments.get("key")
     names = () if key is None else (key,) if isinstance(key, str) else key
-    count = builder.set_committer("count", ReduceInto(values, output_fields=("key", "value"), **arguments), tasks)
+    count = builder.set_committer("count", ReduceInto(values, output_fields=("key", "value"), **arguments), tasks, processes=processes)
     if names:
         count.fields_grouping("passes", *names)
     else:
@@ -97,6 +97,16 @@ async def test_one_row_for_each_key_and_task_comes_back(tmp_path: Path) -> None:
     assert not played.errors
     assert played.snapshot.components["count"].executed <= 2 * 4 * 2  # batches, keys, tasks of `passes`
     assert await stored(values, ["w0", "w3"]) == {"w0": 500, "w3": 500}
+
+
+@pytest.mark.guarantee("CL-2", "PR-1")
+async def test_a_committer_in_a_process_merges_what_is_combined(tmp_path: Path) -> None:
+    values = SqliteValues(tmp_path / "c.db", "c")
+    played = await play(lambda committed: reducing(values, committed, processes=True, key="word"), jobs=LocalJobs())
+
+    assert not played.errors
+    assert sorted(played.committed.rows())[-1] == ("w4", 12)
+    assert await stored(values, ["w0", "w4"]) == {"w0": 12, "w4": 12}
 
 
 @pytest.mark.guarantee("CL-1")
