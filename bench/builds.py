@@ -29,7 +29,7 @@ def build_cython(name: str, sources: list[Path], arguments: list[str]) -> Path:
 
 def build_java(pom: Path, source: Path) -> str:
     """Fetch the jars of a pom and compile one source. Return the class path."""
-    jars = _cached(f"storm-jars-{_fingerprint([pom])}")
+    jars = _cached(f"{pom.parent.name}-jars-{_fingerprint([pom])}")
     if not jars.is_dir():
         loading = jars.with_suffix(".loading")
         shutil.rmtree(loading, ignore_errors=True)
@@ -41,6 +41,13 @@ def build_java(pom: Path, source: Path) -> str:
         classes.mkdir(parents=True, exist_ok=True)
         _run_tool(["javac", "-cp", f"{jars}/*", "-d", str(classes), str(source)], source.parent)
     return f"{classes}:{jars}/*"
+
+
+def become_jvm(folder: Path, class_path: str, main_class: str, *arguments: object, options: Iterable[str] = ()) -> None:
+    """Replace this process by a JVM that runs a class in a folder."""
+    os.chdir(folder)
+    settings = ("-Xmx2g", f"-Djava.io.tmpdir={folder}", "-Dlog4j2.level=ERROR", *options)
+    os.execvp("java", ["java", *settings, "-cp", class_path, main_class, *map(str, arguments)])
 
 
 def scratch_folder(name: str) -> Path:

@@ -61,6 +61,8 @@ TARGETS = (
     *_ratios("const-null-bursts", 1.25, {"storm": 4.0}),
     *_ratios("const-id-null-bursts", 1.25, {}),
     *_ratios("word-count-bursts", 1.25, {"bytewax-256": 2.5, "bytewax-256-logic": 1.3}),
+    Target("text-count-bursts-none", "a text without state, speed, to flink", "speed-ratio", "flink", 1.0, " ×"),
+    Target("text-count-bursts-sqlite", "the same in SQLite, speed, to flink", "speed-ratio", "flink", 0.7, " ×"),
     Target("un-acked-bursts", "speed, to storm", "speed-ratio", "storm", 1.0, " ×"),
     Target("latency", "p99 emit to ack at 10,000 tuples/s", "figure", "p99_ms", 1.0, " ms"),
     Target("open-trees", "ledger, 1,000,000 open trees", "figure", "ledger_bytes_per_tree", 64, " bytes/tree"),

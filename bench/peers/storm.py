@@ -1,10 +1,9 @@
 """Apache Storm on its LocalCluster, from `storm/*.java`. The JVM replaces this process."""
 
-import os
 import time
 from pathlib import Path
 
-from bench.builds import build_java, scratch_folder
+from bench.builds import become_jvm, build_java, scratch_folder
 from bench.kafka.job import COMMIT_SECS, reading_job
 
 SOURCES = Path(__file__).with_name("storm")
@@ -19,7 +18,7 @@ def run_work(work: str, warm_secs: int, measured_secs: int) -> None:
     """Run a work."""
     mode, topology, pending = ("un-acked", "const-null", 0) if work == "un-acked" else ("acked", work, WORK_PENDING)
     class_path = build_java(SOURCES / "pom.xml", SOURCES / "StormPeer.java")
-    _become_jvm(class_path, "StormPeer", topology, mode, warm_secs, measured_secs, pending)
+    become_jvm(scratch_folder("StormPeer"), class_path, "StormPeer", topology, mode, warm_secs, measured_secs, pending)
 
 
 def read(records: int) -> None:
@@ -27,11 +26,4 @@ def read(records: int) -> None:
     class_path = build_java(SOURCES / "pom.xml", SOURCES / "KafkaPeer.java")
     job = reading_job(records, started=time.monotonic())  # the JVM starts now, after the build
     settings = (records // 2, KAFKA_PENDING, MAX_POLL_RECORDS, round(COMMIT_SECS * 1000))
-    _become_jvm(class_path, "KafkaPeer", *settings, job.address, job.topic, job.group, job.records, job.started)
-
-
-def _become_jvm(class_path: str, main_class: str, *arguments: object) -> None:
-    scratch = scratch_folder(main_class)
-    os.chdir(scratch)
-    options = ("-Xmx2g", f"-Djava.io.tmpdir={scratch}", "-Dlog4j2.level=ERROR", "-cp", class_path)
-    os.execvp("java", ["java", *options, main_class, *map(str, arguments)])
+    become_jvm(scratch_folder("KafkaPeer"), class_path, "KafkaPeer", *settings, job.address, job.topic, job.group, job.records, job.started)

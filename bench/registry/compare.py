@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from bench.registry.macro import throughput
 from bench.registry.runs import new_run
+from bench.registry.state import word_count_run
 from bench.work import Peer, Run, Work
 
 
@@ -61,6 +62,15 @@ def _bursts(name: str, summary: str, floor_tuples: int, unit: str = "tuple") -> 
     return Work("compare", work, summary, throughput(work), unit=unit, peers=tuple(peers))
 
 
+def _text_count(store: str, summary: str) -> Work:
+    """Return the word count of a text in bursts, beside Flink."""
+    flink = new_run(
+        "bench.peers.flink:count_words", {"warm_secs": 2, "measured_secs": 2}, timeout_secs=600, warm_secs=10, measured_secs=10
+    )
+    peer = Peer("flink", "one parallel chain, keyed state, exactly-once checkpoints every second; JVM, uses every core", flink, ("java",))
+    return Work("compare", f"text-count-bursts-{store}", summary, word_count_run(store, bursts=True), unit="word", peers=(peer,))
+
+
 COMPARE: Final = (
     _compare("const-null", "const spout -> null bolt, every tree acked", 2_000_000),
     _compare("const-id-null", "const spout -> id bolt -> null bolt, every tree acked", 1_500_000),
@@ -70,4 +80,6 @@ COMPARE: Final = (
     _bursts("const-id-null", "const spout -> id bolt -> null bolt in bursts, every tree acked", 3_000_000),
     _bursts("un-acked", "const spout -> null bolt in bursts, nothing tracked", 0),
     _bursts("word-count", "fixed sentence, 2 splitters, 4 counters in bursts, every tree acked", 400_000, "word"),
+    _text_count("none", "lines of a text, 2 splitters, 4 counters in bursts, every tree acked"),
+    _text_count("sqlite", "the same, counts in SQLite with a checkpoint every second"),
 )

@@ -6,16 +6,17 @@ from bench.registry.runs import new_figures, new_run, servers_of
 from bench.work import Figure, Peer, Run, Work
 
 
-def _word_count(store: str, *, bursts: bool) -> Run:
+def word_count_run(store: str, *, bursts: bool) -> Run:
+    """Return a run of the word count of a text. Store "none" is a dict. After the warm-up no word is new."""
     quick = {"warm_secs": 0.5, "measured_secs": 2.0}
-    return new_run("bench.state.word_count:measure", quick, store=store, bursts=bursts, warm_secs=2.0, measured_secs=5.0)
+    return new_run("bench.state.word_count:measure", quick, store=store, bursts=bursts, warm_secs=4.0, measured_secs=5.0)
 
 
 def _beside(store: str, other: str, note: str, *, bursts: bool = False) -> Work:
     summary = f"word count of a text{' in bursts' if bursts else ''}, counts in {store} beside counts in {other}"
     name = f"word-count{'-bursts' if bursts else ''}-{store}-{other}"
-    peer = Peer(other, note, _word_count(other, bursts=bursts))
-    run = _word_count(store, bursts=bursts)
+    peer = Peer(other, note, word_count_run(other, bursts=bursts))
+    run = word_count_run(store, bursts=bursts)
     return Work("state", name, summary, run, unit="word", peers=(peer,), needs=servers_of(store))
 
 

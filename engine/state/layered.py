@@ -72,6 +72,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         self._key_of = key_of if place.keyed else None
         self._slots = place.slots
         self._cache_keys = cache_keys
+        self._holds_all = False
+        """True if all rows of a lookup store are also in layers. Then a key in no layer needs no read."""
         self._frozen: Frozen | None = None
         self._committed: list[Layer] = []
         self._folding: Layer = {}
@@ -152,7 +154,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         value = self._layered_value(key)
         if value is not _MISSING:
             return value
-        return DELETED if self._lookup is None else self._read(self._lookup, key)
+        return DELETED if self._lookup is None or self._holds_all else self._read(self._lookup, key)
 
     def _layered_value(self, key: Any) -> Any:
         """Return the value in the newest older layer that has the key, else `_MISSING`. A mutable value is a fresh copy."""
@@ -353,6 +355,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         if isinstance(self._store, ResidentStore):
             await self._load_rows(self._store)
         staged = await self._store.deltas()
+        if self._lookup is not None:  # after the deltas, because a fold writes its rows before it forgets them
+            self._holds_all = next(iter(self._lookup.scan()), None) is None
         if any(delta.txid > committed_txid for delta in staged):
             await self._store.drop(committed_txid)
         if any(delta.txid <= committed_txid for delta in staged):
@@ -408,15 +412,17 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 self._note_layers()
 
     async def _move_folded(self) -> None:
-        """Move the folded layer to the rows in memory, in slices."""
-        folded, rows, resident = self._folding, self._rows, self._lookup is None
+        """Move the folded layer to the rows in memory, in slices. The rows of a lookup store never get more than `cache_keys` so."""
+        folded, rows, most = self._folding, self._rows, self._cache_keys
         while folded:
             for _ in range(min(len(folded), KEYS_PER_TURN)):
                 key, value = folded.popitem()
-                if resident and value is DELETED:
+                if value is DELETED and (self._lookup is None or self._holds_all):
                     rows.pop(key, None)
-                elif resident or key in rows:
+                elif self._lookup is None or key in rows or (self._holds_all and len(rows) < most):
                     rows[key] = value
+                else:
+                    self._holds_all = False
             await asyncio.sleep(0)
         self._note_layers()
 

@@ -291,3 +291,32 @@ async def test_a_cache_is_bounded_and_repeated_reads_ask_the_store_once() -> Non
     assert store.reads == 2
     assert all(state.get(number) == [number] for number in range(1000))
     assert len(state._rows) <= 100
+
+
+async def test_new_keys_of_an_empty_store_are_never_read() -> None:
+    store = SlowLookupStore()
+    state = await restarted(store, -1, cache_keys=100)
+    for key in range(101):
+        state.put(key, state.get(key, 0) + 1)
+    state.delete(0)
+    await checkpoint(state, 0)
+    await state.fold()
+    assert [state.get(key) for key in range(102)] == [None, *[1] * 100, None]
+    assert store.reads == 0
+    state.put(101, 1)
+    await checkpoint(state, 1)
+    await state.fold()
+    assert len(state._rows) == 100
+    assert [state.get(key) for key in range(103)] == [None, *[1] * 101, None]
+    assert store.reads >= 1, "the store has more keys than the cache, so an unknown key may be stored"
+
+
+async def test_keys_of_a_store_with_rows_are_read() -> None:
+    store = SlowLookupStore()
+    state = await restarted(store, -1)
+    state.put("stored", 1)
+    await checkpoint(state, 0)
+    await state.close()
+    state = await restarted(store, 0)
+    assert (state.get("stored"), state.get("new")) == (1, None)
+    assert store.reads == 2
