@@ -21,11 +21,10 @@ import uvicorn
 
 import engine
 from engine import Config
+from tests.kills.bolt_forms import BOLTS
 from tests.soak.outage import CLIENTS, CUSTOMERS, Outage, downstream, served, service, topology
 
 START_SECS = 30.0
-BOLTS = ("plain", "bursts", "processes", "bursts in processes")
-"""Variants of the bolts. The seed chooses one."""
 
 
 async def serve(port: int, url: str, database: str, bolts: str) -> None:

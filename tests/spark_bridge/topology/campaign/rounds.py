@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tests.servers.keeper import descendants
+from tests.servers.keeper import command_line, descendants
 from tests.servers.spark_cluster import SparkCluster
-from tests.spark_bridge.kills.processes import CHILD, JVM, LivingProcess, NotInTime, command_line, until
+from tests.spark_bridge.kills.processes import CHILD, JVM, LivingProcess, NotInTime, until
 from tests.spark_bridge.topology.campaign import striking
 from tests.spark_bridge.topology.campaign.judge import faults_of
 from tests.spark_bridge.topology.campaign.places import FILES, STRUCK, Life, Places

@@ -1,0 +1,40 @@
+"""Forms of the bolts that campaigns draw: single tuples or bursts, in the run or in processes. Also finds these processes from outside."""
+
+import os
+import random
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from tests.servers.keeper import command_line, descendants, living
+
+BOLTS: Final = ("plain", "plain", "bursts", "processes", "bursts in processes")
+"""Forms of the bolts, each in one round of five."""
+FORK_SERVER: Final = "multiprocessing.forkserver"
+"""Text in the command lines of a fork server and of its children."""
+
+EachT = TypeVar("EachT")
+
+
+def choose_in_turn(all_of: Sequence[EachT], seed: int, number: int) -> EachT:
+    """Choose an element, so that each comes once in random order before any repeats."""
+    cycle, at = divmod(number, len(all_of))
+    return random.Random(f"{seed} cycle {cycle}").sample(all_of, len(all_of))[at]
+
+
+def bolt_processes(run: int) -> list[int]:
+    """Return the processes of the bolts of a run, by the process of the run. They are the children of its fork server."""
+    parents = living()
+    return [pid for pid in descendants(run) if parents.get(pid, run) != run and FORK_SERVER in command_line(pid)]
+
+
+def strike_bolt_process(run: int, draws: random.Random, *signals: signal.Signals) -> bool:
+    """Send one of the signals to a process of a bolt. Return False if there is none."""
+    there = sorted(bolt_processes(run))
+    if not there:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(draws.choice(there), draws.choice(signals))
+        return True
+    return False
