@@ -1,13 +1,11 @@
 """A group of real processes that a test starts, kills, pauses and ends, and a load of numbered records."""
 
 import asyncio
-import os
 import random
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from tests.kafka.torture.journal import Life
 from tests.kafka.torture.judge import Evidence, Place, Verdict, judge
 from tests.kafka.torture.member_spec import MemberSpec
-from tests.kills.bolt_forms import BOLTS, bolt_processes, choose_in_turn, strike_bolt_process
+from tests.kills.bolt_forms import BOLTS, choose_in_turn, kill_run, strike_bolt_process
 from tests.servers.kafka_admin import admin, create_topic, fresh_name
 from tests.servers.keeper import living
 
@@ -108,12 +106,7 @@ class Member:
 
     def kill(self) -> list[int]:
         """Kill it with kill -9, if it runs. Return the processes of its bolts, which end too, after a stopped one continues."""
-        bolts = bolt_processes(self.process.pid) if self.is_alive else []
-        self.process.kill()
-        for pid in bolts:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-        return bolts
+        return kill_run(self.process.pid) if self.is_alive else []
 
     def close(self) -> None:
         """Kill it if it runs, and wait for its end."""
@@ -191,7 +184,7 @@ class Group:
     def strike_bolt(self, draws: random.Random) -> bool:
         """Kill or stop the process of a bolt. Return False if no live member has one."""
         for member in draws.sample(self.live, len(self.live)):
-            if strike_bolt_process(member.process.pid, draws, signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP):
+            if strike_bolt_process(member.process.pid, draws):
                 member.strikes += 1
                 return True
         return False

@@ -94,6 +94,7 @@ def _count(verdict: Verdict, evidence: Evidence, emissions: Mapping[Place, Seque
     for life in evidence.lives:
         counts.update(f"tenures {tenure.end}" for tenure in life.tenures)
         counts["tenures drained, nothing in flight"] += sum(one.end == "drained" and not one.in_flight for one in life.tenures)
+        counts["records failed by the death of a bolt"] += sum(one.is_struck for one in life.emissions.values())
         counts["commits"] += sum(one.has_succeeded for one in life.sent)
 
 

@@ -25,12 +25,9 @@ from tests.kafka.torture.bolts import CountManyNumbers, CountNumbers, Work, Work
 from tests.kafka.torture.journal import Journal
 from tests.kafka.torture.member_spec import MemberSpec
 from tests.kafka.torture.watched import Watch
+from tests.kills.bolt_forms import DEATHS, PROCESS_TIMEOUT_SECS
 
 FIELDS = engine.Fields("emission", "number")
-PROCESS_TIMEOUT_SECS = 10.0
-"""Time after which a child that is stopped counts as dead. A busy machine must not exceed it."""
-DEATHS = ("task_died", "rollback")
-"""Reasons of failures that the death of a bolt's process causes."""
 
 
 class WatchedSpout(KafkaSpout):
