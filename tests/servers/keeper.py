@@ -45,6 +45,15 @@ def descendants(pid: int) -> list[int]:
     return family[1:]
 
 
+def command_line(pid: int) -> str:
+    """Return the command line of a process. Empty after its end."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def is_stopped(pid: int) -> bool:
     """Tell whether each thread of a process is stopped, or the process has ended. Without /proc (not Linux) a signal is trusted."""
     with suppress(FileNotFoundError, ProcessLookupError):

@@ -28,7 +28,6 @@ LINE_EVERY_SECS: Final = 10.0
 IsOver = Callable[[], bool]
 ServersT = TypeVar("ServersT")
 KilledT = TypeVar("KilledT", bound=Killed)
-EachT = TypeVar("EachT")
 
 
 @dataclass
@@ -121,12 +120,6 @@ class Campaign(ABC, Generic[ServersT, KilledT]):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return result
-
-
-def choose_in_turn(all_of: Sequence[EachT], seed: int, number: int) -> EachT:
-    """Choose an element, so that each comes once in random order before any repeats."""
-    cycle, at = divmod(number, len(all_of))
-    return random.Random(f"{seed} cycle {cycle}").sample(all_of, len(all_of))[at]
 
 
 class Rounds(Generic[ServersT, KilledT]):

@@ -16,9 +16,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tests.kills.bolt_forms import BOLTS, choose_in_turn
 
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster
@@ -47,6 +49,7 @@ class ClusterResult:
     """Killed processes by victim, and by step or point."""
     by_store: Counter[str] = field(default_factory=Counter)
     by_master: Counter[str] = field(default_factory=Counter)
+    by_bolts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     """Violations, each with the command that replays it."""
 
@@ -59,7 +62,8 @@ class ClusterResult:
         """Return one line of progress."""
         return (
             f"{self.kills:,} kills around topologies on Spark in {self.rounds:,} rounds ({_listed(self.by_master)}), "
-            f"by store: {_listed(self.by_store)}; {self.lives:,} engines; {len(self.violations)} violations"
+            f"by store: {_listed(self.by_store)}; by bolts: {_listed(self.by_bolts)}; "
+            f"{self.lives:,} engines; {len(self.violations)} violations"
         )
 
     def summary(self) -> str:
@@ -140,19 +144,20 @@ def _run_round(result: ClusterResult, number: int, servers: Servers, is_over: Ca
     lines = [" ".join(f"w{draws.randrange(WORDS)}" for _ in range(draws.randrange(1, 6))) for _ in range(LINES)]
     with _master(folder, is_cluster=number % 2 == 1) as cluster:
         places = _places(folder, servers, number, "local[2]" if cluster is None else cluster.master)
-        planned = deaths(draws, DEATHS_PER_ROUND, on_cluster=cluster is not None)
+        places = replace(places, bolts=choose_in_turn(BOLTS, result.seed, number))
+        planned = deaths(draws, DEATHS_PER_ROUND, on_cluster=cluster is not None, processes="processes" in places.bolts)
         killed = asyncio.run(_played(KilledCluster(places, lines, cluster, is_over), planned))
     result.rounds += 1
     result.lives += killed.lives
     result.deaths += killed.deaths
     result.by_store[places.store] += killed.deaths.total()
+    result.by_bolts[places.bolts] += killed.deaths.total()
     result.by_master["local" if cluster is None else "cluster"] += killed.deaths.total()
     if killed.violations:
         listed = "\n".join(f"  - {violation}" for violation in killed.violations)
         replay = f"python -m tests.soak.cluster {FULL} {result.seed} --round {number}"
-        text = (
-            f"cluster, round {number} ({places.store}, {places.state}, {places.master}):\n{listed}\nIts files: {folder}\nReplay: {replay}"
-        )
+        name = f"cluster, round {number} ({places.store}, {places.bolts} bolts, {places.state}, {places.master})"
+        text = f"{name}:\n{listed}\nIts files: {folder}\nReplay: {replay}"
         result.violations.append(text)
         print(text, flush=True)
     else:

@@ -19,6 +19,7 @@ from tests.flow.kills.killing import Death
 from tests.flow.kills.plan import chain
 from tests.flow.kills.rounds import Killed, KilledFlow
 from tests.flow.kills.steps import STEPS
+from tests.kills.bolt_forms import choose_in_turn
 from tests.soak import campaign, kills
 
 ROUND: Final = 12
@@ -78,7 +79,7 @@ class Flow(campaign.Campaign[str, Killed]):
 
     def topology(self, servers: str, seed: int, number: int, folder: Path) -> KilledFlow:
         there = [each for each in COMBINATIONS if servers or each.state != "redis"]
-        combination = campaign.choose_in_turn(there, seed, number)
+        combination = choose_in_turn(there, seed, number)
         records = random.Random(f"{seed} records {number}").choice([2500, 5000, 10_000]) // combination.tasks
         prefix = f"round-{number}-{random.SystemRandom().randrange(2**32):08x}"
         return KilledFlow(combination, f"{servers}?prefix={prefix}", folder, records, processes=_has_processes(number))

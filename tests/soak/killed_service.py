@@ -2,6 +2,7 @@
 
 The service of [outage](outage.py) runs in a process of its own, with SQLite. It is killed at random moments and started again. Each request
 gets its own result or its own failure; for a request of a killed process, this is the broken connection. An answered order is never lost.
+The seed chooses the form of the bolts. Processes of bolts are killed as well; a request that fails with one gets 502.
 """
 
 import asyncio
@@ -21,17 +22,16 @@ import uvicorn
 
 import engine
 from engine import Config
+from tests.kills.bolt_forms import BOLTS, DEATHS, choose_in_turn, strike_bolt_process
 from tests.soak.outage import CLIENTS, CUSTOMERS, Outage, downstream, served, service, topology
 
 START_SECS = 30.0
-BOLTS = ("plain", "bursts", "processes", "bursts in processes")
-"""Variants of the bolts. The seed chooses one."""
 
 
 async def serve(port: int, url: str, database: str, bolts: str) -> None:
     """Serve orders until SIGTERM."""
     config = Config(state_provider=f"sqlite:///{database}", message_timeout_secs=30)
-    async with engine.run(topology(url, bursts="bursts" in bolts, processes="processes" in bolts), config) as run:
+    async with engine.run(topology(url, bolts), config) as run:
         await uvicorn.Server(uvicorn.Config(service(run), host="127.0.0.1", port=port, log_level="warning")).serve()
         await run.drain()
 
@@ -66,6 +66,11 @@ class KilledService:
         self._process.send_signal(number)
         return await self._process.wait()
 
+    def strike_bolt(self, draws: random.Random) -> bool:
+        """Kill the process of a bolt. Return False if there is none."""
+        assert self._process is not None
+        return strike_bolt_process(self._process.pid, draws, [signal.SIGKILL])
+
 
 @contextlib.asynccontextmanager
 async def running(url: str, folder: Path, bolts: str) -> AsyncIterator[KilledService]:
@@ -87,7 +92,9 @@ class Load:
     def __init__(self, outage: Outage) -> None:
         self.outage = outage
         self.broken = Counter[int]()
-        """Orders without an answer, because the process was killed, by customer."""
+        """Orders without an answer or with a failure, because a process was killed, by customer."""
+        self.strikes = 0
+        """Number of strikes at processes of bolts."""
 
     async def client(self, front: str, first: int, until: float) -> None:
         """Send one order after the other until the time is over."""
@@ -95,7 +102,11 @@ class Load:
         async with httpx.AsyncClient(timeout=60, verify=False) as session:
             while now() < until:
                 try:
-                    self.outage.note_answer(number, await session.post(f"{front}/orders/{number}"))
+                    answer = await session.post(f"{front}/orders/{number}")
+                    if self.strikes and answer.status_code == 502 and answer.json()["reason"] in DEATHS:
+                        self.broken[number % CUSTOMERS] += 1
+                    else:
+                        self.outage.note_answer(number, answer)
                 except httpx.ConnectError:  # the next process is not up yet, and the order was not sent
                     await asyncio.sleep(0.02)
                 except httpx.TransportError:
@@ -118,29 +129,35 @@ class Load:
 
 async def play(secs: float, down_secs: float, kills: int, folder: Path, seed: int, bolts: str = "plain") -> tuple[Load, list[str]]:
     """Put load on the service, kill it `kills` times, and let its backend fail in the middle. Return the load and the violations."""
-    loop, draw = asyncio.get_running_loop(), random.Random(seed)
+    loop, draws = asyncio.get_running_loop(), random.Random(seed)
     load = Load(Outage())
+    deaths = [*["run"] * kills, *["bolt"] * (kills if "processes" in bolts else 0)]
     async with served(downstream(load.outage)) as url, running(url, folder, bolts) as process:
         began = loop.time()
         loop.call_later((secs - down_secs) / 2, setattr, load.outage, "down", True)
         loop.call_later((secs + down_secs) / 2, setattr, load.outage, "down", False)
         clients = [asyncio.create_task(load.client(process.front, first, began + secs)) for first in range(CLIENTS)]
-        for at in sorted(draw.uniform(0, secs * 0.9) for _ in range(kills)):
+        for at, death in sorted((draws.uniform(0, secs * 0.9), death) for death in deaths):
             await asyncio.sleep(max(began + at - loop.time(), 0.05))
+            if death == "bolt":
+                load.strikes += process.strike_bolt(draws)
+                continue
             await process.end(signal.SIGKILL)
             await process.start()
         await asyncio.gather(*clients)
-        counts = await _counts(process.front)
+        counts = await _counts(process.front, load.broken)
     return load, load.faults(counts)
 
 
-async def _counts(front: str) -> Counter[int]:
-    """Return the orders in the state by customer, by one more order of each."""
+async def _counts(front: str, broken: Counter[int]) -> Counter[int]:
+    """Return the orders in the state by customer, by one more order of each. An order fails if a bolt's process has just died."""
     counts = Counter[int]()
-    first = CUSTOMERS * 10**9
     async with httpx.AsyncClient(timeout=60, verify=False) as session:
         for customer in range(CUSTOMERS):
-            answer = await session.post(f"{front}/orders/{first + customer}")
+            number = customer + CUSTOMERS * 10**9
+            while (answer := await session.post(f"{front}/orders/{number}")).status_code == 502:
+                broken[customer] += 1
+                number += CUSTOMERS
             counts[customer] = answer.json()["count"] - 1
     return counts
 
@@ -153,13 +170,14 @@ def main() -> int:
     given = [float(text) for text in sys.argv[1:4]]
     secs, down_secs, kills = (*given, *(60.0, 20.0, 8.0)[len(given) :])
     seed = int(sys.argv[4]) if sys.argv[4:] else int.from_bytes(os.urandom(6))
-    bolts = BOLTS[seed % len(BOLTS)]
+    bolts = choose_in_turn(BOLTS, 0, seed)
     with tempfile.TemporaryDirectory() as folder:
         load, faults = asyncio.run(play(secs, down_secs, int(kills), Path(folder), seed, bolts))
     statuses = Counter(status for status, _ in load.outage.answers.values())
     print(
         f"{len(load.outage.answers):,} answers in {secs:g} s, {down_secs:g} s of it down: {dict(statuses)}; "
-        f"{int(kills)} kills broke {load.broken.total()} requests; {len(faults)} faults; {bolts} bolts, seed {seed}"
+        f"{int(kills)} kills and {load.strikes} of bolts broke {load.broken.total()} requests; "
+        f"{len(faults)} faults; {bolts} bolts, seed {seed}"
     )
     for fault in faults[:20]:
         print("  " + fault)

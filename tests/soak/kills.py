@@ -19,6 +19,7 @@ from tests.checkpoint.killed import times_emitted
 from tests.checkpoint.killing import STEPS
 from tests.checkpoint.rounds import KilledCheckpoints
 from tests.kills import lives
+from tests.kills.bolt_forms import BOLTS, choose_in_turn
 from tests.kills.rounds import Killed
 from tests.servers.process import HOST
 from tests.servers.server import Server
@@ -27,8 +28,6 @@ from tests.soak import campaign
 Store: TypeAlias = Literal["sqlite", "redis"]
 ROUND: Final = 25
 """Number of processes to kill."""
-BOLTS: Final = ("plain", "plain", "bursts", "processes", "bursts in processes")
-"""Variants of the bolts, each in one round of five."""
 LIVES: Final = 30
 """Most processes that die before one may run to the end."""
 
@@ -148,7 +147,7 @@ class Checkpoints(campaign.Campaign[None, Killed]):
 
             server = RedisServer(folder)
         messages = random.Random(f"{seed} messages {number}").choice([2000, 4000, 8000])
-        bolts = campaign.choose_in_turn(BOLTS, seed, number)
+        bolts = choose_in_turn(BOLTS, seed, number)
         return KilledWithItsServer(folder, messages, server, self._result, bolts)
 
     def deaths(self, seed: int, number: int) -> list[Death]:

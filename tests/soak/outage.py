@@ -1,11 +1,13 @@
-"""An outage under load: `python -m tests.soak.outage [SECS] [DOWN_SECS]`.
+"""An outage under load: `python -m tests.soak.outage [SECS] [DOWN_SECS] [SEED]`.
 
 A web service on a real HTTP server embeds a run. An async bolt calls a downstream service over HTTP (concurrency=100), and a stateful bolt
-on SQLite counts. The downstream service answers 500 for a while. Each request gets its own result or failure (SV-6), and the run lives.
+on SQLite counts. The seed chooses the form of the bolts. The downstream service answers 500 for a while. Each request gets its own result
+or failure (SV-6), and the run lives.
 """
 
 import asyncio
 import contextlib
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -23,6 +25,7 @@ from starlette.routing import Route
 
 import engine
 from engine import Config, Inlet, Reply, Topology, TopologyBuilder, TupleFailed
+from tests.kills.bolt_forms import BOLTS, choose_in_turn
 from tests.soak.order_bolts import COUNTS, CUSTOMERS, Charge
 
 CLIENTS = 100
@@ -86,11 +89,13 @@ def downstream(outage: Outage) -> Starlette:
     return Starlette(routes=[Route("/charge/{number}", charge)])
 
 
-def topology(url: str, *, bursts: bool = False, processes: bool = False) -> Topology:
+def topology(url: str, bolts: str) -> Topology:
+    """Return the topology, with a form of its bolts from `BOLTS`."""
+    processes = "processes" in bolts
     builder = TopologyBuilder("outage")
     builder.set_spout("orders", lambda: Inlet("number"))
     builder.set_bolt("charge", partial(Charge, url), processes=processes).shuffle_grouping("orders")
-    builder.set_bolt("count", COUNTS[bursts], parallelism=2, processes=processes).fields_grouping("charge", "customer")
+    builder.set_bolt("count", COUNTS["bursts" in bolts], parallelism=2, processes=processes).fields_grouping("charge", "customer")
     builder.set_bolt("reply", Reply).shuffle_grouping("count")
     return builder.build()
 
@@ -100,7 +105,7 @@ def service(run: engine.Run) -> Starlette:
         try:
             [row] = await run.inlet("orders").call((int(request.path_params["number"]),))
         except TupleFailed as failed:
-            return JSONResponse({"error": failed.failure.describe()}, 502)
+            return JSONResponse({"error": failed.failure.describe(), "reason": failed.failure.reason}, 502)
         return JSONResponse({"number": row["number"], "count": row["count"]})
 
     return Starlette(routes=[Route("/orders/{number}", order, methods=["POST"])])
@@ -121,11 +126,11 @@ async def served(app: Starlette) -> AsyncIterator[str]:
         await serving
 
 
-async def play(secs: float, down_secs: float, folder: Path) -> Outage:
+async def play(secs: float, down_secs: float, folder: Path, bolts: str = "plain") -> Outage:
     """Put load on the service for `secs`, with the outage in the middle."""
     outage = Outage()
     config = Config(state_provider=f"sqlite:///{folder}/outage.db", state_checkpoint_interval_ms=100, message_timeout_secs=30)
-    async with served(downstream(outage)) as url, engine.run(topology(url), config) as run, served(service(run)) as front:
+    async with served(downstream(outage)) as url, engine.run(topology(url, bolts), config) as run, served(service(run)) as front:
         await _load(outage, front, secs, down_secs)
         outage.state = run.state
         outage.renewals = run.snapshot().components["charge"].restarts
@@ -153,12 +158,14 @@ async def _load(outage: Outage, front: str, secs: float, down_secs: float) -> No
 def main() -> int:
     given = [float(text) for text in sys.argv[1:3]]
     secs, down_secs = (*given, *(60.0, 20.0)[len(given) :])
+    seed = int(sys.argv[3]) if sys.argv[3:] else int.from_bytes(os.urandom(6))
+    bolts = choose_in_turn(BOLTS, 0, seed)
     with tempfile.TemporaryDirectory() as folder:
-        outage = asyncio.run(play(secs, down_secs, Path(folder)))
+        outage = asyncio.run(play(secs, down_secs, Path(folder), bolts))
     statuses = Counter(status for status, _ in outage.answers.values())
     faults = outage.faults()
     load = f"{len(outage.answers):,} requests in {secs:g} s, {down_secs:g} s of it down"
-    print(f"{load}: {dict(statuses)}; {outage.renewals} renewals; {len(faults)} faults")
+    print(f"{load}: {dict(statuses)}; {outage.renewals} renewals; {len(faults)} faults; {bolts} bolts, seed {seed}")
     for fault in faults[:20]:
         print("  " + fault)
     return bool(faults)

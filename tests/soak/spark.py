@@ -49,6 +49,8 @@ class SparkResult:
     rounds: int = 0
     deaths: Counter[str] = field(default_factory=Counter)
     """Killed processes by victim, point and step."""
+    engines: Counter[str] = field(default_factory=Counter)
+    """Engines by the form of their bolts."""
     numbers: int = 0
     txids: int = 0
     frozen: "list[Frozen]" = field(default_factory=list)
@@ -62,19 +64,23 @@ class SparkResult:
 
     def line(self) -> str:
         """Return one line of progress."""
+        from tests.spark_bridge.kills.rounds import BOLT
         from tests.spark_bridge.writer.killed import STEPS
 
         engines = sum(count for name, count in self.deaths.items() if name == "engine" or name in STEPS)
         return (
-            f"{self.kills:,} kills around Spark in {self.rounds:,} rounds: {engines:,} of the engine, {self.kills - engines:,} on Spark's "
-            f"side; {self.numbers:,} numbers in {self.txids:,} batches, in all sinks; {len(self.violations)} violations"
+            f"{self.kills:,} kills around Spark in {self.rounds:,} rounds: {engines:,} of the engine, {self.deaths[BOLT]:,} of its bolts, "
+            f"{self.kills - engines - self.deaths[BOLT]:,} on Spark's side; "
+            f"{self.numbers:,} numbers in {self.txids:,} batches, in all sinks; "
+            f"{len(self.violations)} violations"
         )
 
     def summary(self) -> str:
         """Return the totals, by victim."""
         deaths = [f"  {count:5,}  {name}" for name, count in sorted(self.deaths.items())]
         frozen = [each.line() for each in self.frozen]
-        return "\n".join([f"seed {self.seed}: {self.line()}", *deaths, *frozen, *self.violations])
+        engines = [f"  {count:5,}  engines with {name} bolts" for name, count in sorted(self.engines.items())]
+        return "\n".join([f"seed {self.seed}: {self.line()}", *deaths, *engines, *frozen, *self.violations])
 
 
 def why_not() -> str | None:
@@ -125,12 +131,14 @@ def _run_round(result: SparkResult, number: int, database: str, is_over: Callabl
         killed = asyncio.run(_kill(places, result.seed, number, strikes, is_over))
     result.rounds += 1
     result.deaths += killed.deaths
+    result.engines += killed.engines
     result.numbers += killed.numbers
     result.txids += killed.txids
     if killed.violations:
         listed = "\n".join(f"  - {violation}" for violation in killed.violations)
         replay = f"python -m tests.soak.spark {FULL} {result.seed} --round {number}"
-        _add_violation(result, f"Spark, round {number} ({places.master}):\n{listed}\nIts files: {folder}\nReplay: {replay}")
+        name = f"Spark, round {number} ({places.master}, bolts of its engines: {dict(killed.engines)})"
+        _add_violation(result, f"{name}:\n{listed}\nIts files: {folder}\nReplay: {replay}")
     else:
         shutil.rmtree(folder)
     print(f"  {result.line()}", flush=True)

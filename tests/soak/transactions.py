@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.kills.bolt_forms import choose_in_turn
 from tests.kills.rounds import Killed
 from tests.soak import campaign
 from tests.transactional.kills.combinations import COMBINATIONS, Combination
@@ -31,7 +32,7 @@ SERVERS: Final = ("kafka", "redis", "postgres", "zookeeper")
 
 def combination_of(seed: int, number: int) -> Combination:
     """Return the combination of a round."""
-    return campaign.choose_in_turn(COMBINATIONS, seed, number)
+    return choose_in_turn(COMBINATIONS, seed, number)
 
 
 class Transactions(campaign.Campaign[Servers, Killed]):

@@ -1,6 +1,7 @@
 """A group of real processes that a test starts, kills, pauses and ends, and a load of numbered records."""
 
 import asyncio
+import random
 import signal
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from tests.kafka.torture.journal import Life
 from tests.kafka.torture.judge import Evidence, Place, Verdict, judge
-from tests.kafka.torture.member import MemberSpec
+from tests.kafka.torture.member_spec import MemberSpec
+from tests.kills.bolt_forms import BOLTS, choose_in_turn, kill_run, strike_bolt_process
 from tests.servers.kafka_admin import admin, create_topic, fresh_name
+from tests.servers.keeper import living
 
 PAUSE_SECS: Final = 0.05
 PATIENCE_SECS: Final = 120.0
@@ -94,14 +97,20 @@ class Member:
         self.name, self.spec = name, spec
         self.life = Life(Path(spec.journal))
         self.is_paused = False
+        self.strikes = 0
+        """Number of strikes at processes of its bolts."""
         self.log = Path(spec.journal).with_suffix(".log")
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "tests.kafka.torture.member", spec.written()]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
 
+    def kill(self) -> list[int]:
+        """Kill it with kill -9, if it runs. Return the processes of its bolts, which end too, after a stopped one continues."""
+        return kill_run(self.process.pid) if self.is_alive else []
+
     def close(self) -> None:
-        """Kill it if it runs."""
-        self.process.kill()
+        """Kill it if it runs, and wait for its end."""
+        self.kill()
         self.process.wait()
         if self.process.stdin is not None:
             self.process.stdin.close()
@@ -124,8 +133,8 @@ class Member:
         """Return its state as text."""
         owned = sorted(partition for _, partition in self.life.owned)
         return (
-            f"{self.name}: status {self.process.poll()}, paused {self.is_paused}, generations {self.life.generations}, owns {owned}, "
-            f"done {self.life.done}"
+            f"{self.name}, {self.spec.bolts}, {self.strikes} strikes: status {self.process.poll()}, paused {self.is_paused}, "
+            f"generations {self.life.generations}, owns {owned}, done {self.life.done}"
         )
 
 
@@ -154,7 +163,8 @@ class Group:
     def join(self, **changes: object) -> Member:
         """Start another process."""
         name = f"member-{len(self.members)}"
-        changes = {"journal": str(self.folder / name), "seed": self.spec.seed + len(self.members), **changes}
+        bolts = choose_in_turn(BOLTS, self.spec.seed, len(self.members))
+        changes = {"journal": str(self.folder / name), "seed": self.spec.seed + len(self.members), "bolts": bolts, **changes}
         member = Member(name, replace(self.spec, **changes))  # type: ignore[arg-type]
         self.members.append(member)
         return member
@@ -167,9 +177,17 @@ class Group:
             raise AssertionError(f"{member.name} ended with status {member.process.returncode}:\n{member.said()}")
 
     async def kill(self, member: Member) -> None:
-        """Kill a member with kill -9."""
-        member.process.kill()
-        await self.until(lambda: not member.is_alive, f"{member.name} dies")
+        """Kill a member with kill -9. The processes of its bolts end, too (PR-2)."""
+        bolts = member.kill()
+        await self.until(lambda: not member.is_alive and living().keys().isdisjoint(bolts), f"{member.name} and its {bolts} die")
+
+    def strike_bolt(self, draws: random.Random) -> bool:
+        """Kill or stop the process of a bolt. Return False if no live member has one."""
+        for member in draws.sample(self.live, len(self.live)):
+            if strike_bolt_process(member.process.pid, draws):
+                member.strikes += 1
+                return True
+        return False
 
     def pause(self, member: Member) -> None:
         """Pause a member with SIGSTOP."""
@@ -287,8 +305,11 @@ class Group:
         """Finish, and return the verdict."""
         ends = await self.finish()
         killed = {member.life.path.name for member in self.members if member.was_killed}
-        evidence = Evidence([member.life for member in self.members], killed, ends, self.load.numbers, await self._committed())
+        struck = {member.life.path.name for member in self.members if member.strikes}
+        evidence = Evidence([member.life for member in self.members], killed, ends, self.load.numbers, await self._committed(), struck)
         verdict = judge(evidence, self.spec.guarantee, carries_set=self.spec.commit_acked_set)
+        verdict.counts.update(f"processes, {member.spec.bolts}" for member in self.members)
+        verdict.counts["strikes at bolts"] = sum(member.strikes for member in self.members)
         if verdict.violations:
             verdict.violations.append(f"The journals: {self.folder}")
         return verdict

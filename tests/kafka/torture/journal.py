@@ -4,6 +4,7 @@ A line is `nanoseconds kind words…`, by the clock that all processes of a mach
 
     e EMISSION TASK PARTITION OFFSET NUMBER       a record is emitted
     d EMISSION, f EMISSION                        the bolt is done with it, or fails it
+    k PARTITION OFFSET                            the spout hears that a record failed because a bolt's task has died
     o TASK PARTITION START                        a partition is opened: a tenure begins
     g TASK PARTITION REASON IN_FLIGHT DECIDED     it is given up: the tenure ends; how many were in flight when, before its last commit
     a TASK GENERATION PARTITION…                  the group has assigned; these are kept
@@ -22,10 +23,14 @@ from engine.kafka.source import acked_set
 
 
 class Journal:
-    """The writing end."""
+    """The writing end. The bolts in child processes have copies, which write to the same file."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def __reduce__(self) -> "tuple[type[Journal], tuple[Path]]":
+        return Journal, (self._path,)
 
     def write(self, kind: str, *words: object) -> None:
         """Append one line."""
@@ -83,6 +88,8 @@ class Emission:
     at: int
     done: int | None = None
     """When the bolt was done with it."""
+    is_struck: bool = False
+    """True if it failed because a bolt's task has died."""
 
 
 @dataclass
@@ -124,10 +131,16 @@ class Life:
         self.done += 1
 
     def _on_l(self, at: int, partition: str, offset: str) -> None:
-        place = (int(partition), int(offset))
-        emission = next(one for one in reversed(self.emissions.values()) if (one.tenure.partition, one.offset) == place)
-        emission.done = at
+        self._latest(partition, offset).done = at
         self.done += 1
+
+    def _on_k(self, _at: int, partition: str, offset: str) -> None:
+        self._latest(partition, offset).is_struck = True
+
+    def _latest(self, partition: str, offset: str) -> Emission:
+        """Return the last emission of a record."""
+        place = (int(partition), int(offset))
+        return next(one for one in reversed(self.emissions.values()) if (one.tenure.partition, one.offset) == place)
 
     def _on_f(self, at: int, emission: str) -> None:
         """A failure is no end of anything."""

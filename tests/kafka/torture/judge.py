@@ -30,6 +30,8 @@ class Evidence:
     """Produced records whose offsets the broker has acknowledged."""
     committed: Mapping[int, int] = field(default_factory=dict)
     """The commits of the group in the end."""
+    struck: Collection[str] = ()
+    """The journals of those with a bolt whose process was killed, by name."""
 
 
 @dataclass
@@ -56,6 +58,8 @@ def judge(evidence: Evidence, guarantee: str, *, carries_set: bool) -> Verdict:
     _count(verdict, evidence, emissions)
     _judge_numbers(verdict, evidence, emissions)
     _judge_ends(verdict, evidence)
+    alone = [one for life in evidence.lives if life.path.name not in evidence.struck for one in life.emissions.values() if one.is_struck]
+    verdict.violated("records failed by the death of a bolt that nobody has killed", alone)
     if guarantee == "at_most_once":
         verdict.violated("records were emitted more than once", [place for place, found in emissions.items() if len(found) > 1])
         verdict.violated("records are lost without a kill", list(_lost_unexplained(verdict, evidence, emissions)))
@@ -90,6 +94,7 @@ def _count(verdict: Verdict, evidence: Evidence, emissions: Mapping[Place, Seque
     for life in evidence.lives:
         counts.update(f"tenures {tenure.end}" for tenure in life.tenures)
         counts["tenures drained, nothing in flight"] += sum(one.end == "drained" and not one.in_flight for one in life.tenures)
+        counts["records failed by the death of a bolt"] += sum(one.is_struck for one in life.emissions.values())
         counts["commits"] += sum(one.has_succeeded for one in life.sent)
 
 
@@ -122,10 +127,12 @@ def _judge_repeats(verdict: Verdict, emissions: Mapping[Place, Sequence[Emission
     for place, found in emissions.items():
         for first, second in pairwise(found):
             tenure = first.tenure
-            if second.tenure is tenure:
-                within.append(place)
-            elif tenure.covers(first.offset):
+            if second.tenure is not tenure and tenure.covers(first.offset):
                 committed.append((place, tenure))
+            elif first.is_struck:
+                verdict.counts["repeats after the death of a bolt"] += 1
+            elif second.tenure is tenure:
+                within.append(place)
             elif tenure.end in UNCLEAN and first.at > second.tenure.opened:
                 verdict.counts[f"repeats after {tenure.end}, emitted when another one had it"] += 1
             elif tenure.end in UNCLEAN or tenure.end == "reset":

@@ -10,58 +10,24 @@ import itertools
 import json
 import logging
 import os
-import random
 import signal
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import engine
-from engine import Bolt, Config, StatefulBasicBolt, TopologyBuilder, Tuple
+from engine import Config, TopologyBuilder
 from engine.kafka import KafkaRecord, KafkaSpout, KafkaSpoutConfig
 from tests.checkpoint.killed_bolts import Death
+from tests.kafka.torture.bolts import CountManyNumbers, CountNumbers, Work, WorkMany
 from tests.kafka.torture.journal import Journal
+from tests.kafka.torture.member_spec import MemberSpec
 from tests.kafka.torture.watched import Watch
+from tests.kills.bolt_forms import DEATHS, PROCESS_TIMEOUT_SECS
 
 FIELDS = engine.Fields("emission", "number")
-SLOW_SECS = 2.5
-STRETCH = 700
-"""Length of stretches of numbers. Every second one has slow numbers, so some rebalances can drain and others cannot."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemberSpec:
-    """Settings of one process."""
-
-    brokers: str
-    topic: str
-    group: str
-    journal: str
-    guarantee: str = "at_least_once"
-    commit_acked_set: bool = True
-    tasks: int = 1
-    seed: int = 0
-    fail_share: float = 0.0
-    slow_share: float = 0.0
-    """Share of the numbers in a slow stretch that take longer than a revoke waits."""
-    pending: int = 400
-    """Tuples in flight, at most."""
-    drain_ms: int = 1000
-    commit_ms: int = 300
-    session_ms: int = 2000
-    step: str | None = None
-    step_number: int = 1
-    state_url: str | None = None
-    checkpoint_ms: int = 1000
-    poison: int | None = None
-    """Number that always fails."""
-    extra: dict[str, Any] | None = None
-    """More settings of the spout."""
-
-    def written(self) -> str:
-        """Return the settings as an argument of the process."""
-        return json.dumps(asdict(self))
 
 
 class WatchedSpout(KafkaSpout):
@@ -82,6 +48,11 @@ class WatchedSpout(KafkaSpout):
         emission, number = next(self._emissions), int(record.value or b"")
         self.journal.write("e", emission, self.task, record.partition, record.offset, number)
         return emission, number
+
+    def fail(self, message_id: Any) -> None:
+        if self.context.failure is not None and self.context.failure.reason in DEATHS:
+            self.journal.write("k", message_id.record.partition, message_id.record.offset)
+        super().fail(message_id)
 
 
 def spout_config(spec: MemberSpec, translator: Any) -> KafkaSpoutConfig:
@@ -107,60 +78,26 @@ def spout_config(spec: MemberSpec, translator: Any) -> KafkaSpoutConfig:
     )
 
 
-class Work(Bolt):
-    """Waits for a random time with each record, and fails some."""
-
-    concurrency = 64
-
-    def __init__(self, spec: MemberSpec, journal: Journal, death: Death) -> None:
-        self.spec, self.journal, self.death = spec, journal, death
-        self.draws = random.Random(spec.seed)
-
-    async def execute(self, tup: Tuple) -> None:
-        emission, number = tup.values
-        is_slow = number // STRETCH % 2 == 1 and self.draws.random() < self.spec.slow_share
-        await asyncio.sleep(SLOW_SECS if is_slow else self.draws.expovariate(100))
-        if number == self.spec.poison or self.draws.random() < self.spec.fail_share:
-            self.journal.write("f", emission)
-            self.collector.fail(tup)
-            return
-        self.death.at("before done")
-        self.journal.write("d", emission)
-        self.collector.ack(tup)
-        self.death.at("after ack")
-
-
-class CountNumbers(StatefulBasicBolt):
-    """Counts how often each number came."""
-
-    def __init__(self, spec: MemberSpec, journal: Journal) -> None:
-        self.spec, self.journal = spec, journal
-        self.draws = random.Random(spec.seed)
-
-    def execute(self, tup: Tuple) -> None:
-        emission, number = tup.values
-        if self.draws.random() < self.spec.fail_share:
-            raise engine.FailTuple
-        self.state.put(number, self.state.get(number, 0) + 1)
-        self.journal.write("d", emission)
-
-
 def topology_of(spec: MemberSpec, journal: Journal, death: Death) -> engine.Topology:
     """Return the topology."""
+    is_burst, processes = "bursts" in spec.bolts, "processes" in spec.bolts
     builder = TopologyBuilder("tortured")
     builder.set_spout("records", lambda: WatchedSpout(spec, journal), parallelism=spec.tasks, max_spout_pending=spec.pending)
     if spec.state_url is None:
-        builder.set_bolt("work", lambda: Work(spec, journal, death), parallelism=spec.tasks).shuffle_grouping("records")
+        work = partial(WorkMany if is_burst else Work, spec, journal, death)
+        builder.set_bolt("work", work, parallelism=spec.tasks, processes=processes).shuffle_grouping("records")
     else:
-        builder.set_bolt("count", lambda: CountNumbers(spec, journal), parallelism=2).fields_grouping("records", "number")
+        count = partial(CountManyNumbers if is_burst else CountNumbers, spec, journal)
+        builder.set_bolt("count", count, parallelism=2, processes=processes).fields_grouping("records", "number")
     return builder.build()
 
 
 def run_config(spec: MemberSpec) -> Config:
     """Return the config of the run."""
+    config = Config(seed=spec.seed, process_timeout_secs=PROCESS_TIMEOUT_SECS)
     if spec.state_url is None:
-        return Config(seed=spec.seed)
-    return Config(seed=spec.seed, state_provider=spec.state_url, state_checkpoint_interval_ms=spec.checkpoint_ms)
+        return config
+    return replace(config, state_provider=spec.state_url, state_checkpoint_interval_ms=spec.checkpoint_ms)
 
 
 async def main(spec: MemberSpec) -> None:

@@ -15,6 +15,8 @@ from tests.servers.kafka_admin import create_topic, fresh_name
 from tests.servers.kafka_broker import KafkaBroker
 
 MOST_MEMBERS: Final = 4
+STRIKING_SHARE: Final = 0.25
+"""Share of the events after which the process of a bolt is killed or stopped, too."""
 PROGRESS: Final = 100
 """Records that are done between two faults, at least."""
 BROKER_SETTINGS: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
@@ -29,9 +31,16 @@ def _drawn_kind(draws: random.Random, live: int) -> str:
     return draws.choice(["join", "join", "leave", "kill", "pause"])
 
 
+def _strike_bolt(group: Group, draws: random.Random) -> None:
+    """Kill or stop the process of a bolt now and then. Without acks, nothing replays what it had."""
+    if group.spec.guarantee == "at_least_once" and draws.random() < STRIKING_SHARE:
+        group.strike_bolt(draws)
+
+
 async def _strike(group: Group, kind: str, draws: random.Random) -> None:
     """Force a rebalance of one kind, and wait until the group has settled again."""
     before, victim = group.generation, draws.choice(group.live)
+    _strike_bolt(group, draws)
     if kind == "join":
         group.join(tasks=draws.choice([1, 1, 2]))
     elif kind == "leave":
@@ -99,6 +108,7 @@ async def broker_faults(broker: KafkaBroker, folder: Path, kills: int, freezes: 
         await group.settle()
         for fault in faults:
             await group.progress(draws.choice([PROGRESS, 3 * PROGRESS]))
+            _strike_bolt(group, draws)
             if fault == "kill":
                 await asyncio.to_thread(broker.kill)
                 await asyncio.sleep(draws.choice([0.0, 1.0, 4.0]))
@@ -210,6 +220,7 @@ async def state_kills(brokers: str, folder: Path, count: int, seed: int) -> Verd
             await group.progress(draws.randrange(1, 4 * PROGRESS))
             slot, kind, before = draws.randrange(2), draws.choice(["kill", "leave"]), group.generation
             kinds[kind] += 1
+            _strike_bolt(group, draws)
             await (group.kill(slots[slot]) if kind == "kill" else group.leave(slots[slot]))
             slots[slot] = group.join(state_url=f"sqlite:///{files[slot]}", checkpoint_ms=draws.choice([300, 4500]))
             await group.settle(before)

@@ -22,6 +22,8 @@ class Life:
     """Settings of one process."""
 
     places: Places
+    bolts: str = "plain"
+    """Form of the bolts, one of `BOLTS`."""
     batch: int = 5
     """Lines of each file in a batch."""
     pending: int = 3
@@ -46,7 +48,7 @@ async def main(life: Life) -> None:
     """Run the topology."""
     shorten_retention_period()
     config = Config(state_provider=f"sqlite:///{life.places.path('state.db')}", batch_interval_ms=5)
-    topology = topology_of(life.places, batch=life.batch, pending=life.pending, stop_at_end=life.stop_at_end)
+    topology = topology_of(life.places, bolts=life.bolts, batch=life.batch, pending=life.pending, stop_at_end=life.stop_at_end)
     await lives.live(topology, config, lives.Death(step=life.step, at=life.number, flight_secs=0.0), STEPS)
 
 

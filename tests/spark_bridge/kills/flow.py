@@ -6,8 +6,8 @@ numbers in files → parse → spark (2 stagers) → spark/manifest     rows: in
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from engine import BasicBolt, Topology, Tuple
-from engine.transactional import FileTransactionalSpout, TransactionalTopologyBuilder
+from engine import BasicBolt, Burst, Topology, Tuple
+from engine.transactional import BurstBolt, FileTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge import Delta, Parquet, Postgres, SparkConfig, SparkHandover, Sqlite
 from spark_bridge.pipeline import pipeline
 from spark_bridge.sinks import Sink
@@ -31,8 +31,25 @@ class Parse(BasicBolt):
     output_fields = ("number", "at")
 
     def execute(self, tup: Tuple) -> list[tuple[int, int]]:  # type: ignore[override]
-        number = int(tup["line"])
-        return [(number, (BEGAN_SECS + number) * MICROS)]
+        return [row_of(tup["line"])]
+
+
+class ParseMany(BurstBolt):
+    """Does the same in bursts."""
+
+    output_fields = ("number", "at")
+
+    def execute_many(self, burst: Burst) -> None:
+        self.collector.emit_many([row_of(line) for line in burst["line"]])
+
+    def finish_batch(self) -> None:
+        """Emit nothing more."""
+
+
+def row_of(line: str) -> tuple[int, int]:
+    """Return the row of a line."""
+    number = int(line)
+    return number, (BEGAN_SECS + number) * MICROS
 
 
 def handover_of(places: Places) -> SparkHandover:
@@ -40,12 +57,13 @@ def handover_of(places: Places) -> SparkHandover:
     return SparkHandover(places.path("handover"), SCHEMA, consumers=places.queries, max_pending_batches=MAX_PENDING_BATCHES)
 
 
-def topology_of(places: Places, *, batch: int, pending: int, stop_at_end: bool) -> Topology:
-    """Return the topology, which hands over lines of files in two tasks."""
+def topology_of(places: Places, *, bolts: str, batch: int, pending: int, stop_at_end: bool) -> Topology:
+    """Return the topology, which hands over lines of files in two tasks. `bolts`: a form of the bolts from `BOLTS`."""
+    processes = "processes" in bolts
     spout = FileTransactionalSpout(places.path("lines"), batch_lines=batch, stop_at_end=stop_at_end)
     builder = TransactionalTopologyBuilder("numbers", "lines", spout, 2, max_spout_pending=pending)
-    builder.set_bolt("parse", Parse, 2).shuffle_grouping("lines")
-    handover_of(places).declare(builder, "spark", 2).shuffle_grouping("parse")
+    builder.set_bolt("parse", ParseMany if "bursts" in bolts else Parse, 2, processes=processes).shuffle_grouping("lines")
+    handover_of(places).declare(builder, "spark", 2, processes=processes).shuffle_grouping("parse")
     return builder.build()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tests.kills.bolt_forms import BOLTS
 from tests.spark_bridge.kills.places import ROWS
 from tests.spark_bridge.kills.striking import BETWEEN, POINTS
 from tests.spark_bridge.writer.killed import STEPS
@@ -45,6 +46,9 @@ class EngineDeath:
     from_the_beginning: bool = False
     batch: int = 5
     pending: int = 3
+    bolts: str = "plain"
+    strike: float | None = None
+    """Chooses the process of a bolt that dies before the engine. None: no process."""
 
     @property
     def name(self) -> str:
@@ -72,14 +76,19 @@ def pipeline_deaths(draws: random.Random, count: int, queries: Sequence[str], vi
 def engine_deaths(draws: random.Random) -> Iterator[EngineDeath]:
     """Yield random deaths without end."""
     steps = _in_turn(draws, [step for step in STEPS if not step.startswith("contract")])
+    forms = _in_turn(draws, BOLTS)
     yield EngineDeath(step="contract: linked")
     while True:
+        bolts = next(forms)
         batch, pending = draws.randrange(2, 6), draws.choice([1, 2, 4])
         if draws.random() < STEP_SHARE:
-            yield EngineDeath(step=next(steps), number=draws.choice([1, 2, 3]), batch=batch, pending=pending)
+            step = next(steps)
+            here = bolts.replace("processes", "plain") if step.startswith("staging") else bolts  # a child does not die at steps of the run
+            yield EngineDeath(step=step, number=draws.choice([1, 2, 3]), batch=batch, pending=pending, bolts=here)
         else:
             starts = draws.random() < STARTING_SHARE
-            yield EngineDeath(secs=draws.uniform(0, 2 if starts else 0.5), from_the_beginning=starts, batch=batch, pending=pending)
+            secs, strike = draws.uniform(0, 2 if starts else 0.5), draws.random()
+            yield EngineDeath(secs=secs, from_the_beginning=starts, batch=batch, pending=pending, bolts=bolts, strike=strike)
 
 
 def _in_turn(draws: random.Random, values: Sequence[str]) -> Iterator[str]:

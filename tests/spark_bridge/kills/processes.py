@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.kills.forks import ForkedProgram, start_forked
-from tests.servers.keeper import descendants, living
+from tests.servers.keeper import command_line, descendants, living
 
 FAMILY_SECS: Final = 30.0
 """Longest time that descendants may outlive a killed process."""
@@ -96,11 +96,3 @@ class LivingProcess:
         await self._hearing
         await self.process.close()
         return self.process.returncode, left
-
-
-def command_line(pid: int) -> str:
-    """Return the command line of a process. Empty after its end."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -10,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.kills.bolt_forms import strike_bolt_process
 from tests.kills.lives import RUNS
 from tests.spark_bridge.kills.engine_life import Life
 from tests.spark_bridge.kills.judge import Watch, folder_faults, position_faults, sink_faults
@@ -22,6 +24,9 @@ MOST_SECS: Final = 300.0
 """Longest time of any step."""
 STEP_SECS: Final = 60.0
 """An engine that does not reach its step, or commits nothing, within this time is killed anywhere."""
+RECOVERY_SECS: Final = 10.0
+"""Longest wait for a commit after the death of a bolt's process. Spark may be too far behind for one."""
+BOLT: Final = "bolt"
 AHEAD: Final = 400
 """Numbers in the input that the engine has not handed over yet."""
 MOST_OF_A_BATCH: Final = PARTITIONS * 5
@@ -37,6 +42,8 @@ class Killed:
 
     deaths: Counter[str] = field(default_factory=Counter)
     """Counts by victim, point and step."""
+    engines: Counter[str] = field(default_factory=Counter)
+    """Number of engines by the form of their bolts."""
     numbers: int = 0
     txids: int = 0
     violations: list[str] = field(default_factory=list)
@@ -131,17 +138,28 @@ class KilledFlow:
         await self._end_engine("engine")
 
     async def _kill_engine(self, death: EngineDeath) -> None:
-        life = Life(places=self.places, batch=death.batch, pending=death.pending, step=death.step, number=death.number)
+        life = Life(places=self.places, batch=death.batch, pending=death.pending, step=death.step, number=death.number, bolts=death.bolts)
         newest = self.newest()
         engine = self.engine = await self.start_engine(life)
         if not death.from_the_beginning:
             await self._wait_for(lambda: engine.has_ended or engine.last_line == RUNS.decode().strip(), MOST_SECS)
             await self._wait_for(lambda: engine.has_ended or self._is_over or (death.step is None and self.newest() > newest), STEP_SECS)
+            await self._strike_bolt(engine, death)
         await self._wait_for(lambda: engine.has_ended or self._is_over, death.secs)
         await self._end_engine(death.name if engine.has_ended else "engine")
 
+    async def _strike_bolt(self, engine: LivingProcess, death: EngineDeath) -> None:
+        """Kill the process of a bolt, if there is one, and wait for the next commit."""
+        newest = self.newest()
+        if death.strike is None or engine.has_ended:
+            return
+        if strike_bolt_process(engine.process.pid, random.Random(death.strike), [signal.SIGKILL]):
+            self.killed.deaths[BOLT] += 1
+            await self._wait_for(lambda: engine.has_ended or self._is_over or self.newest() > newest, RECOVERY_SECS)
+
     async def start_engine(self, life: Life) -> LivingProcess:
         """Start an engine."""
+        self.killed.engines[life.bolts] += 1
         return await LivingProcess("tests.spark_bridge.kills.engine_life", life.written(), self.places.path("engine.log")).start()
 
     async def _end_engine(self, name: str) -> None:

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine import BasicBolt, Topology, Tuple
-from engine.transactional import BatchBolt, FileCommitter, FileTransactionalSpout, TransactionalTopologyBuilder
+from engine import BasicBolt, Burst, Topology, Tuple
+from engine.transactional import BatchBolt, BurstBolt, FileCommitter, FileTransactionalSpout, TransactionalTopologyBuilder
 from engine.transactional.values import ReduceInto, values_at
 from tests.spark_bridge.topology.campaign.places import Life, Places
 from tests.spark_bridge.topology.campaign.striking import strike_at
@@ -49,15 +49,24 @@ class Count(BatchBolt):
         strike_at(self.folder, "count: cleanup")
 
 
+class CountMany(BurstBolt, Count):  # type: ignore[misc]
+    """Does the same in bursts."""
+
+    def execute_many(self, burst: Burst) -> None:
+        strike_at(self.folder, "count: execute")
+        self.counts.update(burst["word"])
+
+
 def topology_of(life: Life) -> Topology:
     """Return the topology of a process."""
     places = life.places
-    folder = places.path("")
+    folder, processes = places.path(""), "processes" in places.bolts
     spout = FileTransactionalSpout(places.path("lines"), stop_at_end=True, batch_lines=life.batch)
     builder = TransactionalTopologyBuilder(places.name, "lines", spout, 2, max_spout_pending=life.pending)
-    builder.set_bolt("split", partial(Split, folder), 2).shuffle_grouping("lines")
-    builder.set_bolt("count", partial(Count, folder), 2).fields_grouping("split", "word")
-    builder.set_committer("words", committer_of(places), 2).fields_grouping("count", "word")
+    builder.set_bolt("split", partial(Split, folder), 2, processes=processes).shuffle_grouping("lines")
+    count = partial(CountMany if "bursts" in places.bolts else Count, folder)
+    builder.set_bolt("count", count, 2, processes=processes).fields_grouping("split", "word")
+    builder.set_committer("words", committer_of(places), 2, processes=processes).fields_grouping("count", "word")
     return builder.build()
 
 

@@ -14,9 +14,9 @@ from spark_bridge.process import SparkConfig
 from spark_bridge.topology import run
 from tests.kills.moments import Trigger, put_deadly_call
 from tests.servers import spark_programs
-from tests.servers.keeper import descendants
+from tests.servers.keeper import command_line, descendants
 from tests.servers.spark_cluster import driver_settings
-from tests.spark_bridge.kills.processes import CHILD, JVM, command_line
+from tests.spark_bridge.kills.processes import CHILD, JVM
 from tests.spark_bridge.topology.campaign.counting import topology_of
 from tests.spark_bridge.topology.campaign.places import STRUCK, Life
 from tests.spark_bridge.topology.kills.steps import STEPS

@@ -25,6 +25,8 @@ class Places:
     state: str
     """URL of the coordinator's state."""
     master: str
+    bolts: str = "plain"
+    """Form of the bolts, one of `BOLTS`. On Spark, only the committer is in processes."""
 
     def path(self, name: str) -> Path:
         """Return a path in the folder of the round."""

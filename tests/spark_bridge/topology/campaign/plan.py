@@ -18,6 +18,7 @@ CLUSTER: Final = (
     *("engine", "engine at a step", "executor", "executor", "worker daemon", "python worker", "python worker at a point"),
     *("jvm of a python worker at a point", "child", "jvm at a step"),
 )
+COMMITTERS: Final = ("committer",) * 3
 MOST_SECS: Final = 1.5
 _HERE: Final = Combination("file", "sqlite", "sqlite")
 _COUNTS_WORDS: Final = ("words: ", "total: ", "mirror: ", "sqlite: ", "split: ", "partial: ", "level ", "emitter: ", "results: ")
@@ -52,9 +53,9 @@ class Death:
         return self.victim if self.at is None else f"{self.victim}: {self.at}"
 
 
-def deaths(draws: random.Random, count: int, *, on_cluster: bool) -> list[Death]:
-    """Return random deaths, with each kind about as often."""
-    kinds = _in_turn(draws, CLUSTER if on_cluster else LOCAL)
+def deaths(draws: random.Random, count: int, *, on_cluster: bool, processes: bool) -> list[Death]:
+    """Return random deaths, with each kind about as often. `processes`: the committer is in processes, which die, too."""
+    kinds = _in_turn(draws, (*(CLUSTER if on_cluster else LOCAL), *COMMITTERS * processes))
     engine_steps, spark_steps, points = (_in_turn(draws, names) for names in (ENGINE_STEPS, SPARK_STEPS, POINTS))
     found = []
     for _ in range(count):

@@ -1,15 +1,17 @@
 """One round: kills around one topology on Spark again and again, restarts engines, and compares the counts."""
 
 import os
+import random
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tests.servers.keeper import descendants
+from tests.kills.bolt_forms import strike_bolt_process
+from tests.servers.keeper import command_line, descendants
 from tests.servers.spark_cluster import SparkCluster
-from tests.spark_bridge.kills.processes import CHILD, JVM, LivingProcess, NotInTime, command_line, until
+from tests.spark_bridge.kills.processes import CHILD, JVM, LivingProcess, NotInTime, until
 from tests.spark_bridge.topology.campaign import striking
 from tests.spark_bridge.topology.campaign.judge import faults_of
 from tests.spark_bridge.topology.campaign.places import FILES, STRUCK, Life, Places
@@ -105,6 +107,9 @@ class KilledCluster:
                 struck = self._kill_first(self._members(CHILD if death.victim == "child" else JVM))
             case "python worker" if death.at is None:
                 struck = self._kill_first(self._python_workers())
+            case "committer":
+                engine = self._engine
+                struck = engine is not None and strike_bolt_process(engine.process.pid, random.Random(death.secs), [signal.SIGKILL])
             case "executor" if self._cluster is not None:
                 struck = self._kill_first(self._cluster.executors())
             case "worker daemon" if self._cluster is not None:

@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tests.servers.keeper import living
-from tests.spark_bridge.kills.processes import command_line
+from tests.servers.keeper import command_line, living
 
 POINTS: Final = ("split: prepare", "split: execute", "count: execute", "count: finish", "count: cleanup")
 VICTIMS: Final = ("python worker", "jvm of a python worker")
