@@ -157,14 +157,16 @@ cdef class BoltCore(TaskCore):
         cdef Tuple anchor = None
         cdef Py_ssize_t i
         check_thread(self)
+        if type(rows) is not list:
+            if isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__"):
+                raise self.misuse("not_rows", method="emit_each" if single_values else "emit_many", given=rows)
+            rows = list(rows)      # a generator may settle an anchor, so its code runs before the check of the anchors
         if type(anchors) is Tuple:
             anchor, anchors = <Tuple>anchors, None
             if anchor.state != TAKEN or anchor.owner != &self.taken_list:
                 self.check_anchor(anchor)
         elif anchors is not None:
             self.check_anchors(anchors)
-        if type(rows) is not list and (isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__")):
-            raise self.misuse("not_rows", method="emit_each" if single_values else "emit_many", given=rows)
         if not single_values:
             for row in rows:
                 self.emit_values(row, out, anchor, anchors)

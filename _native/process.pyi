@@ -33,6 +33,9 @@ def ack_rows(core: BoltCore, numbers: list[int], taken: dict[int, Tuple]) -> Non
 def post_numbered(box: Mailbox, origin: Source, kind: int, rows: list[tuple[Any, ...]], first: int) -> None:
     """Post rows as tuples of trees whose roots are the numbers from `first` on, or of no tree. Never stops a sender."""
 
+def first_waiting(core: BoltCore, posted: int) -> int:
+    """Return the number of the first row that waits in the mailbox, is held back, or has to run again. `posted` + 1 if none does."""
+
 def take_emits(box: Mailbox, most: int) -> list[tuple[Source, list[tuple[Any, ...]], list[int | tuple[int, ...]]]]:
     """Take up to `most` tuples as a list of (Source, rows, anchors). An anchor is a root, a tuple of roots, or 0."""
 

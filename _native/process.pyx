@@ -96,6 +96,19 @@ def post_numbered(Mailbox box not None, Source origin not None, RowKind kind, li
         post_tuple(box, tup, NULL)
 
 
+def first_waiting(BoltCore core not None, uint64_t posted):
+    """Return the number of the first row that waits in the mailbox, is held back, or has to run again. `posted` + 1 if none does.
+
+    Rows that have to run again may have gaps between them, because their call may have settled the others.
+    """
+    cdef uint64_t first = posted + 1 - <uint64_t>(core.mailbox.tail - core.mailbox.head)
+    cdef Tuple tup
+    for tup in (*core.singly, *core.held_tuples.tuples()):
+        if tup.root != 0:
+            first = min(first, tup.root)
+    return first
+
+
 def take_emits(Mailbox box not None, Py_ssize_t most):
     """Take up to `most` tuples as a list of (Source, rows, anchors). An anchor is a root, a tuple of roots, or 0."""
     cdef list found = []

@@ -25,7 +25,18 @@ try:
     from _native.hash import key_group, stable_hash
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
-    from _native.process import ack_rows, emit_rows, exit_at_hangup, kind_of, origin_of, post_numbered, rows_of, take_emits, take_verdicts
+    from _native.process import (
+        ack_rows,
+        emit_rows,
+        exit_at_hangup,
+        first_waiting,
+        kind_of,
+        origin_of,
+        post_numbered,
+        rows_of,
+        take_emits,
+        take_verdicts,
+    )
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader
     from _native.spout import SpoutCore, SpoutEmitter
@@ -90,6 +101,7 @@ __all__ = [
     "emit_batch_rows",
     "emit_rows",
     "exit_at_hangup",
+    "first_waiting",
     "integer_buffers",
     "key_group",
     "kind_of",

@@ -12,6 +12,7 @@ from tests.checkpoint import process
 from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
 from tests.checkpoint.world import World, draw_world
+from tests.simulation.plan import ChildKill, TaskRestart
 
 MESSAGES: Final = (5, 20, 40)
 HOOKS: Final = ("init_state", "pre_prepare", "pre_commit", "pre_rollback", "execute", "prepare")
@@ -38,6 +39,10 @@ class ProcessPlan(process.ProcessPlan):
     faults: Sequence[Fault]
     fails: float
     waits: float
+    child_kills: Sequence[ChildKill] = ()
+    restarts: Sequence[TaskRestart] = ()
+    crash: float = 0.0
+    """Chance that a child process kills itself at a step of an instance, or that this step raises."""
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,14 @@ class Simulated:
     """Number of calls that the store did not answer."""
     secs: float = 0.0
     violations: list[str] = field(default_factory=list)
+    options: str = ""
+    """Further arguments of the command that replays the seed."""
 
     def describe(self) -> str:
         """Return the violations, and the command that replays the run."""
         lines = "\n".join(f"  - {violation}" for violation in self.violations[:MOST_SHOWN])
         found = f"{self.subject}, seed {self.seed}: {len(self.violations)} violations"
-        return f"{found}\n{lines}\nReplay: python -m {self.module} {self.seed}"
+        return f"{found}\n{lines}\nReplay: python -m {self.module} {self.seed}{self.options}"
 
 
 class Process(ABC):

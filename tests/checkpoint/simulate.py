@@ -1,24 +1,29 @@
 """Simulates one topology with state under the virtual clock, through all its processes. A model checks it."""
 
+import asyncio
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
+from engine import Run
 from engine.checkpoint.checkpoints import LEDGER
 from engine.state import layered
 from engine.testing import ACKER
 from tests.checkpoint import process
+from tests.checkpoint.child_world import ChildChance, ChildWitness, events_to
 from tests.checkpoint.judge import judge_ack, judge_counts, judge_cuts
-from tests.checkpoint.model import BarrierModel
+from tests.checkpoint.model import BarrierModel, Witness
 from tests.checkpoint.plan import Plan, ProcessPlan, draw_plan
 from tests.checkpoint.process import Outcome
+from tests.checkpoint.process_plan import draw_process_plan
 from tests.checkpoint.slow_store import Disk
-from tests.checkpoint.world import Chance, World
+from tests.checkpoint.world import BoltPlan, Chance, World
+from tests.simulation.child_kills import ChildKills, children_left, impatient_loops
 from tests.simulation.complaints import report_complaints
 
-EXPECTED_ERRORS: Final = ("InjectedError", "StateUnavailable", "was killed")
+EXPECTED_ERRORS: Final = ("InjectedError", "ChildError", "StateUnavailable", "was killed", "restarted by request")
 
 
 @dataclass
@@ -76,17 +81,37 @@ class Process(process.Process):
     def simulate(self) -> Outcome:
         """Run the process; return how it ended."""
         simulation, plan = self.simulation, self.plan
-        chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
         self.model.begins(self.world.layouts(plan.tasks, plan.config.key_groups))
         for source in self.world.sources:
             source.is_gone = False
             source.on_acked = self.judge_ack
-        topology = self.world.topology(self.model, chance, plan.tasks)
+        chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
+        topology = self.world.topology(lambda bolt: self.tools_of(bolt, chance), plan.tasks)
         outcome = self.play(topology, simulation.disk, resident=simulation.plan.resident, faults=plan.faults)
         if self.run is not None:
             self.model.check_disk()
+        if left := children_left(topology.name):
+            self.add_violation(f"process {self.number}: these children outlive the run: {left}")
         self._leave_sources()
         return outcome
+
+    def tools_of(self, bolt: BoltPlan, chance: Chance) -> tuple[Witness, Chance]:
+        """Return the witness and the chance of a bolt."""
+        if not bolt.processes:
+            return self.model, chance
+        own = ChildChance(chance, self.plan.crash)
+        return ChildWitness(own), own
+
+    async def _script(self, run: Run) -> None:
+        """Kill children, and restart tasks, beside all other faults."""
+        kills = ChildKills(self.plan.child_kills, self.plan.restarts)
+        playing = asyncio.ensure_future(kills.play(run))
+        try:
+            await super()._script(run)
+        finally:
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
+            self.simulated.strikes.update(kills.killed)
 
     def judge_ack(self, message: str) -> None:
         """Check that the message is committed."""
@@ -118,11 +143,19 @@ def small_folds(txids: int) -> Iterator[None]:
         layered.FOLD_TXIDS, layered.MOST_TAKEN_UP = before  # type: ignore[misc]
 
 
-def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
+def simulate(seed: int, *, is_calm: bool | None = None, processes: bool = False, quiet: bool = True) -> Simulated:
     """Simulate the plan of a seed.
 
     `is_calm` means without faults; by default one run in five is calm. `quiet` turns the engine's log off.
+    With `processes`, some bolts are in child processes. Then the seed repeats the plan, and the schedule only nearly.
     """
-    simulation = Simulation(draw_plan(seed, is_calm=is_calm))
-    with small_folds(simulation.plan.fold_txids), report_complaints(simulation.model.add_violation, quiet=quiet):
+    simulation = Simulation((draw_process_plan if processes else draw_plan)(seed, is_calm=is_calm))
+    simulation.simulated.options = " --processes" if processes else ""
+    add_violation = simulation.model.add_violation
+    with (
+        small_folds(simulation.plan.fold_txids),
+        report_complaints(add_violation, quiet=quiet),
+        events_to(simulation.model),
+        impatient_loops() if processes else nullcontext(),
+    ):
         return simulation.simulate()

@@ -104,11 +104,13 @@ class Chance:
     """Chance that an input is failed, or that its call raises FailTuple."""
     waits: float = 0.0
     """Chance that a hook or an async call waits."""
+    longest_secs: float = 1.0
+    """Longest wait."""
 
     async def wait(self) -> None:
-        """Wait up to a second."""
+        """Wait for a random time."""
         if self.draws.random() < self.waits:
-            await asyncio.sleep(self.draws.random() ** 3)
+            await asyncio.sleep(self.longest_secs * self.draws.random() ** 3)
 
 
 class PassOn(BasicBolt):
@@ -272,6 +274,7 @@ class BoltPlan:
     kind: type[Remember] | type[PassOn] | type[PassOnMany]
     tasks: int
     inputs: Mapping[str, str]
+    processes: bool = False
 
     @property
     def keeps(self) -> bool:
@@ -325,17 +328,18 @@ class World:
             for bolt in self.stateful
         }
 
-    def topology(self, witness: Witness, chance: Chance, tasks: Mapping[str, int]) -> Topology:
-        """Build the topology of one process."""
+    def topology(self, tools_of: Callable[[BoltPlan], tuple[Witness, Chance]], tasks: Mapping[str, int]) -> Topology:
+        """Build the topology of one process of the run. `tools_of` returns the witness and the chance of a bolt."""
         builder = TopologyBuilder("world")
         for source in self.sources:
             builder.set_spout(source.name, partial(ReplayingSpout, source))
         for bolt in self.bolts:
             direct = [each.name for each in self.bolts if each.inputs.get(bolt.name) == "direct"]
+            witness, chance = tools_of(bolt)
             kept: tuple[Any, ...] = (witness,) if issubclass(bolt.kind, Remember) else ()
             kind: Any = bolt.kind
             make: Any = partial(kind, *kept, chance, direct)
-            settings: dict[str, Any] = {"concurrency": 3} if bolt.kind is PassOnLater else {}
+            settings: dict[str, Any] = {"processes": bolt.processes} | ({"concurrency": 3} if bolt.kind is PassOnLater else {})
             declarer = builder.set_bolt(bolt.name, make, parallelism=tasks[bolt.name], **settings)
             for source_id, grouping in bolt.inputs.items():
                 match grouping:

@@ -1,115 +1,42 @@
 """Random programs of emits and settles on the compiled cores, without an event loop, compared with the model.
 
-The topology has two spouts, two bolts that may emit to each other, and any number of ackers. The engine draws every edge id. The model
-records the order of all messages, so each verdict and its reason are compared when the verdict comes.
+Components with single tuples and with bursts mix. The model records the order of all messages, so each verdict and its reason are compared
+when the verdict comes.
 """
 
 from collections import Counter
 from collections.abc import Callable
-from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from engine.kernel import (
-    AckerCore,
-    BoltBacklog,
-    BoltCore,
-    BoltEmitter,
-    Choice,
-    EdgeIds,
-    Mailbox,
-    Outlet,
-    OutStream,
-    Signal,
-    SignalRing,
-    Source,
-    SpoutCore,
-    SpoutEmitter,
-    Tuple,
-)
-from tests.model.core_sides import AckerSide, BoltSide, Event, SpoutSide
-from tests.model.ledger_program import Rule, pick
-from tests.model.tree_model import LIFETIME, AckerModel, Delivery, Forest, Message, Verdict
-
-SPOUTS = (1, 2)
-BOLTS = (11, 12)
-FIELDS = ("tasks", "label")
+from engine.kernel import Signal, Tuple, ack_rows
+from tests.model.core_bursts import BurstCalls
+from tests.model.core_sides import Event, SpoutSide
+from tests.model.core_tasks import BOLTS, SPOUTS
+from tests.model.ledger_program import pick
+from tests.model.tree_model import LIFETIME, AckerModel, Verdict
 
 
-def misuse(kind: str, **what: object) -> Exception:
-    """Fail the test: no program uses the API wrongly."""
-    return AssertionError(f"{kind}: {what}")
-
-
-def tasks_of(bits: int, tasks: tuple[int, ...] = BOLTS) -> tuple[int, ...]:
-    """Select some of the tasks, maybe none or all."""
-    return tuple(task for number, task in enumerate(tasks) if bits >> number & 1)
-
-
-class CoreProgram:
+class CoreProgram(BurstCalls):
     """Cores of a small topology that run a program, and their model."""
 
     STEPS: ClassVar[tuple[str, ...]] = (
-        *("emit", "emit", "emit", *("take", "branch") * 6),
-        *("ack", "ack", "ack", "ack_many", "fail", "forget", "settle_again", "reset", "lose"),
+        *("emit", "emit", "emit_many", "emit_later", *("take", "branch") * 6),
+        *("branch_many", "branch_each", "branch_numbered", "end_call", "end_call", "ack_kept", "renew"),
+        *("ack", "ack", "ack", "ack_many", "ack_rows", "fail", "forget", "settle_again", "reset", "lose"),
         *("acker_turn", "acker_turn", "spout_turn", "spout_turn", "rotate", "refresh"),
         *("bolt_dies", "spout_dies", "acker_dies"),
     )
-
-    def __init__(self, ackers: int, seed: int, *, timeout_from: Rule = "progress") -> None:
-        self.rules: dict[str, Any] = {"timeout_from": timeout_from, "timeouts": True}
-        self.forest = Forest()
-        self.deliveries: dict[tuple[int, int], Delivery] = {}
-        self.message_ids = 0
-        self.tracked: set[object] = set()
-        self.dropped: set[object] = set()
-        self.history: list[Event] = []
-        rings = [SignalRing() for _ in range(ackers)]
-        random, boxes = Random(seed), {task: Mailbox() for task in BOLTS}
-
-        def common(task: int) -> dict[str, Any]:
-            ids = EdgeIds(random.getrandbits(64))
-            return {"ids": ids, "ackers": rings, "now": lambda: 0.0, "misuse": misuse, "backlog": BoltBacklog()}
-
-        verdicts = {task: SignalRing() for task in SPOUTS}
-        reasons = {"failed_reason": "failed", "forgotten_reason": "forgotten"}
-        spouts = {task: SpoutCore(task, verdicts=verdicts[task], acker_failure="task_died", **common(task)) for task in SPOUTS}
-        bolts = {task: BoltCore(task, mailbox=boxes[task], **reasons, **common(task)) for task in BOLTS}
-        for task, core in (spouts | bolts).items():
-            outlet = Outlet(Choice.CUSTOM, list(boxes.items()), chooser=lambda values: values[0])
-            core.wire({"default": OutStream(Source(f"task{task}", "default", task, FIELDS), [outlet])})
-        self.spouts = {task: SpoutSide(spout, SpoutEmitter(spout)) for task, spout in spouts.items()}
-        self.bolts = {task: BoltSide(bolt, BoltEmitter(bolt)) for task, bolt in bolts.items()}
-        self.ackers = [
-            AckerSide(AckerCore(101 + index, ring, verdicts, lambda: 0.0, **self.rules), AckerModel(**self.rules))
-            for index, ring in enumerate(rings)
-        ]
-        for spout_side in self.spouts.values():
-            self.bind_spout(spout_side)
-        for bolt_side in self.bolts.values():
-            self.bind_bolt(bolt_side)
-
-    def bind_spout(self, spout: SpoutSide) -> None:
-        """Bind a new instance, which records its verdicts."""
-        got = spout.got
-        spout.core.bind(
-            lambda: None,
-            lambda message_id: got.append(("acked", message_id, "")),
-            lambda message_id, reason: got.append(("failed", message_id, reason)),
-        )
-
-    def bind_bolt(self, bolt: BoltSide) -> None:
-        """Bind a new instance, which holds its inputs."""
-        bolt.emitter = BoltEmitter(bolt.core)
-        bolt.core.bind(bolt.held.append, basic=False)
 
     def run(self, program: bytes) -> None:
         """Run all steps, then drain everything; nothing may be left.
 
         Tuples that are still held are acked, or they are never settled and time out.
         """
-        for step in range(0, len(program) - 2, 3):
-            getattr(self, pick(self.STEPS, program[step]))(program[step + 1], program[step + 2])
+        self.program = iter([(program[at], program[at + 1], program[at + 2]) for at in range(0, len(program) - 2, 3)])
+        for step, first, second in self.program:
+            getattr(self, pick(self.STEPS, step))(first, second)
         for number in range(len(BOLTS)):
+            self.end_call(number, 1)
             self.take(number, 255)
         if program[0] % 4:
             self.ack_all()
@@ -132,73 +59,26 @@ class CoreProgram:
             assert bolt.core.taken_tuples() == bolt.held
             assert bolt.core.settled_twice == bolt.settled_twice
 
-    def delivery(self, bolt: BoltSide, tup: Tuple) -> Delivery:
-        """Return the model's delivery of a tuple."""
-        return self.deliveries[tup["label"], bolt.core.task_id]
-
-    def send(self, deliveries: list[Delivery], label: int) -> None:
-        """Model: put deliveries into mailboxes."""
-        for each in deliveries:
-            self.deliveries[label, each.task] = each
-            self.bolts[each.task].waiting.append(each)
-
-    def tell(self, messages: list[Message]) -> None:
-        """Model: put messages into the inboxes of their ackers (ACK-7)."""
-        for message in messages:
-            self.ackers[message.root % len(self.ackers)].inbox.append(message)
-
-    # Steps: emits
-
-    def emit(self, first: int, second: int) -> None:
-        """A spout emits to some tasks or to none, tracked or not."""
-        spout, tasks, label = self.spouts[pick(SPOUTS, first)], tasks_of(second), self.forest.labels
-        if first >= 240:
-            spout.emitter.emit((tasks, label))
-            self.send(self.forest.plant(None, tasks), label)
-            return
-        self.message_ids += 1
-        message_id = self.message_ids
-        before = set(spout.core.open_trees.roots())
-        spout.emitter.emit((tasks, label), message_id)
-        self.tracked.add(message_id)
-        opened = set(spout.core.open_trees.roots()) - before
-        if not tasks:
-            assert not opened
-            spout.acked_now.append(message_id)
-            return
-        [root] = opened
-        deliveries = self.forest.plant(root, tasks)
-        self.send(deliveries, label)
-        spout.open[root] = message_id
-        self.tell([self.forest.init_of(root, deliveries, spout.core.task_id)])
-
-    def branch(self, first: int, second: int) -> None:
-        """A bolt emits to some tasks, with 0 to 4 anchors of the tuples that it holds. An anchor may occur twice."""
-        bolt, tasks, label = self.bolts[pick(BOLTS, first)], tasks_of(second), self.forest.labels
-        count = 1 + first // 8 % 4 if bolt.held and first < 248 else 0
-        anchors = [pick(bolt.held, second * (number + 3) + number) for number in range(count)]
-        if len(anchors) == 1:
-            bolt.emitter.emit((tasks, label), anchors[0])
-        else:
-            bolt.emitter.emit((tasks, label), anchors)
-        self.send(self.forest.branch([self.delivery(bolt, anchor) for anchor in anchors], tasks), label)
+    # Steps: settles
 
     def take(self, first: int, second: int) -> None:
         """A bolt takes tuples out of its mailbox."""
         bolt = self.bolts[pick(BOLTS, first)]
+        if bolt.takes_bursts:
+            self.take_bursts(bolt, 1 + second * 16)
+            return
         taken = len(bolt.held)
         bolt.core.run_burst(1 + second * 16)
         expected = [bolt.waiting.popleft() for _ in range(min(1 + second * 16, len(bolt.waiting)))]
         assert [self.delivery(bolt, tup) for tup in bolt.held[taken:]] == expected
-
-    # Steps: settles
 
     def ack(self, first: int, second: int) -> None:
         """A bolt acks one tuple."""
         bolt = self.bolts[pick(BOLTS, first)]
         if bolt.held:
             tup = bolt.held.pop(second % len(bolt.held))
-            bolt.emitter.ack(tup)
+            (bolt.open_burst or bolt.emitter).ack(tup)
+            bolt.has_acked = True
             bolt.settled.append(tup)
             self.tell(self.forest.ack(self.delivery(bolt, tup)))
 
@@ -206,6 +86,19 @@ class CoreProgram:
         """A bolt acks up to seven tuples."""
         for number in range(second % 8):
             self.ack(first, second + number)
+
+    def ack_rows(self, first: int, second: int) -> None:
+        """A bolt in a process acks up to seven tuples by their numbers, and one that is unknown."""
+        bolt = self.bolts[pick(BOLTS, first)]
+        if bolt.open_burst is None and bolt.takes_bursts:
+            return
+        taken, numbers = dict(enumerate(bolt.held)), list(range(min(second % 8, len(bolt.held))))
+        ack_rows(bolt.core, [*numbers, 1000], taken)
+        assert list(taken.values()) == bolt.held[len(numbers) :]
+        for tup in bolt.held[: len(numbers)]:
+            self.tell(self.forest.ack(self.delivery(bolt, tup)))
+        bolt.settled += bolt.held[: len(numbers)]
+        del bolt.held[: len(numbers)]
 
     def ack_all(self) -> None:
         """Every bolt acks all tuples that it holds."""
@@ -218,14 +111,14 @@ class CoreProgram:
         bolt = self.bolts[pick(BOLTS, first)]
         if bolt.held and first % 4 == 0:
             tup = bolt.held.pop(second % len(bolt.held))
-            bolt.emitter.fail(tup)
+            (bolt.open_burst or bolt.emitter).fail(tup)
             bolt.settled.append(tup)
             self.tell(self.forest.fail(self.delivery(bolt, tup), "failed"))
 
     def forget(self, first: int, second: int) -> None:
         """A bolt forgets one tuple (ACK-15)."""
         bolt = self.bolts[pick(BOLTS, first)]
-        if bolt.held and first % 4 == 0:
+        if bolt.held and first % 4 == 0 and bolt.open_burst is None:
             tup = bolt.held.pop(second % len(bolt.held))
             delivery = self.delivery(bolt, tup)
             del tup
@@ -265,7 +158,8 @@ class CoreProgram:
             position = 0
             while position >= 0:
                 position = bolt.core.refresh_waiting(position, 1 + first)
-            for delivery in bolt.waiting:
+            bolt.core.refresh_held()
+            for delivery in (*bolt.waiting, *(self.delivery(bolt, tup) for tup in bolt.again)):
                 self.tell(self.forest.reset(delivery))
 
     # Steps: turns of ackers and spouts
@@ -301,14 +195,23 @@ class CoreProgram:
         """A spout gets its verdicts."""
         spout = self.spouts[pick(SPOUTS, first)]
         heard = len(spout.got)
-        while spout.core.has_acks_to_flush or len(spout.core.verdicts):
+        while spout.core.has_acks_to_flush or len(spout.core.verdicts) or spout.planned:
             spout.core.run_burst(1 + second)
-        expected: list[Event] = [("acked", message_id, "") for message_id in spout.acked_now]
+        self.hear(spout)
+        spout.expected += [("acked", message_id, "") for message_id in spout.acked_now]
         spout.acked_now.clear()
+        assert Counter(spout.got[heard:]) == Counter(spout.expected)
+        self.history += spout.expected
+        spout.expected.clear()
+
+    def emit_planned(self, spout: SpoutSide, limit: int) -> None:
+        self.hear(spout)  # a spout is polled when it has all verdicts
+        super().emit_planned(spout, limit)
+
+    def hear(self, spout: SpoutSide) -> None:
+        """Model: a spout gets its verdicts."""
         while spout.verdicts:
-            expected += self.heard_of(spout, spout.verdicts.popleft())
-        assert Counter(spout.got[heard:]) == Counter(expected)
-        self.history += expected
+            spout.expected += self.heard_of(spout, spout.verdicts.popleft())
 
     def heard_of(self, spout: SpoutSide, verdict: Verdict | int) -> list[Event]:
         """Model: events that the spout sees because of a verdict."""
@@ -335,13 +238,17 @@ class CoreProgram:
         if second % 8:
             return
         bolt = self.bolts[pick(BOLTS, first)]
-        assert bolt.core.fail_taken("task_died") == len(bolt.held)
-        for tup in bolt.held:
+        taken = [*bolt.held, *bolt.again]
+        assert bolt.core.fail_taken("task_died") == len(taken)
+        for tup in taken:
             self.tell(self.forest.fail(self.delivery(bolt, tup), "task_died"))
-        bolt.ghosts += bolt.held
+        bolt.ghosts += taken
         bolt.held.clear()
+        bolt.again.clear()
+        bolt.open_burst = None
+        bolt.core.forget_current()
         bolt.emitter.retire()
-        self.bind_bolt(bolt)
+        self.bind_bolt(bolt, takes_bursts=second % 16 == 0)
 
     def spout_dies(self, first: int, second: int) -> None:
         """A spout's instance dies: its trees are dropped, and the next instance never hears of them (ACK-13)."""
@@ -355,7 +262,8 @@ class CoreProgram:
         spout.verdicts.clear()
         for acker in self.ackers:
             acker.inbox.append(spout.core.task_id)
-        self.bind_spout(spout)
+        spout.planned.clear()
+        self.bind_spout(spout, takes_bursts=second % 16 == 0)
 
     def acker_dies(self, first: int, second: int) -> None:
         """An acker dies: its trees are lost, and each spout is told (ACK-13)."""

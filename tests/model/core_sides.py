@@ -3,11 +3,14 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from engine.kernel import AckerCore, BoltCore, BoltEmitter, SpoutCore, SpoutEmitter, Tuple
+from engine.kernel import AckerCore, BoltCore, BoltEmitter, Burst, SpoutCore, SpoutEmitter, Tuple
 from tests.model.tree_model import AckerModel, Delivery, Message, Verdict
 
 Event = tuple[str, object, str]
 """Verdict as a spout sees it: (acked or failed, message id, reason)."""
+
+Row = tuple[tuple[int, ...], int]
+"""Values of a tuple: the tasks to which it goes, and its label."""
 
 
 @dataclass
@@ -22,6 +25,11 @@ class SpoutSide:
     acked_now: list[object] = field(default_factory=list)
     verdicts: deque[Verdict | int] = field(default_factory=deque)
     """Model: verdicts that wait for the spout. A number is an acker that died."""
+    expected: list[Event] = field(default_factory=list)
+    """Model: events of the running turn."""
+    planned: deque[Row] = field(default_factory=deque)
+    """Rows for its next polls."""
+    takes_bursts: bool = False
 
 
 @dataclass
@@ -37,6 +45,13 @@ class BoltSide:
     waiting: deque[Delivery] = field(default_factory=deque)
     """Model: the mailbox."""
     settled_twice: int = 0
+    takes_bursts: bool = False
+    open_burst: Burst | None = None
+    """Burst of a call that is awaited."""
+    has_acked: bool = False
+    """Whether the running call has acked a tuple itself."""
+    again: deque[Tuple] = field(default_factory=deque)
+    """Tuples that run again one by one."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from engine import BasicBolt, Bolt, Tuple
+from engine import BasicBolt, Bolt, Burst, BurstBolt, Fields, Tuple
 
 LOGGER = logging.getLogger("users.hostile")
 
@@ -26,6 +26,34 @@ class Keyed(BasicBolt):
 
     def execute(self, tup: Tuple) -> tuple[Any]:
         return ({} if tup["number"] in self.bad else tup["number"],)
+
+
+class SendsDirectly(BurstBolt):
+    """Sends each number to a direct stream and to the default one. A call with several tuples raises at its end."""
+
+    output_fields = {"default": Fields("number"), "direct": Fields("number", direct=True)}
+
+    def execute_many(self, burst: Burst) -> None:
+        [target] = self.context.targets("direct")
+        for tup in burst:
+            self.collector.emit_direct(target, tup.values, tup, "direct")
+            self.collector.emit(tup.values, tup)
+        if len(burst) > 1:
+            raise ValueError("too many")
+
+
+class SettlesAndWaits(BurstBolt):
+    """Fails the second half of a burst, and raises. A tuple alone takes long."""
+
+    output_fields = "number"
+
+    async def execute_many(self, burst: Burst) -> None:
+        if len(burst) > 1:
+            for tup in burst[len(burst) // 2 :]:
+                burst.fail(tup, "second half")
+            raise ValueError("too many")
+        await asyncio.sleep(0.6)
+        self.collector.emit(burst[0].values, burst[0])
 
 
 class Forks(BasicBolt):

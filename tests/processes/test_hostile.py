@@ -308,3 +308,36 @@ def test_a_dropped_input_is_freed_in_the_run() -> None:
             await run.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.guarantee("PR-1", "BU-1")
+@pytest.mark.parametrize("is_process", [False, True])
+def test_direct_emits_of_a_burst_that_raised_are_taken_back(is_process: bool) -> None:
+    feeder, direct, seen = Feeder("number"), Capture(), Capture()
+    builder = TopologyBuilder("play")
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", hostile.SendsDirectly, processes=is_process).shuffle_grouping("numbers")
+    builder.set_bolt("direct", direct).direct_grouping("bolt", "direct")
+    builder.set_bolt("seen", seen).shuffle_grouping("bolt")
+    feeder.feed_all([(number,) for number in range(20)])
+    feeder.close()
+    finished = run_topology(builder.build())
+    assert "too many" in finished.errors[0].text
+    assert direct.values == seen.values == [(number,) for number in range(20)]
+    assert len(feeder.acked) == 20
+
+
+@pytest.mark.guarantee("PR-3", "BU-1", "ACK-8")
+@pytest.mark.parametrize("is_process", [False, True])
+async def test_inputs_that_wait_to_run_again_do_not_time_out(is_process: bool) -> None:
+    feeder, capture = Feeder("number"), Capture()
+    builder = TopologyBuilder("play", Config(message_timeout_secs=1))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", hostile.SettlesAndWaits, processes=is_process).shuffle_grouping("numbers")
+    builder.set_bolt("seen", capture).shuffle_grouping("bolt")
+    feeder.feed_all([(number,) for number in range(8)])
+    feeder.close()
+    async with asyncio.timeout(30), engine.run(builder.build()) as run:
+        await run.completed()
+    assert {failure.reason for _, failure in feeder.failed} == {"failed"}
+    assert len(feeder.acked) + len(feeder.failed) == 8

@@ -337,6 +337,26 @@ def test_a_function_that_yields_something_else_is_told_what_to_yield() -> None:
     assert "yield pairs of an input and values" in play.reports[0]
 
 
+@pytest.mark.guarantee("BU-1", "ACK-3")
+@pytest.mark.parametrize("method", ["emit_many", "emit_each"])
+def test_rows_of_a_generator_that_settles_its_anchor_are_refused(method: str) -> None:
+    class AcksBetweenRows(BurstBolt):
+        output_fields = "number"
+
+        def execute_many(self, burst: Burst) -> None:
+            for tup in burst:
+                getattr(self.collector, method)(self.rows(burst, tup), anchors=tup)
+
+        def rows(self, burst: Burst, tup: Any) -> Iterator[Any]:
+            yield tup.values
+            burst.ack(tup)
+            yield tup.values
+
+    play = Play(AcksBetweenRows)
+    assert play.emitted == []
+    assert "is settled already. Emit before ack() or fail()" in play.reports[0]
+
+
 @pytest.mark.guarantee("BU-3")
 @pytest.mark.parametrize(
     ("setting", "text"),

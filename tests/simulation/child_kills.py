@@ -1,26 +1,31 @@
 """kill -9 of the children of a simulated run, and restarts of its tasks, at the moments of its plan."""
 
 import asyncio
+import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from engine import Run
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import VirtualTimeLoop
-from tests.simulation.plan import ChildKill, Plan, TaskRestart
+from tests.simulation.plan import ChildKill, TaskRestart
 
 PATIENCE_SECS = 0.002
 """Real time that a jump of virtual time waits for sockets. Time stands still while a child works, so nothing else can arrive."""
+CHILD_SECS = 5.0
+"""Longest wait for the end of a child whose run has ended."""
+METHODS = {"close": "close_child", "call": "call_child"}
+"""Methods of the actor that send a message. A method that receives one has its name."""
 
 
 class ChildKills:
     """Kills children of one run as its plan says."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, kills: Sequence[ChildKill], restarts: Sequence[TaskRestart]) -> None:
+        self.kills, self.restarts = kills, restarts
         self.killed: list[str] = []
         """One entry for each killed child, by the moment."""
 
@@ -30,15 +35,15 @@ class ChildKills:
         for bolt in run._assembly.bolts:
             if isinstance(bolt, ProcessBoltExecutor):
                 self._watch(bolt)
-        timed = [kill for kill in self.plan.child_kills if kill.message is None]
-        await asyncio.gather(*(self._kill_later(run, kill) for kill in timed), *(_restart(run, each) for each in self.plan.restarts))
+        timed = [kill for kill in self.kills if kill.message is None]
+        await asyncio.gather(*(self._kill_later(run, kill) for kill in timed), *(_restart(run, each) for each in self.restarts))
 
     def _watch(self, bolt: ProcessBoltExecutor) -> None:
-        """Count the messages of the child, and the orders to close it."""
+        """Count the messages to and from the child."""
         place = (bolt.info.component_id, bolt.info.task_index)
-        for kill in self.plan.child_kills:
+        for kill in self.kills:
             if kill.message is not None and (kill.component_id, kill.task_index) == place:
-                name = "close_child" if kill.message == "close" else f"_on_{kill.message}"
+                name = METHODS.get(kill.message, f"_on_{kill.message}")
                 setattr(bolt, name, self._counted(bolt, kill, getattr(bolt, name)))
 
     def _counted(self, bolt: ProcessBoltExecutor, kill: ChildKill, handle: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +78,14 @@ async def _restart(run: Run, restart: TaskRestart) -> None:
     await asyncio.sleep(restart.at_secs)
     if run.state == "running":
         run.restart_task(run.task_ids(restart.component_id)[restart.task_index])
+
+
+def children_left(topology: str) -> list[str]:
+    """Return the names of the children that outlive their run (PR-2). One whose start was cancelled needs a moment to end."""
+    children = [child for child in multiprocessing.active_children() if child.name.startswith(f"{topology}/")]
+    for child in children:
+        child.join(CHILD_SECS)
+    return [child.name for child in children if child.is_alive()]
 
 
 @contextmanager

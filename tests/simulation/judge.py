@@ -1,7 +1,6 @@
 """Judges a simulated run: each root has one verdict, and no tuple and no object is left."""
 
 import gc
-import multiprocessing
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -11,11 +10,11 @@ from engine import Run
 from engine.names import POOL_NAME
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import ACKER, Finished, KillTask
+from tests.simulation.child_kills import children_left
 from tests.simulation.plan import Plan
 from tests.simulation.world import World
 
 Close = Callable[[], Coroutine[Any, Any, None]]
-CHILD_SECS = 5.0
 ENDED = ("complete", "drained")
 """Final states of a run in which nothing was in flight when it closed."""
 
@@ -101,12 +100,8 @@ class Judge:
                 self.world.add_violation(f"acker {acker.info.task_index}: {trees} open trees are left")
 
     def judge_children(self) -> None:
-        """Check that no child outlives its run (PR-2). One whose start was cancelled needs a moment to end."""
-        children = [child for child in multiprocessing.active_children() if child.name.startswith(f"{self.plan.name}/")]
-        for child in children:
-            child.join(CHILD_SECS)
-        left = [child.name for child in children if child.is_alive()]
-        if left:
+        """Check that no child outlives its run."""
+        if left := children_left(self.plan.name):
             self.world.add_violation(f"these children outlive the run: {left}")
 
     def judge_memory(self) -> None:

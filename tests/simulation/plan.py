@@ -22,8 +22,11 @@ DIRECT_KINDS: tuple[BoltKind, ...] = ("plain", "async", "burst", "async burst")
 ASYNC_KINDS: tuple[BoltKind, ...] = ("async", "basic async")
 Ending = Literal["complete", "drain", "stop", "pause"]
 ENDINGS: tuple[Ending, ...] = ("complete", "drain", "stop", "pause")
-Message = Literal["alive", "ready", "work", "close"]
-"""Moments of a kill: the first sign of life, the end of the start, a result, and the close."""
+Message = Literal["alive", "ready", "work", "close", "call", "changes", "returned"]
+"""Moments of a kill: a sign of life, the end of the start, results of rows, and the close.
+
+Of a bolt with state also: a call of its state, the changes at a PREPARE, and the result of a call.
+"""
 MESSAGES: tuple[Message, ...] = ("alive", "ready", "work", "work", "work", "close")
 ON_ERROR: tuple[OnError, ...] = ("restart", "fail")
 MANY_RESTARTS = 1000

@@ -53,7 +53,7 @@ def simulate(seed: int, *, processes: bool = False, quiet: bool = True) -> Simul
     """
     plan = draw_process_plan(seed) if processes else draw_plan(seed)
     world = World(seed, plan.config.message_timeout_secs)
-    judge, child_kills = Judge(world, plan), ChildKills(plan)
+    judge, child_kills = Judge(world, plan), ChildKills(plan.child_kills, plan.restarts)
     with report_complaints(world.add_violation, quiet=quiet), impatient_loops() if processes else nullcontext():
         finished = _run(plan, world, judge, child_kills)
         judge.judge(finished)

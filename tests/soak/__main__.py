@@ -33,7 +33,7 @@ from tests.transactional.model.simulate import simulate as simulate_transactions
 
 CHECKPOINTS, TRANSACTIONS, FLOWS, PROCESSES = kills.Checkpoints(), transactions.Transactions(), flow.Flow(), processes.Processes()
 PARTS: Final = (
-    *("dags", "offsets", "flow", "runs", "process-runs", "state", "transactions", "cluster"),
+    *("dags", "offsets", "flow", "runs", "process-runs", "state", "process-state", "transactions", "cluster"),
     *("kills", "kafka", "transaction-kills", "flow-kills", "process-kills", "spark", "cluster-kills"),
     "tests",
 )
@@ -57,6 +57,8 @@ class Counts:
     process_runs: int
     """Simulated runs with bolts in processes."""
     state: int
+    process_state: int
+    """The same with bolts in processes."""
     transactions: int
     cluster: int
     kills: int
@@ -74,7 +76,7 @@ class Counts:
         return (
             f"{sum(self.dags.values()):,} DAGs, {self.offsets:,} Kafka partitions, {self.flow:,} schedules of a flow, "
             f"{self.runs:,} runs, {self.process_runs:,} with processes, "
-            f"{self.state:,} runs with state, {self.transactions:,} with transactions, "
+            f"{self.state:,} runs with state, {self.process_state:,} with state in processes, {self.transactions:,} with transactions, "
             f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
             f"{self.flow_kills:,} of flows, {self.process_kills:,} of bolts in processes, {self.spark_kills:,} kills around Spark, "
@@ -89,6 +91,7 @@ FULL: Final = Counts(
     runs=1000,
     process_runs=500,
     state=2000,
+    process_state=300,
     transactions=5000,
     cluster=1000,
     kills=CHECKPOINTS.full,
@@ -108,6 +111,7 @@ ROUND: Final = Counts(
     runs=40,
     process_runs=15,
     state=80,
+    process_state=8,
     transactions=100,
     cluster=20,
     kills=kills.ROUND,
@@ -148,6 +152,9 @@ class Soak:
             "runs": lambda: self.simulate(simulate, figures.add, counts.runs),
             "process-runs": lambda: self.simulate(partial(simulate, processes=True), figures.add_process_run, counts.process_runs),
             "state": lambda: self.simulate(simulate_state, figures.add_state, counts.state),
+            "process-state": lambda: self.simulate(
+                partial(simulate_state, processes=True), figures.add_process_state, counts.process_state
+            ),
             "kills": lambda: self.kill(CHECKPOINTS, figures.add_kills, counts.kills),
             "flow": lambda: self.prove({FLOW: counts.flow}),
             "transactions": lambda: self.simulate(simulate_transactions, figures.add_transactions, counts.transactions),

@@ -94,6 +94,11 @@ class Figures:
         if simulated.violations:
             self.violations.append(simulated.describe())
 
+    def add_process_state(self, simulated: StateSimulated) -> None:
+        """Count one simulated topology with state in processes."""
+        self.state["runs with processes"] += 1
+        self.add_state(simulated)
+
     def add_transactions(self, simulated: TransactionsSimulated) -> None:
         """Count one simulated transactional topology."""
         self._add_transactions(self.transactions, simulated)
@@ -208,6 +213,7 @@ class Figures:
         counts = self.state
         return [
             f"simulated topologies with state: {counts['runs']:,}; their processes: {list_counts(counts, 'process ')}",
+            f"  {counts['runs with processes']:,} of them with state in child processes",
             f"  struck: {list_counts(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
             f"  compared: {counts['cuts']:,} committed cuts, {counts['rollbacks']:,} states after a rollback; "
             f"{counts['replayed']:,} messages replayed",

@@ -22,6 +22,7 @@ from engine.kernel import (
     OutStream,
     SignalRing,
     Source,
+    first_waiting,
     make_tuple,
     post_numbered,
     take_emits,
@@ -103,7 +104,9 @@ class ChildTask:
         """Attempt of the newest emitted tuple of a batch that could not be sent. Only the first one of an attempt is reported."""
         self._packs: dict[int, Any] | None = {} if TAKES_PACKS in plan.spec.marks else None
         """Records of each open pack of a FlowControlBolt. The run needs the index of a record that failed."""
-        self.executor.core.wire(_relayed_streams(plan, run_context, self._emits))
+        self._targets: dict[Source, int] = {}
+        """Target task of each origin of a direct stream."""
+        self.executor.core.wire(_relayed_streams(plan, run_context, self._emits, self._targets))
         self.executor.core.connect({}, {})
 
     def _run_context(self) -> RunContext:
@@ -292,13 +295,12 @@ class ChildTask:
         return acks, [(number, failure, packs.pop(number).failed_index if failure is not None else None) for number, failure in others]
 
     def _target_of(self, origin: Source) -> tuple[str, int | None]:
-        return origin.stream, (origin.task_id if self._plan.spec.streams[origin.stream].direct else None)
+        return origin.stream, self._targets.get(origin)
 
     def _progress(self) -> Progress:
         executor, core = self.executor, self.executor.core
-        waiting = len(core.mailbox) + core.retrying
         return Progress(
-            self._posted - waiting,
+            first_waiting(core, self._posted) - 1,
             self._posted,
             self._ticks,
             executor.is_empty or core.closing,
@@ -367,8 +369,8 @@ class ChildTask:
         self._relay.send("ended", error.message.removeprefix(f"{error.place}: "), error.hint, cause)
 
 
-def _relayed_streams(plan: TaskPlan, run_context: RunContext, box: Mailbox) -> dict[str, OutStream]:
-    """Return the streams of a task. All their tuples go to one mailbox. A tuple of a direct stream has its target as the source task."""
+def _relayed_streams(plan: TaskPlan, run_context: RunContext, box: Mailbox, target_of: dict[Source, int]) -> dict[str, OutStream]:
+    """Return the streams of a task. All their tuples go to one mailbox. Each target of a direct stream has an origin, in `target_of`."""
     component, task = plan.info.component_id, plan.info.task_id
     streams: Streams = plan.spec.streams
     found: dict[str, OutStream] = {}
@@ -379,7 +381,8 @@ def _relayed_streams(plan: TaskPlan, run_context: RunContext, box: Mailbox) -> d
         if fields.direct:
             targets = run_context.targets_of(component, stream)
             outlets = [Outlet(Choice.DIRECT, [(target, box) for target in targets])] if targets else []
-            origins = {target: Source(component, stream, target, fields) for target in targets}
+            origins = {target: Source(component, stream, task, fields) for target in targets}
+            target_of.update((each, target) for target, each in origins.items())
             found[stream] = OutStream(origin, outlets, direct=True, origins=origins)
         else:
             found[stream] = OutStream(origin, [Outlet(Choice.TO_FIRST, [(0, box)])])

@@ -16,7 +16,7 @@ class Progress(NamedTuple):
     """Progress of a child, for its actor in the run."""
 
     taken: int
-    """Number of the last row that has left the mailbox."""
+    """Number of the row before the first one that waits in the mailbox, or to run again."""
     posted: int
     """Number of the last row that has arrived."""
     ticks: int
