@@ -57,7 +57,7 @@ class Config:
         help="Open trees per spout task. none: no limit. auto: the engine adapts the limit to the acks.",
     )
     executor_receive_buffer_size: int = setting(
-        1024, minimum=2, maximum=2**30, help="Tuples in the mailbox of a task before the tasks that send to it stop."
+        32768, minimum=2, maximum=2**30, help="Tuples in the mailbox of a task before the tasks that send to it stop."
     )
     burst: int = setting(256, minimum=1, maximum=2**20, help="Tuples that a task handles before other tasks get their turn.")
     on_error: Literal["fail", "restart", "stop"] = setting(

@@ -27,7 +27,7 @@ def test_the_defaults_equal_storms() -> None:
     assert config.acker_executors == 1
     assert config.message_timeout_secs == 30.0
     assert config.max_spout_pending is None
-    assert config.executor_receive_buffer_size == 1024
+    assert config.executor_receive_buffer_size == 32768
 
 
 def test_a_config_is_frozen_comparable_and_survives_pickling() -> None:
