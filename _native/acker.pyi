@@ -10,7 +10,9 @@ LIFETIME: int
 class AckLedger(RootTable):
     """Open trees of one acker. `timeout_from` is "progress" or "emit". Its methods with Python signatures are for tests."""
 
-    def __init__(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None: ...
+    def __init__(
+        self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True, least_slots: int | None = None
+    ) -> None: ...
     @property
     def from_progress(self) -> bool: ...
     @property

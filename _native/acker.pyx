@@ -58,9 +58,9 @@ cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) e
 
 @cython.final
 cdef class AckLedger(RootTable):
-    """Open trees of one acker. `timeout_from` is "progress" or "emit". The methods with Python signatures are for tests."""
+    """Open trees of one acker. `timeout_from` is "progress" or "emit". Methods with Python signatures and `least_slots` are for tests."""
 
-    def __init__(self, *, timeout_from="progress", timeouts=True):
+    def __init__(self, *, timeout_from="progress", timeouts=True, least_slots=None):
         self.from_progress = timeout_from == "progress"
         self.timeouts = timeouts
         self.generation = 0

@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport uint64_t
 
 cdef enum:
+    LEAST_SLOTS = 4096   # of a table: 98 KB
     ROOTS_AHEAD = 8      # the reader of a ring prefetches the slot of the root that is this number of signals ahead
 
 cdef extern from *:
@@ -23,6 +24,7 @@ cdef struct RootSlot:
 # Open addressing. Base of the ack ledger, and of the table of a spout's open trees.
 cdef class RootTable:
     cdef RootSlot* slots
+    cdef Py_ssize_t least_slots
     cdef Py_ssize_t mask      # slots - 1, slots a power of two
     cdef int shift            # 64 - log2(slots): a root's home is its hash >> shift
     cdef Py_ssize_t count

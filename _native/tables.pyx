@@ -1,7 +1,7 @@
 """Tables of trees and of aging entries.
 
-`RootTable` takes 24 bytes a slot. After growth its load is between 0.4 and 0.8, so an entry takes 30 to 60 bytes. It probes linearly,
-because neighbours share a cache line. It deletes by a backward shift, because tombstones would fill a table whose entries live for a
+`RootTable` takes 24 bytes a slot. After growth its load is between 0.4 and 0.8, so an entry takes 30 to 60 bytes. The smallest table is
+mostly empty with the usual number of open trees, because searches in a fuller one take longer. It probes linearly, because neighbours share a cache line. It deletes by a backward shift, because tombstones would fill a table whose entries live for a
 millisecond.
 
 `RotatingMap` is like Storm's. One difference: if a callback raises, the other entries still get their callbacks.
@@ -45,8 +45,9 @@ cdef extern from *:
 
 
 cdef class RootTable:
-    def __cinit__(self):
-        self.resize(64)
+    def __cinit__(self, *args, Py_ssize_t least_slots=LEAST_SLOTS, **kwargs):
+        self.least_slots = least_slots
+        self.resize(least_slots)
 
     def __dealloc__(self):
         free(self.slots)
@@ -86,7 +87,7 @@ cdef class RootTable:
     cdef int shrink(self) except -1:
         """Free memory if an entry takes more than 64 bytes (ACK-14). Called once a rotation, not per tuple."""
         cdef Py_ssize_t capacity = self.mask + 1
-        while capacity > 64 and self.count * 64 < capacity * <Py_ssize_t>sizeof(RootSlot):
+        while capacity > self.least_slots and self.count * 64 < capacity * <Py_ssize_t>sizeof(RootSlot):
             capacity >>= 1
         if capacity != self.mask + 1:
             self.resize(capacity)

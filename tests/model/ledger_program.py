@@ -31,7 +31,7 @@ class LedgerProgram:
 
     def __init__(self, ackers: int, seed: int, *, timeout_from: Rule = "progress", timeouts: bool = True) -> None:
         self.rules = {"timeout_from": timeout_from, "timeouts": timeouts}
-        self.ledgers = [AckLedger(timeout_from=timeout_from, timeouts=timeouts) for _ in range(ackers)]
+        self.ledgers = [self._new_ledger() for _ in range(ackers)]
         self.models = [AckerModel(timeout_from=timeout_from, timeouts=timeouts) for _ in range(ackers)]
         self.random = Random(seed)
         self.forest = Forest()
@@ -43,6 +43,10 @@ class LedgerProgram:
         self.verdicts: Counter[int] = Counter()
         self.roots: set[int] = set()
         self.dropped: set[int] = set()
+
+    def _new_ledger(self) -> AckLedger:
+        """Return a ledger that is so small that programs fill it."""
+        return AckLedger(**self.rules, least_slots=64)  # type: ignore[arg-type]
 
     def run(self, program: bytes) -> None:
         """Run all steps, then deliver every signal and time out every tree. Nothing may be left."""
@@ -125,7 +129,7 @@ class LedgerProgram:
         if second % 4:
             return
         lost = first % len(self.ledgers)
-        self.ledgers[lost] = AckLedger(**self.rules)  # type: ignore[arg-type]
+        self.ledgers[lost] = self._new_ledger()
         self.models[lost] = AckerModel(**self.rules)  # type: ignore[arg-type]
         for root in [root for root in self.open if root % len(self.ledgers) == lost]:
             self.tell(root, self.open[root])
