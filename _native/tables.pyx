@@ -1,8 +1,8 @@
 """Tables of trees and of aging entries.
 
 `RootTable` takes 24 bytes a slot. After growth its load is between 0.4 and 0.8, so an entry takes 30 to 60 bytes. The smallest table is
-mostly empty with the usual number of open trees, because searches in a fuller one take longer. It probes linearly, because neighbours share a cache line. It deletes by a backward shift, because tombstones would fill a table whose entries live for a
-millisecond.
+mostly empty with the usual number of open trees, because searches in a fuller one take longer. It probes linearly, because neighbours share
+a cache line. It deletes by a backward shift, because tombstones would fill a table whose entries live for a millisecond.
 
 `RotatingMap` is like Storm's. One difference: if a callback raises, the other entries still get their callbacks.
 """
