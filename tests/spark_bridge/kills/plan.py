@@ -65,8 +65,6 @@ def pipeline_deaths(draws: random.Random, count: int, queries: Sequence[str], vi
     deaths: list[PipelineDeath] = []
     for victim in chosen:
         may_start = victim in ("pipeline", "child", "jvm") and not (deaths and deaths[-1].starts)
-        if victim == "jvm" and (not deaths or deaths[-1].victim == "pipeline"):
-            may_start = False  # a pipeline whose Spark has never run ends with an error
         starts = may_start and draws.random() < STARTING_SHARE
         secs = draws.uniform(0, 8) if starts else draws.choice([0.0, draws.uniform(0, 1.5)])
         point = next(points) if victim == "point" else None
