@@ -265,7 +265,7 @@ async def run_pipeline(
     Cancellation stops at once, and the next run repeats unfinished micro-batches.
 
     Raises PipelineFileError, PipelineRefused, PipelineError, SparkMissing, and errors of an awaited `until`. Raises SparkUnavailable if
-    Spark cannot be reached at the start. If Spark is lost later, the pipeline waits for it.
+    Spark cannot be reached at the start. If Spark is lost later, or killed during its start, the pipeline starts it again.
     """
     settings = settings_of(pipeline, folder, checkpoints, options)
     run = PipelineRun(settings, spark or SparkConfig(), until)

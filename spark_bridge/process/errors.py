@@ -20,7 +20,7 @@ class SparkError(EngineError):
 
 
 class SparkDied(EngineError):
-    """Spark's JVM, its process or its server ended during a call. The next call starts a new process."""
+    """Spark's JVM, its process or its server ended during its start or a call. The next call starts a new process."""
 
 
 class SparkUnavailable(EngineError):
@@ -35,7 +35,7 @@ class SparkMissing(FatalError):
 
 def start_error(config: SparkConfig, failure: StartFailure, log: str, log_tail: str) -> EngineError:
     """Return the error of a child process that could not open a session."""
-    error_class = SparkUnavailable if failure.is_temporary else SparkMissing
+    error_class = SparkDied if failure.is_death else SparkUnavailable if failure.is_temporary else SparkMissing
     details = f"; the end of its log {log}:\n{log_tail}" if failure.shows_log else f" (log: {log})"
     return error_class(f"Spark ({config.master}): {failure.message}{details}", hint=failure.hint)
 

@@ -34,6 +34,8 @@ class StartFailure:
     hint: str | None = None
     shows_log: bool = False
     """True if the error must show the end of the log."""
+    is_death: bool = False
+    """True if a signal ended the JVM. Says nothing about the master or the configuration."""
 
 
 @dataclass(frozen=True, slots=True)

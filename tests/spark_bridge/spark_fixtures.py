@@ -4,6 +4,8 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +16,7 @@ from spark_bridge.process.spark_child import hold
 from spark_bridge.topology.cluster_run import SPARK_DEFAULTS
 from tests.patience import PATIENCE_SECS
 from tests.servers import spark_programs
+from tests.servers.keeper import descendants
 from tests.servers.required import required
 
 LOCAL = SparkConfig(
@@ -55,6 +58,17 @@ async def until(condition: Callable[[], bool], secs: float = PATIENCE_SECS) -> N
             return
         await asyncio.sleep(0.02)
     raise AssertionError("it did not come about")
+
+
+def new_jvms(before: set[int]) -> list[int]:
+    """Return the JVMs of Spark below this process that did not run before."""
+    found = []
+    for pid in set(descendants(os.getpid())) - before:
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if command[0].endswith(b"/java") and any(b"SparkSubmit" in part for part in command):
+                found.append(pid)
+    return found
 
 
 def is_running(pid: int) -> bool:

@@ -64,7 +64,8 @@ def explain_start_error(settings: dict[str, Any], error: Exception, jvm_status: 
         )
     if jvm_status is not None and jvm_status < 0:
         hint = "If no person killed it, the system was short of memory: lower driver_memory=, or use a machine with more memory."
-        return SessionRefused(StartFailure(True, f"{describe_jvm_status(jvm_status)} during its start", hint, shows_log=True))
+        text = f"{describe_jvm_status(jvm_status)} during its start"
+        return SessionRefused(StartFailure(True, text, hint, shows_log=True, is_death=True))
     summary = _message_without_stack(text)
     if "BindException" in text or "Address already in use" in text or "Cannot assign requested address" in text:
         hint = "Free the port, or set another one (spark.driver.port, spark.blockManager.port, spark.ui.port) in conf=. Port 0 means any."
