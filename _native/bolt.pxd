@@ -82,7 +82,3 @@ cdef class BoltCore(TaskCore):
     cdef int report_settle(self, Tuple tup) except -1
     cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1
     cdef int note_forgotten(self, uint64_t root, Roots* many) except -1
-
-cdef class BoltEmitter:              # not final, because it is the base of ExecutorBoltCollector
-    cdef BoltCore core
-    cdef readonly bint retired       # the instance has ended: settles are ignored, emits are errors

@@ -1,6 +1,6 @@
 """Tuples of a bolt task, from the mailbox to the settle.
 
-`run_burst` takes tuples and calls `execute`. User code calls emit, ack and fail of BoltEmitter. The core belongs to the task and outlives
+`run_burst` takes tuples and calls `execute`. User code calls emit, ack and fail of `BoltCollector`. The core belongs to the task and outlives
 its instances. Tuples that an instance has taken fail with it (ACK-15).
 """
 from types import GeneratorType as _GeneratorType
@@ -139,7 +139,7 @@ cdef class BoltCore(TaskCore):
         raise self.misuse("anchor", tuple=anchor)
 
     cpdef emit(self, object values, object anchors, object stream):
-        """Emit for BoltEmitter and the executor. `anchors` is None, a Tuple of this task, or a collection of such tuples."""
+        """Emit for `BoltCollector` and the executor. `anchors` is None, a Tuple of this task, or a collection of such tuples."""
         cdef OutStream out = self.default_stream if stream is DEFAULT else self.stream_of(stream)
         check_thread(self)
         if type(anchors) is Tuple:
@@ -854,55 +854,3 @@ cdef class BoltCore(TaskCore):
 
 cdef int note_forgotten(PyObject* core, uint64_t root, Roots* many) except -1:
     return (<BoltCore>core).note_forgotten(root, many)
-
-
-# Not final, because ExecutorBoltCollector adds the rare methods in Python.
-cdef class BoltEmitter:
-    """Emits and settles for one instance of a bolt. Base of the executor's collector."""
-
-    def __init__(self, BoltCore core):
-        self.core = core
-
-    def retire(self):
-        """From now on ignore settles and raise errors for emits, because the instance has ended."""
-        self.retired = True
-
-    def check_alive(self):
-        """Raise an error if the instance has ended."""
-        if self.retired:
-            raise self.core.misuse("retired")
-
-    def emit(self, values, anchors=None, stream=DEFAULT):
-        if self.retired:
-            raise self.core.misuse("retired")
-        self.core.emit(values, anchors, stream)
-
-    def emit_many(self, rows, anchors=None, stream=DEFAULT):
-        if self.retired:
-            raise self.core.misuse("retired")
-        self.core.emit_rows(rows, anchors, stream, False)
-
-    def emit_each(self, values, anchors=None, stream=DEFAULT):
-        if self.retired:
-            raise self.core.misuse("retired")
-        self.core.emit_rows(values, anchors, stream, True)
-
-    def ack(self, tup):
-        if not self.retired:
-            if type(tup) is not Tuple:
-                raise self.core.misuse("not_a_tuple", method="ack", given=tup)
-            check_thread(self.core)
-            self.core.ack_tuple(<Tuple>tup)
-
-    def fail(self, tup, error=None):
-        if not self.retired:
-            if type(tup) is not Tuple:
-                raise self.core.misuse("not_a_tuple", method="fail", given=tup)
-            check_thread(self.core)
-            self.core.fail_tuple(<Tuple>tup, self.core.failed_reason if error is None else self.core.failed_reason.because(error))
-
-    def reset_timeout(self, tup):
-        if not self.retired:
-            if type(tup) is not Tuple:
-                raise self.core.misuse("not_a_tuple", method="reset_timeout", given=tup)
-            self.core.reset_timeout(<Tuple>tup)

@@ -1,7 +1,7 @@
 """Records of a Kafka spout. Tracks the offsets of each partition from fetch to commit, and emits records (KS-2, KS-3)."""
 from libc.stdint cimport int64_t
 
-from _native.spout cimport SpoutEmitter
+from _native.spout_collector cimport SpoutCollector
 
 
 cdef enum EntryState:
@@ -65,7 +65,7 @@ cdef class RecordFeed:
     cdef readonly RoundRobin partitions
     cdef object translate, to_stream    # translate is None for the default values
     cdef object emit                    # of the collector. None: the spout has ended
-    cdef SpoutEmitter emitter           # the collector, if it is compiled
+    cdef SpoutCollector emitter           # the collector, if it is compiled
     cdef object spout                   # KafkaSpout: handles the rare cases
     cdef bint tracked
     cdef public bint has_retries        # failed entries wait for their retry

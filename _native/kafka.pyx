@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 cimport cython
 
 from _native.records cimport FetchedRecord
-from _native.spout cimport SpoutEmitter
+from _native.spout_collector cimport SpoutCollector
 
 cdef str DEFAULT = "default"
 
@@ -394,7 +394,7 @@ cdef class RecordFeed:
     def emit_by(self, collector):
         """Emit with this collector. None: the spout has ended."""
         self.emit = None if collector is None else collector.emit
-        self.emitter = collector if isinstance(collector, SpoutEmitter) else None
+        self.emitter = collector if isinstance(collector, SpoutCollector) else None
 
     def next_tuples(self, Py_ssize_t limit):
         """Emit up to `limit` records: failed records that are due, and the next records."""

@@ -69,9 +69,3 @@ cdef class SpoutCore(TaskCore):
     cdef SpoutOutcome why_not_poll(self) noexcept
     cdef SpoutOutcome poll(self, Py_ssize_t most) except *
     cdef object close_tree(self, uint64_t root, bint acked)
-
-cdef class SpoutEmitter:             # not final, because it is the base of ExecutorSpoutCollector
-    cdef SpoutCore core
-    cdef readonly bint retired       # the instance has ended: emits are errors
-    cdef bint diverts                # emits go to emit_rarely
-    cdef readonly Py_ssize_t rows_emitted       # by the last emit_rows, also if it raised

@@ -107,28 +107,3 @@ class SpoutCore(TaskCore):
     def has_acks_to_flush(self) -> bool: ...
     @property
     def complete_latency(self) -> LatencyHistogram: ...
-
-class SpoutEmitter:
-    """Emits for one instance of a spout. Base of the executor's collector."""
-
-    def __init__(self, core: SpoutCore) -> None: ...
-    @property
-    def retired(self) -> bool: ...
-    @property
-    def rows_emitted(self) -> int:
-        """Number of rows that the last emit_rows has emitted, also if it raised."""
-    def retire(self) -> None:
-        """From now on raise errors for emits, because the instance has ended."""
-
-    def divert(self, on: bool) -> None:
-        """Start or stop passing emits to `emit_rarely`."""
-
-    def emit_rarely(self, values: object, message_id: object, stream: str) -> None:
-        """Handle an emit while `divert` is on, or after the instance has ended."""
-
-    def check_alive(self) -> None:
-        """Raise an error if the instance has ended."""
-
-    def emit(self, values: object, message_id: object = None, stream: str = "default") -> None: ...
-    def emit_rows(self, rows: Any, message_ids: Any, begin: int, end: int, stream: str = "default") -> None:
-        """Emit the rows of a list or tuple from begin to end. `message_ids` is a list of the same length, or None."""

@@ -104,7 +104,7 @@ cdef class SpoutCore(TaskCore):
     # Emits
 
     cpdef emit(self, object values, object message_id, object stream):
-        """Emit for SpoutEmitter."""
+        """Emit for `SpoutCollector`."""
         cdef OutStream out = self.default_stream if stream is DEFAULT else None
         check_thread(self)
         if out is None:
@@ -530,49 +530,3 @@ cdef class SpoutCore(TaskCore):
     @property
     def has_acks_to_flush(self):
         return bool(self.acked_now or self.acked_ids)
-
-
-# Not final, because ExecutorSpoutCollector adds the rare methods in Python.
-cdef class SpoutEmitter:
-    """Emits for one instance of a spout. Base of the executor's collector."""
-
-    def __init__(self, SpoutCore core):
-        self.core = core
-
-    def retire(self):
-        """From now on raise errors for emits, because the instance has ended."""
-        self.retired = self.diverts = True
-
-    def divert(self, bint on):
-        """Start or stop passing emits to `emit_rarely`."""
-        self.diverts = on or self.retired
-
-    def emit_rarely(self, values, message_id, stream):
-        """Handle an emit while `divert` is on, or after the instance has ended."""
-        raise self.core.misuse("retired")
-
-    def check_alive(self):
-        """Raise an error if the instance has ended."""
-        if self.retired:
-            raise self.core.misuse("retired")
-
-    def emit(self, values, message_id=None, stream=DEFAULT):
-        if self.diverts:
-            self.emit_rarely(values, message_id, stream)
-        else:
-            self.core.emit(values, message_id, stream)
-
-    def emit_rows(self, list rows, list message_ids, Py_ssize_t begin, Py_ssize_t end, stream=DEFAULT):
-        """Emit the rows from begin to end. `message_ids` has the same length, or is None."""
-        cdef Py_ssize_t i
-        cdef uint64_t before = self.core.emitted
-        self.rows_emitted = 0
-        if self.diverts:
-            for i in range(begin, end):
-                self.emit_rarely(rows[i], None if message_ids is None else message_ids[i], stream)
-                self.rows_emitted += 1
-            return
-        try:
-            self.core.emit_rows(rows, message_ids, begin, end, stream)
-        finally:
-            self.rows_emitted = <Py_ssize_t>(self.core.emitted - before)

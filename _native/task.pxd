@@ -59,6 +59,8 @@ cdef class BoltBacklog:
 
 
 cdef extern from "Python.h":
+    ctypedef object (*VectorCall "vectorcallfunc")(object function, PyObject** args, size_t nargsf, PyObject* kwnames)
+    VectorCall PyVectorcall_Function(object function)
     object PyObject_Vectorcall(object function, PyObject** args, size_t nargsf, PyObject* kwnames)
     size_t PY_VECTORCALL_ARGUMENTS_OFFSET
 
@@ -66,13 +68,14 @@ cdef class UserMethod:
     cdef object function
     cdef object owner        # its first argument
     cdef bint bound          # False: a callable that takes no owner
+    cdef VectorCall enter    # calls `function`
 
 
 cdef inline object call_none(UserMethod method):
     """Call method()."""
     cdef PyObject* args[2]
     args[1] = <PyObject*>method.owner
-    return PyObject_Vectorcall(method.function, args + 1, (1 if method.bound else 0) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
+    return method.enter(method.function, args + 1, (1 if method.bound else 0) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
 
 
 cdef inline object call_one(UserMethod method, object argument):
@@ -81,8 +84,8 @@ cdef inline object call_one(UserMethod method, object argument):
     args[1] = <PyObject*>method.owner
     args[2] = <PyObject*>argument
     if method.bound:
-        return PyObject_Vectorcall(method.function, args + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
-    return PyObject_Vectorcall(method.function, args + 2, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
+        return method.enter(method.function, args + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
+    return method.enter(method.function, args + 2, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
 
 
 cdef enum RarePath:           # bits of TaskCore.rare_paths; 0 is the plain path

@@ -184,6 +184,9 @@ cdef class UserMethod:
         self.bound = type(function) is MethodType
         self.function = function.__func__ if self.bound else function
         self.owner = function.__self__ if self.bound else None
+        self.enter = PyVectorcall_Function(self.function)     # the call that PyObject_Vectorcall would choose each time
+        if self.enter == NULL:
+            self.enter = PyObject_Vectorcall
 
 
 cdef class TaskCore:

@@ -8,8 +8,8 @@ from bench.micro.timing import nanoseconds
 from engine.kernel import (
     AckerCore,
     BoltBacklog,
+    BoltCollector,
     BoltCore,
-    BoltEmitter,
     BoltOutcome,
     Choice,
     EdgeIds,
@@ -19,8 +19,8 @@ from engine.kernel import (
     Signal,
     SignalRing,
     Source,
+    SpoutCollector,
     SpoutCore,
-    SpoutEmitter,
 )
 
 VALUES = ("hello",)
@@ -43,14 +43,14 @@ def stream(component: str, task: int, box: Mailbox) -> dict[str, OutStream]:
     return {"default": OutStream(Source(component, "default", task, ("value",)), [outlet])}
 
 
-def spout_before(box: Mailbox) -> SpoutEmitter:
+def spout_before(box: Mailbox) -> SpoutCollector:
     """Return the emitter of a spout that is wired to a mailbox."""
     core = SpoutCore(SPOUT_TASK, verdicts=SignalRing(), **core_arguments())
     core.wire(stream("spout", SPOUT_TASK, box))
-    return SpoutEmitter(core)
+    return SpoutCollector(core)
 
 
-def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltEmitter]:
+def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltCollector]:
     """Return a bolt's core with waiting tracked tuples, and its emitter, wired to a mailbox."""
     mailbox = Mailbox(waiting + 1)
     spout = spout_before(mailbox)
@@ -58,7 +58,7 @@ def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltEmitter]:
         spout.emit(VALUES, number)
     core = BoltCore(BOLT_TASK, mailbox=mailbox, **core_arguments())
     core.wire(stream("bolt", BOLT_TASK, box))
-    return core, BoltEmitter(core)
+    return core, BoltCollector(core)
 
 
 def emit(calls: int) -> dict[str, float]:

@@ -18,7 +18,8 @@ try:
         reply,
         take_runs,
     )
-    from _native.bolt import BoltCore, BoltEmitter
+    from _native.bolt import BoltCore
+    from _native.bolt_collector import BoltCollector
     from _native.burst import Burst
     from _native.columns import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
@@ -39,7 +40,8 @@ try:
     )
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader
-    from _native.spout import SpoutCore, SpoutEmitter
+    from _native.spout import SpoutCore
+    from _native.spout_collector import ROWS_PER_TURN, SpoutCollector
     from _native.state import Layers, LayerWalk
     from _native.tables import RotatingMap
     from _native.task import BoltBacklog, Outlet, OutStream, TaskCore
@@ -52,14 +54,15 @@ from engine.kernel.codes import BoltOutcome, Choice, Signal, SpoutOutcome
 
 __all__ = [
     "LIFETIME",
+    "ROWS_PER_TURN",
     "AckLedger",
     "AckerCore",
     "Backpressure",
     "BatchEmitter",
     "BatchFeed",
     "BoltBacklog",
+    "BoltCollector",
     "BoltCore",
-    "BoltEmitter",
     "BoltOutcome",
     "Burst",
     "Choice",
@@ -85,8 +88,8 @@ __all__ = [
     "Signal",
     "SignalRing",
     "Source",
+    "SpoutCollector",
     "SpoutCore",
-    "SpoutEmitter",
     "SpoutOutcome",
     "StepTimer",
     "TaskBatch",

@@ -16,7 +16,7 @@ from engine.errors import UsageError
 from engine.kernel import BoltCore, Burst, StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.raised import without_exits
-from engine.runtime.collectors import CURRENT_CALL, Call
+from engine.runtime.basic_collector import CURRENT_CALL, Call
 from engine.runtime.error_report import ErrorReporter
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec

@@ -8,9 +8,9 @@ from typing import Any, Final
 from engine.api import BasicBolt, FailTuple, Reply
 from engine.cancellation import was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure
-from engine.kernel import BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple
+from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple
+from engine.runtime.basic_collector import ExecutorBasicCollector
 from engine.runtime.bolt_calls import BoltCalls
-from engine.runtime.collectors import ExecutorBasicCollector, ExecutorBoltCollector
 from engine.runtime.error_report import failure_text
 from engine.runtime.executor import Executor
 from engine.runtime.plan import TaskInfo
@@ -62,7 +62,7 @@ class BoltExecutor(Executor):
     async def _make_instance(self) -> None:
         bolt: Any = self.spec.factory.create()
         self._background = self._new_background()
-        self._collector = bolt.collector = ExecutorBoltCollector(self.core, ready=self.ready, report_error=self._report_on_loop)
+        self._collector = bolt.collector = BoltCollector(self.core, ready=self.ready, report_error=self._report_on_loop)
         bolt.context = self._new_context(self._background)
         is_basic = isinstance(bolt, BasicBolt)
         if is_basic:

@@ -10,10 +10,10 @@ from engine.api import BurstSpout, FromGenerator, GeneratorBroken, Inlet, InletH
 from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
-from engine.kernel import EdgeIds, SignalRing, SpoutCore, SpoutOutcome, StepTimer
+from engine.kernel import EdgeIds, SignalRing, SpoutCollector, SpoutCore, SpoutOutcome, StepTimer
 from engine.names import ACKER_COMPONENT
-from engine.runtime.collectors import ExecutorSpoutCollector, PendingRows
 from engine.runtime.executor import Executor
+from engine.runtime.pending_rows import PendingRows
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import ExecutorContext
@@ -103,7 +103,7 @@ class SpoutExecutor(Executor):
         spout: Any = self.spec.factory.create()
         self._background = self._new_background()
         self._context = spout.context = self._new_context(self._background)
-        self._collector = spout.collector = ExecutorSpoutCollector(
+        self._collector = spout.collector = SpoutCollector(
             self.core, self._rows, ready=self.ready, report_error=self.report_from_component
         )
         if isinstance(spout, SpoutPortUser):
@@ -201,7 +201,7 @@ class SpoutExecutor(Executor):
         return self._is_serving and not self._held_back and not self.core.backpressure.stopped_by
 
     def note_rows_changed(self) -> None:
-        if isinstance(self._collector, ExecutorSpoutCollector):
+        if isinstance(self._collector, SpoutCollector):
             self._collector.divert(bool(self._rows))
         self._set_polling()
         self.wake()

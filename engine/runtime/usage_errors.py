@@ -104,6 +104,12 @@ class UsageErrors:
             hint=f"Write {method}([...], tup). To emit one tuple, call emit((value,), tup).",
         )
 
+    def row_ids(self, details: Mapping[str, Any]) -> EngineError:
+        return UsageError(
+            f"{self._where} called emit_many() with {details['rows']} rows and {details['ids']} message ids",
+            hint="Give one message id (or None) for each row, or leave message_ids out.",
+        )
+
     def thread(self, details: Mapping[str, Any]) -> EngineError:
         return UsageError(
             f"{self._where} used its collector on a thread other than the loop's",

@@ -6,7 +6,7 @@ A call acts as the next steps of the program say. Then it returns, or raises, or
 from collections.abc import Iterator
 from typing import ClassVar
 
-from engine.kernel import BoltEmitter, Burst, Tuple
+from engine.kernel import BoltCollector, Burst, Tuple
 from tests.model.core_sides import BoltSide
 from tests.model.core_tasks import BOLTS, CoreTasks
 from tests.model.ledger_program import pick
@@ -29,7 +29,7 @@ class BurstCalls(CoreTasks):
     """Steps that are left, each with its two arguments."""
 
     def bind_bolt(self, bolt: BoltSide, *, takes_bursts: bool) -> None:
-        bolt.emitter, bolt.takes_bursts = BoltEmitter(bolt.core), takes_bursts
+        bolt.emitter, bolt.takes_bursts = BoltCollector(bolt.core), takes_bursts
         if takes_bursts:
             bolt.core.bind(lambda burst: self.execute_many(bolt, burst), basic=False, burst_rows=5, settler=bolt.emitter)
         else:

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from engine.kernel import AckerCore, BoltCore, BoltEmitter, Burst, SpoutCore, SpoutEmitter, Tuple
+from engine.kernel import AckerCore, BoltCollector, BoltCore, Burst, SpoutCollector, SpoutCore, Tuple
 from tests.model.tree_model import AckerModel, Delivery, Message, Verdict
 
 Event = tuple[str, object, str]
@@ -18,7 +18,7 @@ class SpoutSide:
     """One spout task, compiled and in the model."""
 
     core: SpoutCore
-    emitter: SpoutEmitter
+    emitter: SpoutCollector
     got: list[Event] = field(default_factory=list)
     open: dict[int, object] = field(default_factory=dict)
     """Model: message id by root."""
@@ -37,7 +37,7 @@ class BoltSide:
     """One bolt task, compiled and in the model."""
 
     core: BoltCore
-    emitter: BoltEmitter
+    emitter: BoltCollector
     held: list[Tuple] = field(default_factory=list)
     settled: list[Tuple] = field(default_factory=list)
     ghosts: list[Tuple] = field(default_factory=list)

@@ -10,8 +10,8 @@ from typing import Any
 from engine.kernel import (
     AckerCore,
     BoltBacklog,
+    BoltCollector,
     BoltCore,
-    BoltEmitter,
     Choice,
     EdgeIds,
     Mailbox,
@@ -19,8 +19,8 @@ from engine.kernel import (
     OutStream,
     SignalRing,
     Source,
+    SpoutCollector,
     SpoutCore,
-    SpoutEmitter,
     Tuple,
     emit_rows,
 )
@@ -76,8 +76,8 @@ class CoreTasks:
                     "each": OutStream(Source(f"task{task}", "each", task, FIELDS[1:]), [first]),
                 }
             )
-        self.spouts = {task: SpoutSide(spout, SpoutEmitter(spout)) for task, spout in spouts.items()}
-        self.bolts = {task: BoltSide(bolt, BoltEmitter(bolt)) for task, bolt in bolts.items()}
+        self.spouts = {task: SpoutSide(spout, SpoutCollector(spout)) for task, spout in spouts.items()}
+        self.bolts = {task: BoltSide(bolt, BoltCollector(bolt)) for task, bolt in bolts.items()}
         self.ackers = [
             AckerSide(AckerCore(101 + index, ring, verdicts, lambda: 0.0, **self.rules), AckerModel(**self.rules))
             for index, ring in enumerate(rings)
@@ -153,8 +153,8 @@ class CoreTasks:
         before = {*spout.core.open_trees.roots()}
         if many:
             half = len(rows) // 2
-            spout.emitter.emit_rows(rows, ids if is_tracked else None, 0, half)
-            spout.emitter.emit_rows(rows, ids if is_tracked else None, half, len(rows))
+            spout.emitter.emit_many(rows[:half], ids[:half] if is_tracked else None)
+            spout.emitter.emit_many(rows[half:], ids[half:] if is_tracked else None)
             assert spout.emitter.rows_emitted == len(rows) - half
         else:
             for row, message_id in zip(rows, ids, strict=True):

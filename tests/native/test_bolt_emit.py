@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from _native.bolt import BoltEmitter
+from _native.bolt_collector import BoltCollector
 from _native.task import OutStream
 from _native.tuples import Tuple
 from engine.kernel.codes import Choice
@@ -106,7 +106,7 @@ def test_another_thread_is_refused() -> None:
     stage, _, bolt = bolt_with_words("a")
     wire(bolt, to(stage.bolt()))
     tup = take_next(bolt)
-    emitter = BoltEmitter(bolt)
+    emitter = BoltCollector(bolt)
     caught: list[Any] = []
 
     def misuse() -> None:
@@ -134,7 +134,7 @@ def test_a_retired_emitter_cannot_settle_or_emit() -> None:
     stage, _, bolt = bolt_with_words("a")
     wire(bolt, to(stage.bolt()))
     tup = take_next(bolt)
-    emitter = BoltEmitter(bolt)
+    emitter = BoltCollector(bolt)
     emitter.retire()
     assert emitter.retired
     emitter.ack(tup)

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from _native.bolt import BoltCore, BoltEmitter
+from _native.bolt import BoltCore
+from _native.bolt_collector import BoltCollector
 from _native.tuples import Tuple
 from engine.errors import Failure
 from tests.native.stage import bolt_with_words
@@ -31,7 +32,7 @@ def test_the_oldest_come_first() -> None:
 def test_any_order_of_settles_keeps_the_order(seed: int) -> None:
     chosen = random.Random(seed)
     bolt, kept = taken(200)
-    emitter = BoltEmitter(bolt)
+    emitter = BoltCollector(bolt)
     expected = list(kept)
     while expected:
         tup = expected.pop(chosen.choice([0, -1, chosen.randrange(len(expected))]))

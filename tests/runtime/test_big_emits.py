@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
-from engine.runtime.collectors import ROWS_PER_CHECK, ROWS_PER_TURN
+from engine.runtime.pending_rows import ROWS_PER_CHECK, ROWS_PER_TURN
 from engine.testing import Capture
 from tests.runtime.stage import AtOnce, LogLines, Numbers, Sink, chain, play, play_run, running
 
@@ -349,7 +349,7 @@ def test_for_random_emits_and_kills_rows_arrive_in_order_with_one_verdict_each(s
 def test_a_small_emit_many_is_complete_when_it_returns() -> None:
     def emits(spout: Once) -> None:
         spout.collector.emit_many(rows(0, ROWS_PER_TURN), list(range(ROWS_PER_TURN)))
-        counts.append(spout.collector._core.emitted)  # type: ignore[attr-defined]
+        counts.append(spout.collector.rows_emitted)
 
     counts: list[int] = []
     play_run(chain(lambda: Once(emits), Sink))

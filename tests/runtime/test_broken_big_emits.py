@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, TopologyBuilder, UsageError
-from engine.runtime.collectors import ROWS_PER_TURN
+from engine.runtime.pending_rows import ROWS_PER_TURN
 from engine.testing import Capture
 from tests.runtime.stage import AtOnce, Sink, chain, play_run
 from tests.runtime.test_big_emits import MANY, Once, rows

@@ -327,4 +327,4 @@ def test_the_collector_of_a_spout_works_only_on_the_loops_thread(use: str) -> No
 
 def test_emit_many_needs_as_many_ids_as_rows() -> None:
     error = in_spout(lambda spout, _: spout.collector.emit_many([("a",), ("b",)], [1], "late"))
-    assert error.message == "emit_many() was given 2 rows and 1 message ids"
+    assert error.message == "spout 'wrong' called emit_many() with 2 rows and 1 message ids"

@@ -1,0 +1,36 @@
+"""Stubs of `_native.bolt_collector`."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import final
+
+from _native.bolt import BoltCore
+from _native.tuples import Tuple
+
+@final
+class BoltCollector:
+    """Collector of one instance of a Bolt or BurstBolt. `engine.api.BoltCollector` documents the methods of the user."""
+
+    def __init__(
+        self,
+        core: BoltCore,
+        *,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        report_error: Callable[[BaseException], None] | None = None,
+    ) -> None: ...
+    @property
+    def retired(self) -> bool: ...
+    def retire(self) -> None:
+        """From now on ignore settles and raise errors for emits, because the instance has ended."""
+
+    def check_alive(self) -> None:
+        """Raise an error if the instance has ended."""
+
+    def emit(self, values: object, anchors: object = None, stream: str = "default") -> None: ...
+    def emit_many(self, rows: Iterable[object], anchors: object = None, stream: str = "default") -> None: ...
+    def emit_each(self, values: Iterable[object], anchors: object = None, stream: str = "default") -> None: ...
+    def emit_direct(self, task: int, values: object, anchors: object = None, stream: str = "default") -> None: ...
+    def ack(self, tup: Tuple) -> None: ...
+    def fail(self, tup: Tuple, error: str | None = None) -> None: ...
+    def reset_timeout(self, tup: Tuple) -> None: ...
+    def report_error(self, error: BaseException) -> None: ...
+    def ready(self) -> Awaitable[None]: ...
