@@ -26,7 +26,7 @@ cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
 
 
-cdef inline Tuple child(BoltCore core, tuple values, Source origin, Tuple anchor, object anchors):
+cdef inline Tuple anchored_tuple(BoltCore core, tuple values, Source origin, Tuple anchor, object anchors):
     """Return a new delivery in the trees of its anchors. Each anchor adds one edge, XORed into anchor and delivery (ACK-2)."""
     cdef Tuple made = new_tuple(values, origin)
     if anchor is not None:
@@ -100,7 +100,7 @@ cdef class BoltCore(TaskCore):
             return self.emit_to(values, stream, anchor, anchors)
         i = pick_target(self, stream.only, values)
         self.emitted += 1
-        return deliver(self, stream.only, i, child(self, values, stream.origin, anchor, anchors))
+        return deliver(self, stream.only, i, anchored_tuple(self, values, stream.origin, anchor, anchors))
 
     cdef int emit_to(self, tuple values, OutStream stream, Tuple anchor, object anchors) except -1:
         """Deliver values to several subscribers, or to one that may choose several tasks."""
@@ -113,7 +113,7 @@ cdef class BoltCore(TaskCore):
         self.emitted += 1
         for outlet, targets in zip(stream.outlets, chosen):
             for i in targets:
-                deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
+                deliver(self, outlet, i, anchored_tuple(self, values, stream.origin, anchor, anchors))
         return 0
 
     cdef int anchor_to(self, Tuple made, Tuple anchor) except -1:
@@ -178,7 +178,7 @@ cdef class BoltCore(TaskCore):
                 values = (value,)
                 i = pick_target(self, out.only, <tuple>values)
                 self.emitted += 1
-                deliver(self, out.only, i, child(self, <tuple>values, out.origin, anchor, None))
+                deliver(self, out.only, i, anchored_tuple(self, <tuple>values, out.origin, anchor, None))
         return 0
 
     cdef int check_anchors(self, object anchors) except -1:
@@ -209,7 +209,7 @@ cdef class BoltCore(TaskCore):
             if task in outlet.index_of:
                 found = True
                 origin = out.origin if out.origins is None else <Source>out.origins[task]
-                deliver(self, outlet, outlet.index_of[task], child(self, <tuple>values, origin, None, anchors))
+                deliver(self, outlet, outlet.index_of[task], anchored_tuple(self, <tuple>values, origin, None, anchors))
         if not found and out.outlets:
             raise self.misuse("direct_target", stream=stream, task=task)
         self.emitted += 1
@@ -223,7 +223,7 @@ cdef class BoltCore(TaskCore):
         values = checked_values(self, values, out)
         for outlet in out.outlets:
             for i in range(outlet.tasks):
-                made = child(self, <tuple>values, out.origin, anchor, None)
+                made = anchored_tuple(self, <tuple>values, out.origin, anchor, None)
                 made.flags |= IS_CONTROL
                 deliver(self, outlet, i, made)
 
@@ -382,18 +382,18 @@ cdef class BoltCore(TaskCore):
         return [tup]
 
     cdef int ack_burst(self, list tuples) except -1:
-        """Ack the tuples of a call that has returned, except those that it has settled itself.
+        """Ack the tuples of a call that has returned, except those that it has acked or failed itself.
 
         Consecutive tuples of one root make one ack, because the acker would XOR their values anyway (ACK-2).
         """
         cdef Tuple tup
         cdef uint64_t root = 0, value = 0
         cdef uint32_t rare = MANY_ROOTS | REPORTS_SETTLE | SAMPLED
-        cdef bint singly = self.rare_paths & TRACES or (self.state is not None and is_foreign(self.state))
+        cdef bint each_alone = self.rare_paths & TRACES or (self.state is not None and is_foreign(self.state))
         for tup in tuples:
             if tup.state != TAKEN:
                 continue
-            if singly or tup.flags & rare:
+            if each_alone or tup.flags & rare:
                 self.ack_tuple(tup)
                 continue
             remove_taken(&self.taken_list, tup, SETTLED)
@@ -412,9 +412,9 @@ cdef class BoltCore(TaskCore):
         return signal_acker(self, ACK, root, value)
 
     def retry_singly(self, Burst burst not None, reason, *, bint awaited):
-        """Run the unsettled tuples of a burst that raised again, one by one, before all others. Return their number.
+        """Let the unsettled tuples of a burst that raised run again, each alone and before all others. Return their number.
 
-        The changes of the call to the state are undone. Its emits are taken back. They stay if the call has acked a tuple, was
+        First undo the changes of the state, and take back the emits of the call. The emits stay if the call has acked a tuple, was
         awaited, or has let another task send to the same mailboxes.
         """
         cdef Tuple tup

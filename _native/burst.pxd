@@ -5,9 +5,9 @@ from _native.task cimport SentCounts, TaskCore
 
 cdef class Burst:
     cdef list tuples                 # Tuples of one task, in order of arrival
-    cdef object settler              # emitter of the instance, with ack(tup) and fail(tup, error)
+    cdef object settler              # collector of the instance
 
-    cdef list column(self, str name)
+    cdef list column(self, object name)
 
 cdef class SentMark:
     cdef list boxes                  # Mailbox of each target task, each once

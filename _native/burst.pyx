@@ -18,7 +18,7 @@ cdef class Burst:
     """Tuples for one call of `BurstBolt.execute_many`, in order of arrival.
 
     A sequence of tuples: `len(burst)`, `burst[0]`, iteration. With the name of a field it gives a column: `burst["word"]` is a list of one
-    value for each tuple. `settler` has the methods ack and fail.
+    value for each tuple. `settler` is the collector of the instance, which acks and fails the tuples.
     """
 
     def __init__(self, list tuples, settler):
@@ -31,7 +31,7 @@ cdef class Burst:
         return iter(self.tuples)
 
     def __getitem__(self, key):
-        return self.column(key) if type(key) is str else self.tuples[key]
+        return self.column(key) if isinstance(key, str) else self.tuples[key]
 
     def __contains__(self, tup):
         return tup in self.tuples
@@ -39,14 +39,14 @@ cdef class Burst:
     def __repr__(self):
         return f"<Burst of {len(self)} tuples: {self.tuples[:3]}{'...' if len(self) > 3 else ''}>"
 
-    cdef list column(self, str name):
+    cdef list column(self, object name):
         """Return the values of a field. Raises UsageError if a tuple does not have the field."""
         cdef Py_ssize_t i, position = 0, count = PyList_GET_SIZE(self.tuples)
         cdef list found = PyList_New(count)
         cdef Source origin = None
         cdef Tuple tup
         for i in range(count):
-            tup = <Tuple>PyList_GET_ITEM(self.tuples, i)
+            tup = <Tuple?><object>PyList_GET_ITEM(self.tuples, i)
             if tup.origin is not origin:
                 origin = tup.origin
                 at = origin.positions.get(name)
@@ -56,8 +56,10 @@ cdef class Burst:
             PyList_SET_ITEM(found, i, value)
         return found
 
-    def items(self, str name not None):
+    def items(self, name):
         """Return an iterator over pairs of a tuple and its value of a field."""
+        if not isinstance(name, str):
+            raise TypeError(f"items() takes the name of a field, not {name!r}")
         return zip(self.tuples, self.column(name))
 
     @property
@@ -69,12 +71,12 @@ cdef class Burst:
     @property
     def fields(self):
         """The Fields of the first tuple."""
-        return (<Tuple>self.tuples[0]).origin.fields
+        return (<Tuple?>self.tuples[0]).origin.fields
 
     @property
     def is_tick(self):
         """True if the burst is a tick, which always comes alone."""
-        return PyList_GET_SIZE(self.tuples) == 1 and ((<Tuple>self.tuples[0]).flags & IS_TICK) != 0
+        return PyList_GET_SIZE(self.tuples) == 1 and ((<Tuple?>self.tuples[0]).flags & IS_TICK) != 0
 
     def ack(self, tup):
         """Ack a tuple now. Tuples that are neither acked nor failed are acked when the call returns."""

@@ -1,6 +1,6 @@
 """Emits the results of `BasicBolt.execute`, in plain and in transactional topologies.
 
-This module handles calls that are async or run in threads. The compiled `_native.bolt_core` handles bursts of plain calls.
+This module handles calls that are async or run in threads. The compiled `_native.bolt` handles bursts of plain calls.
 """
 
 import inspect

@@ -70,7 +70,7 @@ class Bolt(BoltBase):
     The bolt must call `self.collector.ack(tup)` or `self.collector.fail(tup)` for each input, in `execute` or later. If the bolt drops an
     input without either call, the input fails at once (ACK-15).
 
-    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `on_error`, `tick_tuple_freq_secs`.
+    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `on_error`, `processes`, `tick_tuple_freq_secs`.
 
     >>> from engine import Bolt, TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology
@@ -117,7 +117,8 @@ class BasicBolt(BoltBase):
 
     The engine anchors each emitted tuple to the current input. The engine acks the input when `execute` returns.
 
-    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `threads`, `on_error`, `tick_tuple_freq_secs`.
+    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `threads`, `processes`, `on_error`,
+    `tick_tuple_freq_secs`.
 
     >>> from engine import BasicBolt, TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology

@@ -66,14 +66,15 @@ class BurstCollector(BoltCollector, Protocol):
 
 
 class BurstBolt(Bolt):
-    """Base class of bolts that take many tuples in one call. Use it if the work for a tuple costs less than a call (BU-1 to BU-3).
+    """Base class of bolts that take many tuples in one call. Use it if the work for a tuple costs less than a call (BU-1 to BU-4).
 
     A burst has the tuples that wait, at most `burst_rows`. The engine never waits to fill it. Emits name their anchors. The engine acks the
     tuples when `execute_many` returns, except those that `burst.fail(tup)` has failed. If the method raises, the engine runs the tuples
     again one by one, so that only the guilty ones fail. Its emits are taken back first. An attribute of the bolt itself is not:
     change it after everything that may raise, or keep it in a state.
 
-    Settings are class attributes, or keywords of `set_bolt`: `on_error`, `tick_tuple_freq_secs`.
+    Settings are class attributes, or keywords of `set_bolt`: `on_error`, `processes`, `tick_tuple_freq_secs`. `burst_rows` is a class
+    attribute only.
 
     >>> from engine import BurstBolt, TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology
@@ -105,7 +106,10 @@ class BurstBolt(Bolt):
         """Process 1 to `burst_rows` tuples. They may come from several streams."""
 
     def execute(self, tup: Tuple) -> Awaitable[None] | None:
-        """Process one tuple as a burst of one, and ack it. For tests, because the engine calls `execute_many`."""
+        """Process one tuple as a burst of one, and ack it. For tests, because the engine calls `execute_many`.
+
+        Raises TypeError if `tup` is not a tuple of the engine.
+        """
         returned = self.execute_many(CompiledBurst([tup], self.collector))  # type: ignore[arg-type, list-item]
         if returned is not None:
             return self._acked_later(returned, tup)

@@ -102,10 +102,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
             self._pull_items(limit)
         if self._next_row < len(self._rows):
             self._emit_next_rows(limit)
-        elif self._is_finishing:
-            raise SpoutExhausted
         elif self._stop is not None:
             self._end(self._stop)
+        elif self._is_finishing:
+            raise SpoutExhausted
 
     def _emit_next_rows(self, limit: int) -> None:
         rows = self._rows
@@ -132,10 +132,13 @@ class FromGenerator(BurstSpout, Generic[Items]):
                 self._give_up(rows[emitted], Failure(ERROR, self.context.component_id, self.context.task_id, headline(error)))
 
     def begin_finish(self) -> bool:
-        """Pull and retry no more, because the run drains. Return True if rows of a yielded list are left to emit."""
+        """Pull and retry no more, because the run drains. Return True if pulled rows are left to emit, or an error to raise."""
         self._is_finishing = True
         self._retry_queue = deque(message_id for message_id in self._retry_queue if message_id not in self._retries)
-        return self._next_row < len(self._rows) or bool(self._retry_queue)
+        return self._next_row < len(self._rows) or bool(self._retry_queue) or self._has_error()
+
+    def _has_error(self) -> bool:
+        return self._stop is not None and not isinstance(self._stop, SpoutExhausted)
 
     # Acks and failures
 
@@ -218,7 +221,8 @@ class FromGenerator(BurstSpout, Generic[Items]):
             raise SpoutExhausted
         if self._options.restartable:
             self._stop = None
-            self._start_again()
+            if not self._is_finishing:
+                self._start_again()
             raise stop
         self._stop = SpoutExhausted()
         hint = "Catch the error in the generator, or write @spout(..., restartable=True) if it may start from its beginning."
@@ -345,10 +349,13 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
             self._stop = self._after_buffer
 
     def begin_finish(self) -> bool:
-        """Also take the rows of lists that wait in the buffer."""
-        if self._options.burst and self._stop is None:
-            left = self._rows[self._next_row :]
-            self._take_items(list(self._buffer))
+        """Stop reading the generator, and take everything that was read ahead."""
+        self._puller.cancel()
+        if self._stop is None:
+            left, read_ahead = self._rows[self._next_row :], list(self._buffer)
+            self._buffer.clear()
+            self._stop = self._after_buffer
+            self._take_items(read_ahead)  # an invalid item replaces the end behind it
             self._rows, self._next_row = left + self._rows, 0
         return super().begin_finish()
 

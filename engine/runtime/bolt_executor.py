@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import inspect
+from collections.abc import AsyncIterable, Callable
 from typing import Any, Final
 
 from engine.api import BasicBolt, FailTuple, Reply
@@ -176,7 +177,8 @@ class BoltExecutor(Executor):
             if given is not None:
                 raised = await self.calls.await_call(given, returned)
                 if raised is not None:
-                    await self._handle_burst_error(raised, given, awaited=True)
+                    has_awaited = inspect.isawaitable(returned) or isinstance(returned, AsyncIterable)
+                    await self._handle_burst_error(raised, given, awaited=has_awaited)
                 await self.calls.yield_in_time()
 
     async def _turn_by_calls(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import Bolt, Burst, BurstBolt, Config, TopologyBuilder, Tuple, spout
+from engine import Bolt, Burst, BurstBolt, ComponentError, Config, TopologyBuilder, Tuple, spout
 from engine.testing import Capture
 from tests.runtime.stage import Fails, Keeper, Sink, chain, play, play_run, running
 
@@ -165,6 +165,64 @@ def test_a_drain_emits_the_rest_of_a_list(source: Any, paused: bool) -> None:
     play(main)
     numbers = bolt.field(0)
     assert numbers == list(range(50 if source is plain else 100))
+
+
+@pytest.mark.guarantee("RUN-3")
+@pytest.mark.parametrize("burst", [False, True])
+def test_a_drain_emits_all_that_an_async_generator_has_taken_and_takes_no_more(burst: bool) -> None:
+    queue, taken, sink = asyncio.Queue[int](), list[int](), Capture(settles=False)
+
+    @spout("number", burst=burst)
+    async def numbers() -> AsyncIterator[Any]:
+        while True:
+            taken.append(await queue.get())
+            yield [(taken[-1],)] if burst else (taken[-1],)
+
+    async def main() -> None:
+        async with running(chain(numbers, sink, max_spout_pending=2)) as run:
+            for number in range(10):
+                queue.put_nowait(number)
+            await asyncio.sleep(1)
+            draining = asyncio.create_task(run.drain(1000))
+            await asyncio.sleep(1)
+            queue.put_nowait(10)
+            while not draining.done():
+                await asyncio.sleep(0.01)
+                while sink.unsettled:
+                    sink.settle_next()
+            await draining
+
+    play(main)
+    assert sink.field(0) == taken == list(range(10))
+    assert queue.qsize() == 1
+
+
+@pytest.mark.guarantee("RUN-3", "ACK-13")
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_drain_raises_the_error_behind_the_rows_that_it_emits(is_async: bool) -> None:
+    rows, sink = [*((number,) for number in range(20)), ("a", "bad row"), (20,)], Capture(settles=False)
+
+    @spout("number", burst=True)
+    def plain_rows() -> Iterator[Any]:
+        yield rows
+
+    @spout("number", burst=True)
+    async def async_rows() -> AsyncIterator[Any]:
+        yield rows
+
+    async def main() -> None:
+        async with running(chain(async_rows if is_async else plain_rows, sink, max_spout_pending=2)) as run:
+            await asyncio.sleep(1)
+            draining = asyncio.create_task(run.drain(1000))
+            while not draining.done():
+                await asyncio.sleep(0.01)
+                while sink.unsettled:
+                    sink.settle_next()
+            await draining
+
+    with pytest.raises(ComponentError, match=r"a list whose row \d+ is \('a', 'bad row'\)"):
+        play(main)
+    assert sink.field(0) == list(range(20))
 
 
 @pytest.mark.guarantee("RUN-3")

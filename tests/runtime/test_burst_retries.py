@@ -56,6 +56,19 @@ def test_the_last_retry_may_wait_and_raise() -> None:
     assert "input: <Tuple (10,)" in report
 
 
+@pytest.mark.guarantee("BU-1")
+def test_the_emits_of_a_call_with_a_wrong_result_are_taken_back() -> None:
+    class WrongOnce(Doubles):
+        def execute_many(self, burst: Burst) -> Any:
+            super().execute_many(burst)
+            return [1] if len(self.sizes) == 1 else None
+
+    play = Play(WrongOnce)
+    assert play.failed == []
+    assert play.emitted == twice(NUMBERS)
+    assert len(play.reports) == 1
+
+
 @pytest.mark.guarantee("BU-1", "BP-4")
 def test_failing_retries_let_other_tasks_run() -> None:
     calls_at_turn: list[int] = []

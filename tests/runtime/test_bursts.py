@@ -16,7 +16,6 @@ from engine import (
     Fields,
     TopologyBuilder,
     TopologyError,
-    UsageError,
 )
 from engine.testing import Capture, Feeder, Finished, run_topology
 
@@ -275,31 +274,6 @@ def test_a_tick_comes_alone() -> None:
     run_topology(builder.build())
     assert bolts[0].ticks == 6
     assert feeder.acked == list(NUMBERS)
-
-
-@pytest.mark.guarantee("BU-1")
-def test_columns_of_streams_with_different_fields() -> None:
-    found: list[Any] = []
-
-    class Reads(BurstBolt):
-        def execute_many(self, burst: Burst) -> None:
-            found.append((burst["b"], [tup.values for tup in burst], burst.rows, burst[0]["b"], len(burst[1:])))
-            with pytest.raises(UsageError, match=r"(?s)'bb'.*'b'"):
-                burst["bb"]
-
-    left, right = Feeder("a", "b"), Feeder("b")
-    builder = TopologyBuilder("columns")
-    builder.set_spout("left", left)
-    builder.set_spout("right", right)
-    builder.set_bolt("reads", Reads).shuffle_grouping("left").shuffle_grouping("right")
-    left.feed((1, 2)), left.feed((3, 4))
-    right.feed((5,))
-    left.close(), right.close()
-    run_topology(builder.build())
-    [(column, values, rows, first, others)] = found
-    assert sorted(column) == [2, 4, 5]
-    assert values == rows
-    assert (first, others) == (column[0], 2)
 
 
 @pytest.mark.guarantee("BU-3")
