@@ -63,12 +63,14 @@ def _bursts(name: str, summary: str, floor_tuples: int, unit: str = "tuple") -> 
 
 
 def _text_count(store: str, summary: str) -> Work:
-    """Return the word count of a text in bursts, beside Flink."""
+    """Return the word count of a text in bursts, beside Flink and beside the user's code alone."""
     flink = new_run(
         "bench.peers.flink:count_words", {"warm_secs": 2, "measured_secs": 2}, timeout_secs=600, warm_secs=10, measured_secs=10
     )
     peer = Peer("flink", "one parallel chain, keyed state, exactly-once checkpoints every second; JVM, uses every core", flink, ("java",))
-    return Work("compare", f"text-count-bursts-{store}", summary, word_count_run(store, bursts=True), unit="word", peers=(peer,))
+    plain = new_run("bench.peers.plain_python:count_words", {"warm_secs": 0.1, "measured_secs": 0.2}, warm_secs=2, measured_secs=5)
+    peers = (peer, Peer("plain-python", "split() and Counter.update() of the same lines, no engine; one core", plain))
+    return Work("compare", f"text-count-bursts-{store}", summary, word_count_run(store, bursts=True), unit="word", peers=peers)
 
 
 COMPARE: Final = (
