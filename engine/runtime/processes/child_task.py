@@ -56,7 +56,7 @@ async def serve(connection: socket.socket, plan: bytes) -> None:
     await loop.create_unix_connection(lambda: relay.link, sock=connection)
     try:
         read: TaskPlan = pickle.loads(plan)
-    except Exception as error:  # noqa: BLE001 - code of the user's module, reported by the run
+    except BaseException as error:  # noqa: BLE001 - code of the user's module, reported by the run
         relay.send("ended", f"its factory cannot be loaded in a process: {headline(error)}", _LOADING_HINT, None)
     else:
         relay.log_to_run(read)
@@ -151,7 +151,7 @@ class ChildTask:
     def _receive(self, frame: bytes) -> None:
         try:
             kind, *arguments = pickle.loads(frame)
-        except Exception as error:  # noqa: BLE001 - code of the values; the run finds out which of them it is
+        except BaseException as error:  # noqa: BLE001 - code of the values; the run finds out which of them it is
             self._relay.send("refused", self._posted + 1, headline(error))
             return
         getattr(self, f"_on_{kind}")(*arguments)
@@ -184,7 +184,7 @@ class ChildTask:
                 continue
             try:
                 row = pickle.loads(pickled)
-            except Exception as error:  # noqa: BLE001 - code of the value
+            except BaseException as error:  # noqa: BLE001 - code of the value, such as a SystemExit
                 self._relay.send("unreadable", self._posted, headline(error))
                 continue
             self._post(key, kind, [row], self._posted)
@@ -315,7 +315,7 @@ class ChildTask:
     def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
         try:
             self._relay.send("work", emits, acks, others, progress)
-        except Exception:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
+        except BaseException:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
             failed: dict[int, Failure] = {}
             for target, rows, anchors in emits:
                 for row, anchor in zip(rows, anchors, strict=True):
@@ -328,7 +328,7 @@ class ChildTask:
         info = self._plan.info
         try:
             self._relay.send("emits", [(target, [row], [anchor])])
-        except Exception as error:  # noqa: BLE001 - code of the value
+        except BaseException as error:  # noqa: BLE001 - code of the value
             text = f"bolt {info.component_id!r} runs in a process and has emitted a value that cannot be pickled: {safe_repr(row, 200)}"
             told = UsageError(f"{text} ({headline(error)})", hint="Emit values that pickle can store, or leave out processes=True.")
             failure = Failure(ERROR, info.component_id, info.task_id, headline(told))

@@ -103,7 +103,9 @@ class ProcessCalls(BoltCalls):
         try:
             new: NewSources = {}
             self._child.send("rows", first, [(self._key_of(source, new), kind, rows) for source, kind, rows in runs], new)
-        except Exception:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
             self.send_apart(first)
 
     def _ack_untracked(self, given: Burst, first: int) -> None:
@@ -124,7 +126,9 @@ class ProcessCalls(BoltCalls):
             if tup is not None:
                 try:
                     row = pickle.dumps(tup.values, 5)
-                except Exception as error:  # noqa: BLE001 - code of the value
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - code of the value
                     self.refuse(number, f"cannot be pickled ({headline(error)})")
             key, kind = (0, 0) if tup is None else (self._key_of(origin_of(tup), new), kind_of(tup))
             rows.append((key, kind, row))

@@ -38,7 +38,7 @@ class Relay:
     def _send_record(self, record: logging.LogRecord) -> None:
         try:
             frame = pickle.dumps(("log", record), 5)
-        except Exception:  # noqa: BLE001 - a value in `extra`; the text is what counts
+        except BaseException:  # noqa: BLE001 - a value in `extra`; the text is what counts
             plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.getMessage(), None, None)
             plain.component, plain.task = record.component, record.task  # type: ignore[attr-defined]
             frame = pickle.dumps(("log", plain), 5)
@@ -91,6 +91,6 @@ def picklable(error: BaseException) -> BaseException:
         error.add_note(f"in the process of the task:\n{frames.rstrip()}")
     try:
         pickle.loads(pickle.dumps(error, 5))
-    except Exception:  # noqa: BLE001 - an exception of user code; its text is what counts
+    except BaseException:  # noqa: BLE001 - an exception of user code; its text is what counts
         return RuntimeError(error_text(error))
     return error
