@@ -1,6 +1,7 @@
-"""Values that end their program, or that cannot be loaded, and bolts that send them."""
+"""Values that end their program, that cannot be loaded, or that are large, and bolts that send them."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from engine import BasicBolt, Tuple
@@ -42,3 +43,25 @@ class LogsErrors(BasicBolt):
 
     def execute(self, tup: Tuple) -> None:
         LOGGER.warning("%s failed", tup["number"], extra={"error": ApiError(404, "none"), "code": 404})
+
+
+class Length(BasicBolt):
+    """Emits the length of each value."""
+
+    output_fields = "length"
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        return (len(tup["number"]),)
+
+
+class EmitsLarge(BasicBolt):
+    """Emits several large values for each input."""
+
+    output_fields = "value"
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count = count
+        self.size = size
+
+    def execute(self, tup: Tuple) -> Iterator[tuple[bytes]]:
+        yield from ((bytes(self.size) + b"%d" % index,) for index in range(self.count))

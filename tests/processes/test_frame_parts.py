@@ -1,6 +1,7 @@
 """A frame with a value that cannot be loaded is read part by part (PR-1)."""
 
 import collections
+import copyreg
 import datetime
 import decimal
 import enum
@@ -110,3 +111,13 @@ def test_other_messages_arrive_as_a_whole() -> None:
     assert taken_apart(pickle.dumps(("changes", {1: Unreadable()}), 5)) is None
     assert message_with((Unreadable(),), (Odd(),)) is None, "its state would be lost"
     assert taken_apart(b"no pickle") is None
+
+
+@pytest.mark.guarantee("PR-1")
+def test_no_stand_in_gets_into_the_cache_of_extension_codes() -> None:
+    copyreg.add_extension(Point.__module__, "Point", 77)
+    try:
+        assert message_with((Unreadable(),), (Point(1),)) is None
+        assert pickle.loads(pickle.dumps(Point(1), 5)) == Point(1)
+    finally:
+        copyreg.remove_extension(Point.__module__, "Point", 77)

@@ -121,9 +121,11 @@ class ChildProcess:
         """Time since the last frame. 0 while frames are not read."""
         return 0.0 if self.link.is_held else self._now() - self._heard_at
 
-    def send(self, *message: Any) -> None:
-        """Send a message. Raises the error of a value that cannot be pickled."""
-        self.link.send(pickle.dumps(message, 5))
+    def send(self, *message: Any) -> int:
+        """Send a message, and return the length of its frame. Raises the error of a value that cannot be pickled."""
+        frame = pickle.dumps(message, 5)
+        self.link.send(frame)
+        return len(frame)
 
     def watch(self, timeout_secs: float | None) -> None:
         """From now on, kill the process if it sends nothing for `timeout_secs`."""

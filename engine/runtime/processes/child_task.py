@@ -36,6 +36,7 @@ from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.plan import plan_tasks
 from engine.runtime.processes.child_executor import ChildExecutor, OnlyInstance
 from engine.runtime.processes.child_state import ChildState
+from engine.runtime.processes.frame_size import FrameSize
 from engine.runtime.processes.progress import METRICS_SECS, OtherVerdict, Progress
 from engine.runtime.processes.relay import Relay, RelayedMetrics, picklable
 from engine.runtime.processes.task_plan import TaskPlan
@@ -43,7 +44,7 @@ from engine.runtime.run_context import RunContext
 from engine.runtime.run_port import LiveRunPort
 
 ROWS_PER_FLUSH: Final = 1024
-"""Emitted rows of one frame. The run needs a fraction of a millisecond for them."""
+"""Most emitted rows of one frame. The run needs a fraction of a millisecond for them."""
 MOST_UNSENT_BYTES: Final = 1 << 20
 """Unsent bytes above which no emit is taken. The task then stops at its full mailbox, as behind any slow consumer."""
 
@@ -83,6 +84,7 @@ class ChildTask:
         self._kept: tuple[list[int], list[OtherVerdict], Progress] | None = None
         """Verdicts, and the progress with them, that go behind the next `_behind` rows of the emits."""
         self._behind = 0
+        self._emits_size = FrameSize(ROWS_PER_FLUSH)
         self._next_flush: asyncio.Handle | None = None
         self._life: asyncio.TimerHandle | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -220,9 +222,8 @@ class ChildTask:
         self._send_all()
         self._is_frozen = method == "pre_prepare"
         if self._is_frozen:
-            for part in result:
-                self._relay.send("changes", part)
-            result = None
+            assert self._state is not None
+            self._state.send_changes(self._relay.send)
         self._relay.send("returned", number, result)
 
     def _on_go(self) -> None:
@@ -267,15 +268,18 @@ class ChildTask:
                 self._state.release_acks()
             self._kept, self._behind = (*self._take_verdicts(), self._progress()), len(self._emits)
         kept = self._kept
-        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
-        self._behind -= sum(len(rows) for _, rows, _ in emits)
+        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, self._emits_size.rows)]
+        count = sum(len(rows) for _, rows, _ in emits)
+        self._behind -= count
         if self._behind > 0:
             acks, others, progress = list[int](), list[OtherVerdict](), self._sent or kept[2]
         else:
             acks, others, progress = kept
             self._kept = None
         if emits or acks or others or progress != self._sent:
-            self._send_work(emits, acks, others, progress)
+            length = self._send_work(emits, acks, others, progress)
+            if emits and length:
+                self._emits_size.note(count, length)
         self._sent = progress
         return len(self._emits) > 0 or self._kept is not None
 
@@ -312,9 +316,10 @@ class ChildTask:
             self._state is not None and self._state.has_changes,
         )
 
-    def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
+    def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> int:
+        """Send a frame, and return its length. If a value cannot be pickled, send each row alone, and return 0."""
         try:
-            self._relay.send("work", emits, acks, others, progress)
+            return self._relay.send("work", emits, acks, others, progress)
         except BaseException:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
             failed: dict[int, Failure] = {}
             for target, rows, anchors in emits:
@@ -322,6 +327,7 @@ class ChildTask:
                     self._send_alone(target, row, anchor, failed)
             fails = [*((number, failure, None) for number, failure in failed.items()), *(each for each in others if each[0] not in failed)]
             self._relay.send("work", [], [each for each in acks if each not in failed], fails, progress)
+            return 0
 
     def _send_alone(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> None:
         """Send one emitted row. If a value of it cannot be pickled, its anchors fail."""

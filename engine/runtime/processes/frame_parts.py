@@ -92,7 +92,7 @@ class _PartLoader(pickle.Unpickler):
 
 def taken_apart(frame: bytes) -> tuple[Any, ...] | None:
     """Return the message of a frame with stand-ins. None if the message has to arrive as a whole."""
-    if _SETTER_CALL in frame:
+    if _SETTER_CALL in frame or copyreg._inverted_registry:  # type: ignore[attr-defined]  # its cache would get the stand-ins
         return None
     try:
         message = _Outline(io.BytesIO(frame)).load()

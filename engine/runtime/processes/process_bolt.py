@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from engine.api import BurstBolt, TaskContext
+from engine.api import TaskContext
 from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
@@ -20,7 +20,7 @@ from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
 from engine.runtime.processes.frame_parts import load, load_record
-from engine.runtime.processes.process_calls import ProcessCalls
+from engine.runtime.processes.process_calls import ROWS_PER_FRAME, ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.task_plan import pickled_plan
 from engine.runtime.restart_policy import FailureStreak
@@ -30,7 +30,6 @@ from engine.state import LayeredState
 from engine.topology import ComponentSpec
 from engine.topology.task_port import RemoteInstance
 
-ROWS_PER_FRAME: Final = BurstBolt.burst_rows
 _OUTPUT_HINT: Final = "Its output has the reason. A program keeps its start under if __name__ == '__main__'"
 LINGER_SECS: Final = 5.0
 """Time after `cleanup` until the process must have ended. A thread that is no daemon may keep it alive."""

@@ -25,9 +25,11 @@ class Relay:
         self.link = FrameLink(loop, lambda frame: self.receive(frame), self._note_end)
         self._thread = threading.get_ident()
 
-    def send(self, *message: Any) -> None:
-        """Send a message. Raises the error of a value that cannot be pickled."""
-        self.link.send(pickle.dumps(message, 5))
+    def send(self, *message: Any) -> int:
+        """Send a message, and return the length of its frame. Raises the error of a value that cannot be pickled."""
+        frame = pickle.dumps(message, 5)
+        self.link.send(frame)
+        return len(frame)
 
     def log_to_run(self, plan: TaskPlan) -> None:
         """Send all log records to the run, with the task."""
