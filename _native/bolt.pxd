@@ -22,7 +22,7 @@ cdef class BoltCore(TaskCore):
     cdef UserMethod execute          # of the instance; None before the first
     cdef bint basic                  # the core anchors and acks for the bolt (ACK-11)
     cdef readonly Tuple current      # input of the running or last call
-    cdef Py_ssize_t burst_rows       # most tuples of a call; 0: the instance takes one tuple at a time
+    cdef public Py_ssize_t burst_rows    # most tuples of a call; 0: the instance takes one tuple at a time
     cdef object settler              # emitter of the instance, which settles tuples of its bursts
     cdef readonly Burst burst        # inputs of the running or last call with a burst
     cdef list singly                 # tuples of a burst that raised, which run again one by one, the next one last

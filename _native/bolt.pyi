@@ -147,6 +147,9 @@ class BoltCore(TaskCore):
     def waiting(self) -> int:
         """Number of tuples in the mailbox."""
 
+    burst_rows: int
+    """Most tuples of a call. 0 if the instance takes one tuple at a time."""
+
     fails_forgotten: bool
     """False: the trees of a forgotten tuple wait for their timeout."""
 

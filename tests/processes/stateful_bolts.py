@@ -30,6 +30,19 @@ class Counts(StatefulBasicBolt):
         return key, count, os.getpid()
 
 
+class KeepsLarge(StatefulBasicBolt):
+    """Keeps a large value for each number."""
+
+    output_fields = Fields("number")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        self.state.put(tup["number"], bytes(self.size))
+        return (tup["number"],)
+
+
 class CountsInBursts(StatefulBurstBolt):
     """Does the same in bursts."""
 

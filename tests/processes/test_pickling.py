@@ -1,5 +1,6 @@
 """The error for a value that cannot be pickled names the value. Only its tuple fails (PR-1)."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from engine import BasicBolt, Reply, TopologyBuilder, TopologyError, Tuple, bolt
 from engine.testing import Feeder
-from tests.processes import bolts
+from tests.processes import bolts, odd_values
 from tests.processes.test_instances import Play
 from tests.project.sources import ROOT
 
@@ -58,6 +59,8 @@ def test_build_refuses_bolts_that_need_more_of_the_run() -> None:
     [
         (bolts.Unpicklable, "cannot be pickled (TypeError: it holds a socket)"),
         (bolts.Unreadable, "cannot be loaded in the process (ValueError: it was made by another version)"),
+        (odd_values.ExitsAtPickling, "cannot be pickled (SystemExit: 4)"),
+        (odd_values.ExitsAtLoad, "cannot be loaded in the process (SystemExit: 5)"),
     ],
 )
 def test_only_the_input_with_the_value_fails(value: type[Any], text: str) -> None:
@@ -68,14 +71,15 @@ def test_only_the_input_with_the_value_fails(value: type[Any], text: str) -> Non
     failure = play.failures[numbers[1]]
     assert (failure.reason, failure.component_id, failure.task_id) == ("error", "bolt", 2)
     assert f"bolt 'bolt' runs in a process, and a value of its input {text}" in failure.error
-    assert "Unpicklable" in failure.error or "Unreadable" in failure.error
+    assert value.__name__ in failure.error
     assert text in play.finished.errors[0].text
     assert play.finished.snapshot.components["bolt"].tasks[0].restarts == 0
 
 
 @pytest.mark.guarantee("PR-1")
-def test_an_emitted_value_that_cannot_be_pickled_fails_its_input() -> None:
-    play = Play(partial(bolts.Emits, bolts.Unpicklable), range(300))
+@pytest.mark.parametrize("value", [bolts.Unpicklable, odd_values.ExitsAtPickling])
+def test_an_emitted_value_that_cannot_be_pickled_fails_its_input(value: type[Any]) -> None:
+    play = Play(partial(bolts.Emits, value), range(300))
     assert play.capture.values == [(number,) for number in range(0, 300, 2)]
     assert sorted(play.failures) == list(range(1, 300, 2))
     text = "bolt 'bolt' runs in a process and has emitted a value that cannot be pickled: ("
@@ -83,11 +87,53 @@ def test_an_emitted_value_that_cannot_be_pickled_fails_its_input() -> None:
     assert text in play.finished.errors[0].text
 
 
-@pytest.mark.guarantee("PR-1", "PR-2")
-def test_an_emitted_value_that_cannot_be_loaded_is_a_death() -> None:
-    play = Play(partial(bolts.Emits, bolts.Unreadable), [1, 2])
-    assert play.failures[1].reason == "task_died"
-    assert "has sent a value that cannot be read here: ValueError: it was made by another version" in play.finished.errors[0].text
+@pytest.mark.guarantee("PR-1")
+@pytest.mark.parametrize(
+    ("value", "raised"), [(bolts.Unreadable, "ValueError: it was made by another version"), (odd_values.ExitsAtLoad, "SystemExit: 5")]
+)
+def test_an_emitted_value_that_cannot_be_loaded_fails_its_input(value: type[Any], raised: str) -> None:
+    play = Play(partial(bolts.Emits, value), range(300))
+    assert play.capture.values == [(number,) for number in range(0, 300, 2)]  # also in order
+    assert sorted(play.failures) == list(range(1, 300, 2))
+    assert len(play.feeder.acked) == 150
+    text = "bolt 'bolt' runs in a process and has emitted a value that cannot be loaded in the run: ("
+    assert text in play.failures[1].error
+    assert f"({raised})" in play.failures[1].error
+    assert text in play.finished.errors[0].text
+    assert play.finished.snapshot.components["bolt"].tasks[0].restarts == 0
+
+
+@pytest.mark.guarantee("PR-1")
+def test_each_anchor_of_an_emitted_value_that_cannot_be_loaded_fails() -> None:
+    play = Play(odd_values.UnreadablePairs, range(8))
+    assert play.values == [((number, number + 1),) for number in range(0, 8, 2)]
+    assert sorted(play.failures) == [2, 3]
+
+
+@pytest.mark.guarantee("PR-1")
+def test_a_log_record_with_a_value_that_cannot_be_loaded_arrives(caplog: pytest.LogCaptureFixture) -> None:
+    play = Play(odd_values.LogsErrors, range(3))
+    assert len(play.feeder.acked) == 3
+    assert play.finished.snapshot.components["bolt"].tasks[0].restarts == 0
+    records = [record for record in caplog.records if record.name == "users.module"]
+    assert [record.getMessage() for record in records] == [f"{number} failed" for number in range(3)]
+    for record in records:
+        assert (record.error, record.code, record.component, record.task) == ("ApiError('404: none')", 404, "bolt", 2)  # type: ignore[attr-defined]
+
+
+@pytest.mark.guarantee("PR-1")
+def test_a_filter_of_the_log_that_raises_kills_no_child(capfd: pytest.CaptureFixture[str]) -> None:
+    def refuse(record: logging.LogRecord) -> bool:
+        raise ValueError("no such record")
+
+    logging.getLogger("users.module").addFilter(refuse)
+    try:
+        play = Play(odd_values.LogsErrors, range(3))
+    finally:
+        logging.getLogger("users.module").removeFilter(refuse)
+    assert len(play.feeder.acked) == 3
+    assert play.finished.snapshot.components["bolt"].tasks[0].restarts == 0
+    assert "no such record" in capfd.readouterr().err
 
 
 SCRIPT = """

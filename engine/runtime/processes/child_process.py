@@ -20,8 +20,10 @@ from typing import Any, Final
 
 from engine.clock import Clock
 from engine.in_thread import in_thread
+from engine.raised import headline
 from engine.runtime.processes.child import run_child
 from engine.runtime.processes.frame_link import FrameLink
+from engine.runtime.processes.frame_parts import taken_apart
 
 CHECKS_PER_TIMEOUT: Final = 4
 """Number of checks without a frame after which a child counts as hanging. A pause of the run itself counts as one check."""
@@ -119,9 +121,11 @@ class ChildProcess:
         """Time since the last frame. 0 while frames are not read."""
         return 0.0 if self.link.is_held else self._now() - self._heard_at
 
-    def send(self, *message: Any) -> None:
-        """Send a message. Raises the error of a value that cannot be pickled."""
-        self.link.send(pickle.dumps(message, 5))
+    def send(self, *message: Any) -> int:
+        """Send a message, and return the length of its frame. Raises the error of a value that cannot be pickled."""
+        frame = pickle.dumps(message, 5)
+        self.link.send(frame)
+        return len(frame)
 
     def watch(self, timeout_secs: float | None) -> None:
         """From now on, kill the process if it sends nothing for `timeout_secs`."""
@@ -184,9 +188,14 @@ class ChildProcess:
             return
         try:
             message = pickle.loads(frame)
-        except Exception as error:  # noqa: BLE001 - code of the values, reported as the death of the task
-            self.kill(f"its process has sent a value that cannot be read here: {type(error).__name__}: {error}")
-            return
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - code of the values; a SystemExit of theirs must not end the program
+            parts = taken_apart(frame)
+            if parts is None:
+                self.kill(f"its process has sent a value that cannot be read here: {headline(error)}")
+                return
+            message = ("apart", *parts)
         try:
             self._on_message(message)
         except Exception as error:  # noqa: BLE001 - else asyncio would close the connection, and this end might never hear of it

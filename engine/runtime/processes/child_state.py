@@ -3,14 +3,16 @@
 The run has the committed rows, and all rules of checkpoints. The child has a copy of the rows. At each PREPARE the run gets the changes.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from itertools import islice
 from typing import Any, Final
 
 from engine.runtime.bolt_executor import BoltExecutor
+from engine.runtime.processes.frame_size import FrameSize
 from engine.state import LayeredState, ResidentStore, Row, StagedDelta, StatePlace, codec_named
 
-KEYS_PER_PART: Final = 1000
+CHANGES_PER_FRAME: Final = 1000
+"""Most changes of the state in one frame."""
 _SETTLES: Final = 1 << 30
 
 
@@ -20,6 +22,7 @@ class ChildState:
     def __init__(self, executor: BoltExecutor) -> None:
         self._executor = executor
         self._state: LayeredState[Any, Any] | None = None
+        self._frame_size = FrameSize(CHANGES_PER_FRAME)
 
     @property
     def has_changes(self) -> bool:
@@ -36,6 +39,12 @@ class ChildState:
         else:
             acks.prepare()
             acks.release_prepared(_SETTLES)
+
+    def send_changes(self, send: Callable[..., int]) -> None:
+        """Send the frozen changes in parts that the run reads without holding its loop (BP-4)."""
+        changes, size = iter(self._loaded.frozen_changes.items()), self._frame_size
+        while part := dict(islice(changes, size.rows)):
+            size.note(len(part), send("changes", part))
 
     # Calls of the run
 
@@ -57,14 +66,12 @@ class ChildState:
         executor.core.guard_state(state)
         executor.core.defer_settles(True)
 
-    async def pre_prepare(self, txid: int) -> list[dict[Any, Any]]:
-        """Return the changes since the last PREPARE, in parts that the run reads without holding its loop (BP-4)."""
+    async def pre_prepare(self, txid: int) -> None:
+        """Freeze the changes since the last PREPARE."""
         state = self._loaded
         await self._executor.call_hook(self._executor.component.pre_prepare, txid)
         state.freeze(txid)
         await state.write_frozen()
-        changes = iter(state.frozen_changes.items())
-        return list(iter(lambda: dict(islice(changes, KEYS_PER_PART)), {}))
 
     async def pre_commit(self, txid: int) -> None:
         """Commit the changes of a PREPARE."""

@@ -36,6 +36,7 @@ from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.plan import plan_tasks
 from engine.runtime.processes.child_executor import ChildExecutor, OnlyInstance
 from engine.runtime.processes.child_state import ChildState
+from engine.runtime.processes.frame_size import FrameSize
 from engine.runtime.processes.progress import METRICS_SECS, OtherVerdict, Progress
 from engine.runtime.processes.relay import Relay, RelayedMetrics, picklable
 from engine.runtime.processes.task_plan import TaskPlan
@@ -43,7 +44,7 @@ from engine.runtime.run_context import RunContext
 from engine.runtime.run_port import LiveRunPort
 
 ROWS_PER_FLUSH: Final = 1024
-"""Emitted rows of one frame. The run needs a fraction of a millisecond for them."""
+"""Most emitted rows of one frame. The run needs a fraction of a millisecond for them."""
 MOST_UNSENT_BYTES: Final = 1 << 20
 """Unsent bytes above which no emit is taken. The task then stops at its full mailbox, as behind any slow consumer."""
 
@@ -56,7 +57,7 @@ async def serve(connection: socket.socket, plan: bytes) -> None:
     await loop.create_unix_connection(lambda: relay.link, sock=connection)
     try:
         read: TaskPlan = pickle.loads(plan)
-    except Exception as error:  # noqa: BLE001 - code of the user's module, reported by the run
+    except BaseException as error:  # noqa: BLE001 - code of the user's module, reported by the run
         relay.send("ended", f"its factory cannot be loaded in a process: {headline(error)}", _LOADING_HINT, None)
     else:
         relay.log_to_run(read)
@@ -83,6 +84,7 @@ class ChildTask:
         self._kept: tuple[list[int], list[OtherVerdict], Progress] | None = None
         """Verdicts, and the progress with them, that go behind the next `_behind` rows of the emits."""
         self._behind = 0
+        self._emits_size = FrameSize(ROWS_PER_FLUSH)
         self._next_flush: asyncio.Handle | None = None
         self._life: asyncio.TimerHandle | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -151,7 +153,7 @@ class ChildTask:
     def _receive(self, frame: bytes) -> None:
         try:
             kind, *arguments = pickle.loads(frame)
-        except Exception as error:  # noqa: BLE001 - code of the values; the run finds out which of them it is
+        except BaseException as error:  # noqa: BLE001 - code of the values; the run finds out which of them it is
             self._relay.send("refused", self._posted + 1, headline(error))
             return
         getattr(self, f"_on_{kind}")(*arguments)
@@ -184,7 +186,7 @@ class ChildTask:
                 continue
             try:
                 row = pickle.loads(pickled)
-            except Exception as error:  # noqa: BLE001 - code of the value
+            except BaseException as error:  # noqa: BLE001 - code of the value, such as a SystemExit
                 self._relay.send("unreadable", self._posted, headline(error))
                 continue
             self._post(key, kind, [row], self._posted)
@@ -220,9 +222,8 @@ class ChildTask:
         self._send_all()
         self._is_frozen = method == "pre_prepare"
         if self._is_frozen:
-            for part in result:
-                self._relay.send("changes", part)
-            result = None
+            assert self._state is not None
+            self._state.send_changes(self._relay.send)
         self._relay.send("returned", number, result)
 
     def _on_go(self) -> None:
@@ -267,15 +268,18 @@ class ChildTask:
                 self._state.release_acks()
             self._kept, self._behind = (*self._take_verdicts(), self._progress()), len(self._emits)
         kept = self._kept
-        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, ROWS_PER_FLUSH)]
-        self._behind -= sum(len(rows) for _, rows, _ in emits)
+        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, self._emits_size.rows)]
+        count = sum(len(rows) for _, rows, _ in emits)
+        self._behind -= count
         if self._behind > 0:
             acks, others, progress = list[int](), list[OtherVerdict](), self._sent or kept[2]
         else:
             acks, others, progress = kept
             self._kept = None
         if emits or acks or others or progress != self._sent:
-            self._send_work(emits, acks, others, progress)
+            length = self._send_work(emits, acks, others, progress)
+            if emits and length:
+                self._emits_size.note(count, length)
         self._sent = progress
         return len(self._emits) > 0 or self._kept is not None
 
@@ -312,23 +316,25 @@ class ChildTask:
             self._state is not None and self._state.has_changes,
         )
 
-    def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
+    def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> int:
+        """Send a frame, and return its length. If a value cannot be pickled, send each row alone, and return 0."""
         try:
-            self._relay.send("work", emits, acks, others, progress)
-        except Exception:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
+            return self._relay.send("work", emits, acks, others, progress)
+        except BaseException:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
             failed: dict[int, Failure] = {}
             for target, rows, anchors in emits:
                 for row, anchor in zip(rows, anchors, strict=True):
                     self._send_alone(target, row, anchor, failed)
             fails = [*((number, failure, None) for number, failure in failed.items()), *(each for each in others if each[0] not in failed)]
             self._relay.send("work", [], [each for each in acks if each not in failed], fails, progress)
+            return 0
 
     def _send_alone(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> None:
         """Send one emitted row. If a value of it cannot be pickled, its anchors fail."""
         info = self._plan.info
         try:
             self._relay.send("emits", [(target, [row], [anchor])])
-        except Exception as error:  # noqa: BLE001 - code of the value
+        except BaseException as error:  # noqa: BLE001 - code of the value
             text = f"bolt {info.component_id!r} runs in a process and has emitted a value that cannot be pickled: {safe_repr(row, 200)}"
             told = UsageError(f"{text} ({headline(error)})", hint="Emit values that pickle can store, or leave out processes=True.")
             failure = Failure(ERROR, info.component_id, info.task_id, headline(told))

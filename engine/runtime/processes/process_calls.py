@@ -4,6 +4,7 @@ import pickle
 from collections import deque
 from typing import Any, Final, TypeAlias
 
+from engine.api import BurstBolt
 from engine.errors import ERROR, Failure, UsageError
 from engine.kernel import Burst, Source, Tuple, kind_of, origin_of, rows_of
 from engine.names import REPORT_STREAM
@@ -11,11 +12,12 @@ from engine.raised import headline
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.error_report import safe_repr
 from engine.runtime.processes.child_process import ChildProcess
+from engine.runtime.processes.frame_size import FrameSize
 from engine.runtime.processes.held_time import HeldTime
 from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progress
 
-ROWS_AHEAD: Final = 256
-"""Rows that wait in a child above which it gets no further frame (PR-3). So the child has its next burst when it has finished one."""
+ROWS_PER_FRAME: Final = BurstBolt.burst_rows
+"""Most rows of a frame. A child gets no frame while as many rows wait in it (PR-3). So it always has its next burst."""
 SILENT_SECS: Final = 2 * METRICS_SECS
 """Time without a frame after which a child is in a plain call."""
 NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
@@ -33,6 +35,7 @@ class ProcessCalls(BoltCalls):
         self._untracked: deque[int] = deque()
         """Numbers of inputs that belong to no tree. They are acked when they are sent, and kept until the child has them."""
         self._child: ChildProcess | None = None
+        self._frame_size = FrameSize(ROWS_PER_FRAME)
         self._sent = self._ticks = 0
         self._sources: dict[Source, int] = {}
         self.progress = NO_PROGRESS
@@ -41,6 +44,7 @@ class ProcessCalls(BoltCalls):
     def use_child(self, child: ChildProcess | None) -> None:
         """Send rows to this child from now on. Its numbers begin at 1."""
         self._child = child
+        self._core.burst_rows = self._frame_size.rows
         self._sent = self._ticks = 0
         self._sources, self.taken = {}, {}
         self._untracked.clear()
@@ -60,7 +64,7 @@ class ProcessCalls(BoltCalls):
     @property
     def has_no_room(self) -> bool:
         """True while the child has enough rows, and while somebody waits for the return of all rows."""
-        return self._child is None or self._sent - self.progress.taken >= ROWS_AHEAD or self._holders > 0
+        return self._child is None or self._sent - self.progress.taken >= self._frame_size.rows or self._holders > 0
 
     def waiting(self) -> list[Tuple]:
         """Return the inputs that wait in the child, whose calls have not begun.
@@ -102,9 +106,14 @@ class ProcessCalls(BoltCalls):
         assert self._child is not None
         try:
             new: NewSources = {}
-            self._child.send("rows", first, [(self._key_of(source, new), kind, rows) for source, kind, rows in runs], new)
-        except Exception:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
+            length = self._child.send("rows", first, [(self._key_of(source, new), kind, rows) for source, kind, rows in runs], new)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - a value that cannot be pickled; the next call finds it
             self.send_apart(first)
+        else:
+            self._frame_size.note(self._sent - first + 1, length)
+            self._core.burst_rows = self._frame_size.rows
 
     def _ack_untracked(self, given: Burst, first: int) -> None:
         """Ack the inputs that belong to no tree, because the child sends no verdict for them."""
@@ -124,7 +133,9 @@ class ProcessCalls(BoltCalls):
             if tup is not None:
                 try:
                     row = pickle.dumps(tup.values, 5)
-                except Exception as error:  # noqa: BLE001 - code of the value
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - code of the value
                     self.refuse(number, f"cannot be pickled ({headline(error)})")
             key, kind = (0, 0) if tup is None else (self._key_of(origin_of(tup), new), kind_of(tup))
             rows.append((key, kind, row))

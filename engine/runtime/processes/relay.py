@@ -25,9 +25,11 @@ class Relay:
         self.link = FrameLink(loop, lambda frame: self.receive(frame), self._note_end)
         self._thread = threading.get_ident()
 
-    def send(self, *message: Any) -> None:
-        """Send a message. Raises the error of a value that cannot be pickled."""
-        self.link.send(pickle.dumps(message, 5))
+    def send(self, *message: Any) -> int:
+        """Send a message, and return the length of its frame. Raises the error of a value that cannot be pickled."""
+        frame = pickle.dumps(message, 5)
+        self.link.send(frame)
+        return len(frame)
 
     def log_to_run(self, plan: TaskPlan) -> None:
         """Send all log records to the run, with the task."""
@@ -38,7 +40,7 @@ class Relay:
     def _send_record(self, record: logging.LogRecord) -> None:
         try:
             frame = pickle.dumps(("log", record), 5)
-        except Exception:  # noqa: BLE001 - a value in `extra`; the text is what counts
+        except BaseException:  # noqa: BLE001 - a value in `extra`; the text is what counts
             plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.getMessage(), None, None)
             plain.component, plain.task = record.component, record.task  # type: ignore[attr-defined]
             frame = pickle.dumps(("log", plain), 5)
@@ -91,6 +93,6 @@ def picklable(error: BaseException) -> BaseException:
         error.add_note(f"in the process of the task:\n{frames.rstrip()}")
     try:
         pickle.loads(pickle.dumps(error, 5))
-    except Exception:  # noqa: BLE001 - an exception of user code; its text is what counts
+    except BaseException:  # noqa: BLE001 - an exception of user code; its text is what counts
         return RuntimeError(error_text(error))
     return error
