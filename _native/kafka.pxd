@@ -65,7 +65,7 @@ cdef class RecordFeed:
     cdef readonly RoundRobin partitions
     cdef object translate, to_stream    # translate is None for the default values
     cdef object emit                    # of the collector. None: the spout has ended
-    cdef SpoutCollector emitter           # the collector, if it is compiled
+    cdef SpoutCollector emitter         # the collector, if it is compiled
     cdef object spout                   # KafkaSpout: handles the rare cases
     cdef bint tracked
     cdef public bint has_retries        # failed entries wait for their retry

@@ -39,6 +39,9 @@ def first_waiting(core: BoltCore, posted: int) -> int:
 def take_emits(box: Mailbox, most: int) -> list[tuple[Source, list[tuple[Any, ...]], list[int | tuple[int, ...]]]]:
     """Take up to `most` tuples as a list of (Source, rows, anchors). An anchor is a root, a tuple of roots, or 0."""
 
+def are_plain(rows: list[tuple[Any, ...]], first: int = 0) -> bool:
+    """Return True if each value, from the `first` of its row on, is of a built-in type that always loads."""
+
 def take_verdicts(ring: SignalRing) -> tuple[list[int], list[tuple[int, Any]]]:
     """Take all signals as (numbers of the acks, list of (number, Failure)). The Failure is None if the timeout is reset."""
 

@@ -14,6 +14,9 @@ from _native.queues cimport ACK, FAIL, Mailbox, Signal, SignalRing, has_drained,
 from _native.tuples cimport IS_CONTROL, MANY_ROOTS, Source, Tuple, new_tuple
 
 
+cdef enum:
+    MOST_LEVELS = 8        # of values within values that `is_plain` looks at
+
 cdef enum RowKind:
     UNTRACKED      # of no tree
     TRACKED
@@ -131,6 +134,36 @@ def take_emits(Mailbox box not None, Py_ssize_t most):
     if has_drained(box):
         box.resume_senders()
     return found
+
+
+def are_plain(list rows not None, Py_ssize_t first=0):
+    """Return True if each value, from the `first` of its row on, is of a built-in type that always loads."""
+    cdef Py_ssize_t i
+    cdef tuple values
+    for values in rows:
+        for i in range(first, len(values)):
+            if not is_plain(values[i], MOST_LEVELS):
+                return False
+    return True
+
+
+cdef bint is_plain(object value, int levels) except -1:
+    cdef type kind = type(value)
+    if kind is str or kind is int or kind is float or kind is bytes or kind is bool or value is None:
+        return True
+    if levels == 0:
+        return False
+    if kind is tuple or kind is list:
+        for each in value:
+            if not is_plain(each, levels - 1):
+                return False
+        return True
+    if kind is dict:
+        for key, each in (<dict>value).items():
+            if not is_plain(key, levels - 1) or not is_plain(each, levels - 1):
+                return False
+        return True
+    return False
 
 
 def take_verdicts(SignalRing ring not None):

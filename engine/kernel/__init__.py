@@ -28,6 +28,7 @@ try:
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
     from _native.process import (
         ack_rows,
+        are_plain,
         emit_rows,
         exit_at_hangup,
         first_waiting,
@@ -98,6 +99,7 @@ __all__ = [
     "TaskWindow",
     "Tuple",
     "ack_rows",
+    "are_plain",
     "boolean_buffers",
     "date_buffers",
     "double_buffers",

@@ -82,7 +82,7 @@ def test_an_emitted_value_that_cannot_be_pickled_fails_its_input(value: type[Any
     play = Play(partial(bolts.Emits, value), range(300))
     assert play.capture.values == [(number,) for number in range(0, 300, 2)]
     assert sorted(play.failures) == list(range(1, 300, 2))
-    text = "bolt 'bolt' runs in a process and has emitted a value that cannot be pickled: ("
+    text = "bolt 'bolt' runs in a process and has emitted a value that pickle cannot store and load: ("
     assert text in play.failures[1].error
     assert text in play.finished.errors[0].text
 
@@ -96,7 +96,7 @@ def test_an_emitted_value_that_cannot_be_loaded_fails_its_input(value: type[Any]
     assert play.capture.values == [(number,) for number in range(0, 300, 2)]  # also in order
     assert sorted(play.failures) == list(range(1, 300, 2))
     assert len(play.feeder.acked) == 150
-    text = "bolt 'bolt' runs in a process and has emitted a value that cannot be loaded in the run: ("
+    text = "bolt 'bolt' runs in a process and has emitted a value that pickle cannot store and load: ("
     assert text in play.failures[1].error
     assert f"({raised})" in play.failures[1].error
     assert text in play.finished.errors[0].text

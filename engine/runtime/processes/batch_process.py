@@ -9,7 +9,6 @@ from typing import Any
 from engine.errors import Failure
 from engine.kernel import BatchFeed, BoltCore, TaskBatch, Tuple, emit_batch_rows
 from engine.names import REPORT_STREAM
-from engine.runtime.processes.frame_parts import load
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.runtime.processes.progress import OtherVerdict
 
@@ -33,10 +32,6 @@ class _Sent:
         assert batch is not None
         batch.dead = True
         self._failures.setdefault(attempt, failure)
-
-    def has_failed(self, attempt: Any) -> bool:
-        """Return whether the attempt has a tuple that could not be sent."""
-        return attempt in self._failures
 
     def take(self, attempt: Any) -> dict[int, int] | Failure:
         """Return the numbers of an attempt, or its failure. Forget its batch."""
@@ -85,16 +80,8 @@ class BatchProcessExecutor(ProcessBoltExecutor):
                 self._report(attempt, self.calls.taken.get(anchor))
         else:
             for attempt, error in emit_batch_rows(self._sent.feed, stream, rows, target):
-                self._lose_batch(attempt, error)
-
-    def _lose_emit(self, row: Any, anchor: int | tuple[int, ...], error: Exception) -> None:
-        attempt = load(row[0])
-        if not self._sent.has_failed(attempt):
-            self._lose_batch(attempt, error)
-
-    def _lose_batch(self, attempt: Any, error: Exception) -> None:
-        self._report_refused(error, next_step=f"batch {attempt} fails, and is tried again")
-        self._sent.fail(attempt, self.failure_of(error))
+                self._report_refused(error, next_step=f"batch {attempt} fails, and is tried again")
+                self._sent.fail(attempt, self.failure_of(error))
 
     def _report(self, attempt: Any, anchor: Tuple | None) -> None:
         """Report the numbers of sent tuples of an attempt, anchored to its last control tuple."""

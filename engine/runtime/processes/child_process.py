@@ -23,7 +23,6 @@ from engine.in_thread import in_thread
 from engine.raised import headline
 from engine.runtime.processes.child import run_child
 from engine.runtime.processes.frame_link import FrameLink
-from engine.runtime.processes.frame_parts import taken_apart
 
 CHECKS_PER_TIMEOUT: Final = 4
 """Number of checks without a frame after which a child counts as hanging. A pause of the run itself counts as one check."""
@@ -191,11 +190,8 @@ class ChildProcess:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - code of the values; a SystemExit of theirs must not end the program
-            parts = taken_apart(frame)
-            if parts is None:
-                self.kill(f"its process has sent a value that cannot be read here: {headline(error)}")
-                return
-            message = ("apart", *parts)
+            self.kill(f"its process has sent a value that cannot be read here: {headline(error)}")
+            return
         try:
             self._on_message(message)
         except Exception as error:  # noqa: BLE001 - else asyncio would close the connection, and this end might never hear of it

@@ -22,6 +22,7 @@ from engine.kernel import (
     OutStream,
     SignalRing,
     Source,
+    are_plain,
     first_waiting,
     make_tuple,
     post_numbered,
@@ -317,10 +318,12 @@ class ChildTask:
         )
 
     def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> int:
-        """Send a frame, and return its length. If a value cannot be pickled, send each row alone, and return 0."""
+        """Send a frame, and return its length. If a value cannot be pickled and loaded, send each row alone, and return 0."""
+        first = 1 if self._has_batches else 0  # the attempt can be loaded
         try:
-            return self._relay.send("work", emits, acks, others, progress)
-        except BaseException:  # noqa: BLE001 - a value that cannot be pickled; the loop below finds it
+            send = self._relay.send if all(are_plain(rows, first) for _, rows, _ in emits) else self._relay.send_checked
+            return send("work", emits, acks, others, progress)
+        except BaseException:  # noqa: BLE001 - code of a value; the loop below finds it
             failed: dict[int, Failure] = {}
             for target, rows, anchors in emits:
                 for row, anchor in zip(rows, anchors, strict=True):
@@ -330,13 +333,14 @@ class ChildTask:
             return 0
 
     def _send_alone(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> None:
-        """Send one emitted row. If a value of it cannot be pickled, its anchors fail."""
+        """Send one emitted row. If a value of it cannot be pickled and loaded, its anchors fail."""
         info = self._plan.info
         try:
-            self._relay.send("emits", [(target, [row], [anchor])])
+            self._relay.send_checked("emits", [(target, [row], [anchor])])
         except BaseException as error:  # noqa: BLE001 - code of the value
-            text = f"bolt {info.component_id!r} runs in a process and has emitted a value that cannot be pickled: {safe_repr(row, 200)}"
-            told = UsageError(f"{text} ({headline(error)})", hint="Emit values that pickle can store, or leave out processes=True.")
+            text = f"bolt {info.component_id!r} runs in a process and has emitted a value that pickle cannot store and load"
+            hint = "Emit values that pickle can store and load, or leave out processes=True."
+            told = UsageError(f"{text}: {safe_repr(row, 200)} ({headline(error)})", hint=hint)
             failure = Failure(ERROR, info.component_id, info.task_id, headline(told))
             if self._has_batches:
                 self._lose_batch(row[0], told, failure)

@@ -13,13 +13,12 @@ from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
-from engine.raised import headline, raised_text
+from engine.raised import raised_text
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.error_report import ErrorReport, safe_repr
+from engine.runtime.error_report import ErrorReport
 from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
-from engine.runtime.processes.frame_parts import load, load_record
 from engine.runtime.processes.process_calls import ROWS_PER_FRAME, ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.task_plan import pickled_plan
@@ -220,31 +219,6 @@ class ProcessBoltExecutor(BoltExecutor):
                 core.fail(tup, failure)
         ack_rows(core, acks, taken)
 
-    def _on_apart(self, kind: str, *parts: Any) -> None:
-        """Handle a message with a value that cannot be loaded. Only the row of this value is lost."""
-        if kind == "log":
-            self._on_log(load_record(*parts))
-            return
-        emits, *verdicts = parts
-        for target, rows, anchors in emits:
-            for row, anchor in zip(rows, anchors, strict=True):
-                try:
-                    loaded = load(row)
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:  # noqa: BLE001 - code of the value
-                    text = f"bolt {self.info.component_id!r} runs in a process and has emitted a value that cannot be loaded in the run"
-                    hint = "Emit values that pickle can store and load, or leave out processes=True."
-                    self._lose_emit(row, anchor, UsageError(f"{text}: {safe_repr(row, 200)} ({headline(error)})", hint=hint))
-                else:
-                    self._on_emits([(target, [loaded], [anchor])])
-        if verdicts:
-            self._on_work([], *load(verdicts))
-
-    def _lose_emit(self, row: Any, anchor: int | tuple[int, ...], error: Exception) -> None:
-        """Fail the anchors of an emitted row that cannot be loaded. Its values are parts of a frame."""
-        self._refuse_emit(anchor, error)
-
     def _on_emits(self, emits: list[tuple[tuple[str, int | None], list[Any], list[Any]]]) -> None:
         try:
             for (stream, target), rows, anchors in emits:
@@ -299,7 +273,8 @@ class ProcessBoltExecutor(BoltExecutor):
     def _on_report(self, report: ErrorReport) -> None:
         self.run_context.publish(report)  # the child logs it, and so the log has it too
 
-    def _on_log(self, record: logging.LogRecord) -> None:
+    def _on_log(self, attributes: dict[str, Any]) -> None:
+        record = logging.makeLogRecord(attributes)
         logger = logging.getLogger(record.name)
         if logger.isEnabledFor(record.levelno):
             try:

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from engine.kernel import are_plain
 from engine.metrics import TaskLabels, UserMetrics
-from engine.runtime.error_report import error_text, user_traceback
+from engine.runtime.error_report import error_text, safe_repr, user_traceback
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.frame_link import FrameLink
 from engine.runtime.processes.task_plan import TaskPlan
@@ -31,6 +32,13 @@ class Relay:
         self.link.send(frame)
         return len(frame)
 
+    def send_checked(self, *message: Any) -> int:
+        """Do the same for a message that may have values which pickle stores and cannot load. Also raises the error of such a value."""
+        frame = pickle.dumps(message, 5)
+        pickle.loads(frame)
+        self.link.send(frame)
+        return len(frame)
+
     def log_to_run(self, plan: TaskPlan) -> None:
         """Send all log records to the run, with the task."""
         for name, level in plan.log_levels.items():
@@ -38,12 +46,8 @@ class Relay:
         logging.getLogger().handlers[:] = [_LogRelay(plan.info, self._send_record)]
 
     def _send_record(self, record: logging.LogRecord) -> None:
-        try:
-            frame = pickle.dumps(("log", record), 5)
-        except BaseException:  # noqa: BLE001 - a value in `extra`; the text is what counts
-            plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.getMessage(), None, None)
-            plain.component, plain.task = record.component, record.task  # type: ignore[attr-defined]
-            frame = pickle.dumps(("log", plain), 5)
+        attributes = {name: value if _can_be_sent(value) else safe_repr(value) for name, value in vars(record).items()}
+        frame = pickle.dumps(("log", attributes), 5)
         if threading.get_ident() == self._thread:
             self.link.send(frame)
         elif not self._loop.is_closed():
@@ -56,6 +60,17 @@ class Relay:
 
     def _note_end(self) -> None:
         self.ended.set_result(None)
+
+
+def _can_be_sent(value: object) -> bool:
+    """Tell whether pickle can store a value, and can load it here."""
+    if are_plain([(value,)]):
+        return True
+    try:
+        pickle.loads(pickle.dumps(value, 5))
+    except BaseException:  # noqa: BLE001 - code of the value
+        return False
+    return True
 
 
 class _LogRelay(logging.handlers.QueueHandler):
