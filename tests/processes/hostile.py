@@ -9,6 +9,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from ctypes import PyDLL
 from typing import Any
 
 from engine import BasicBolt, Bolt, Burst, BurstBolt, Fields, Tuple
@@ -74,6 +76,29 @@ class Forks(BasicBolt):
                 file.write(f"{os.getpid()} {child}")
             os.kill(os.getpid(), signal.SIGKILL)
         return (tup["number"],)
+
+
+class HasForked(BasicBolt):
+    """Starts a process in `prepare` that lives on, and writes its number into a file. It is a worker of a pool, or forked by C code."""
+
+    def __init__(self, path: str, how: str) -> None:
+        self.path = path
+        self.how = how
+
+    def prepare(self) -> None:
+        if self.how == "pool":
+            self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
+            forked = self.pool.submit(os.getpid).result()
+        else:
+            forked = PyDLL(None).fork()  # Python calls no function of `os.register_at_fork`
+            if forked == 0:
+                time.sleep(60)
+                os._exit(0)
+        with open(self.path, "w") as file:
+            file.write(str(forked))
+
+    def execute(self, tup: Tuple) -> None:
+        pass
 
 
 def double(number: int) -> int:

@@ -5,7 +5,8 @@ import os
 import signal
 import socket
 import threading
-from typing import Final
+from multiprocessing.connection import Connection
+from typing import Any, Final
 
 from engine.kernel import exit_at_hangup
 
@@ -13,15 +14,16 @@ _LEFT_ALONE: Final = (signal.SIGINT, signal.SIGTERM)
 """Signals that a terminal or a service manager sends to all processes. The run ends the children itself, after their last tuples."""
 
 
-def run_child(connection: socket.socket, plan: bytes) -> None:
+def run_child(connection: socket.socket, parent: "Connection[Any, Any] | None", plan: bytes) -> None:
     """Run the task of a pickled `TaskPlan`, until the other end of the connection ends it.
 
-    If the other end is gone, this process ends at once, whatever it is doing (PR-2).
+    parent: pidfd of the run's process. If that process or the other end is gone, this process ends at once, whatever it does (PR-2).
     """
     for number in _LEFT_ALONE:
         signal.signal(number, _ignore)  # no SIG_IGN, which programs that a bolt starts would inherit
     os.register_at_fork(after_in_child=_restore_signals)
-    threading.Thread(target=exit_at_hangup, args=(os.dup(connection.fileno()), 0), daemon=True).start()
+    watched = os.dup(connection.fileno()), -1 if parent is None else os.dup(parent.fileno())
+    threading.Thread(target=exit_at_hangup, args=(*watched, 0), daemon=True).start()
     from engine.runtime.processes.child_task import serve  # imported here: the run itself needs none of it
 
     asyncio.run(serve(connection, plan))
