@@ -1,19 +1,20 @@
-"""No child outlives its run (PR-2)."""
+"""No child outlives its run, and no run waits for a child whose event loop has ended (PR-2)."""
 
 import asyncio
 import os
 import signal
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 import engine
-from engine import TopologyBuilder
+from engine import Config, TopologyBuilder
 from engine.runtime.processes import child_process
 from engine.testing import Feeder
-from tests.processes import bolts
-from tests.processes.test_deaths import begin_program, pids, runs, until
+from tests.processes import bolts, hostile
+from tests.processes.test_deaths import Numbers, begin_program, pids, runs, until
 
 PROGRAM_THAT_FORKS = """
 import asyncio, os, sys
@@ -79,3 +80,38 @@ def test_the_end_of_a_forked_process_kills_no_child(tmp_path: Path) -> None:
             await run.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.guarantee("PR-2", "ACK-15")
+@pytest.mark.parametrize("how", ["callback", "stop", "cancel", "task"])
+def test_the_end_of_the_loop_of_a_child_is_a_death(how: str, tmp_path: Path) -> None:
+    numbers = Numbers(partial(hostile.EndsItsLoop, str(tmp_path / "pids"), how))
+    began = time.monotonic()
+    snapshot = numbers.play()
+    assert time.monotonic() - began < 10
+    assert {number for (number,) in numbers.capture.values} == set(range(40))
+    assert snapshot.components["bolt"].tasks[0].restarts in (1, 2)  # a cancelled task also replaces its instance, if there is time
+    assert "ended with status 1" in snapshot.errors[-1].text
+    assert len(pids(tmp_path / "pids")) == 2
+    assert not any(map(runs, pids(tmp_path / "pids")))
+
+
+@pytest.mark.guarantee("PR-2", "RUN-3")
+def test_a_run_stops_after_a_signal_has_ended_the_loop_of_an_idle_child(tmp_path: Path) -> None:
+    path, feeder = tmp_path / "pids", Feeder("number")
+    builder = TopologyBuilder("play", Config(drain_timeout_secs=2))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", partial(hostile.EndsItsLoop, str(path), "signal"), processes=True).shuffle_grouping("numbers")
+
+    async def main() -> None:
+        async with asyncio.timeout(20), engine.run(builder.build()) as run:
+            os.kill(pids(path)[0], signal.SIGTERM)
+            await until(lambda: len(pids(path)) == 2)
+            feeder.feed((1,))
+            await until(lambda: len(feeder.acked) == 1)
+            assert run.snapshot().components["bolt"].tasks[0].restarts == 1
+            os.kill(pids(path)[1], signal.SIGTERM)
+            await run.stop()
+
+    asyncio.run(main())
+    assert not any(map(runs, pids(path)))

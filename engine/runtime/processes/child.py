@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import threading
+import traceback
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -26,7 +28,20 @@ def run_child(connection: socket.socket, parent: "Connection[Any, Any] | None", 
     threading.Thread(target=exit_at_hangup, args=(*watched, 0), daemon=True).start()
     from engine.runtime.processes.child_task import serve  # imported here: the run itself needs none of it
 
-    asyncio.run(serve(connection, plan))
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(serve(connection, plan))
+        except BaseException:  # noqa: BLE001 - also a SystemExit of a signal handler or a callback of the loop
+            _die()
+
+
+def _die() -> None:
+    """End this process, because its loop has ended before its task. A loop that goes on would serve a task that nobody can close."""
+    try:
+        traceback.print_exc()
+        sys.stdout.flush()
+    finally:
+        os._exit(1)
 
 
 def _restore_signals() -> None:
