@@ -45,5 +45,8 @@ def are_plain(rows: list[tuple[Any, ...]], first: int = 0) -> bool:
 def take_verdicts(ring: SignalRing) -> tuple[list[int], list[tuple[int, Any]]]:
     """Take all signals as (numbers of the acks, list of (number, Failure)). The Failure is None if the timeout is reset."""
 
-def exit_at_hangup(fd: int, status: int) -> NoReturn:
-    """Wait until the other end of a socket is closed, then end this process at once. Needs no GIL, so no code can delay it."""
+def exit_at_hangup(connection: int, parent: int, status: int) -> NoReturn:
+    """Wait until the other end of a socket or a process is gone, then end this process at once. Needs no GIL, so no code can delay it.
+
+    parent: pidfd of the process, or -1. A process that the parent has forked may hold the other end of the socket open.
+    """

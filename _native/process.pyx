@@ -181,7 +181,10 @@ def take_verdicts(SignalRing ring not None):
     return acks, others
 
 
-def exit_at_hangup(int fd, int status):
-    """Wait until the other end of a socket is closed, then end this process at once. Needs no GIL, so no code can delay it."""
+def exit_at_hangup(int connection, int parent, int status):
+    """Wait until the other end of a socket or a process is gone, then end this process at once. Needs no GIL, so no code can delay it.
+
+    parent: pidfd of the process, or -1. A process that the parent has forked may hold the other end of the socket open.
+    """
     with nogil:
-        exit_when_closed(fd, status)
+        exit_when_gone(connection, parent, status)

@@ -6,9 +6,12 @@ import multiprocessing
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from ctypes import PyDLL
 from typing import Any
 
 from engine import BasicBolt, Bolt, Burst, BurstBolt, Fields, Tuple
@@ -74,6 +77,65 @@ class Forks(BasicBolt):
                 file.write(f"{os.getpid()} {child}")
             os.kill(os.getpid(), signal.SIGKILL)
         return (tup["number"],)
+
+
+class HasForked(BasicBolt):
+    """Starts a process in `prepare` that lives on, and writes its number into a file. It is a worker of a pool, or forked by C code."""
+
+    def __init__(self, path: str, how: str) -> None:
+        self.path = path
+        self.how = how
+
+    def prepare(self) -> None:
+        if self.how == "pool":
+            self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
+            forked = self.pool.submit(os.getpid).result()
+        else:
+            forked = PyDLL(None).fork()  # Python calls no function of `os.register_at_fork`
+            if forked == 0:
+                time.sleep(60)
+                os._exit(0)
+        with open(self.path, "w") as file:
+            file.write(str(forked))
+
+    def execute(self, tup: Tuple) -> None:
+        pass
+
+
+class EndsItsLoop(BasicBolt):
+    """Ends the event loop of its process at 7, if the file is new. It appends its process to the file."""
+
+    output_fields = "number"
+
+    def __init__(self, path: str, how: str) -> None:
+        self.path = path
+        self.how = how
+
+    def prepare(self) -> None:
+        self.is_first = not os.path.exists(self.path)
+        with open(self.path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # some libraries do so
+
+    async def execute(self, tup: Tuple) -> tuple[int]:
+        if tup["number"] == 7 and self.is_first:
+            loop = asyncio.get_running_loop()
+            match self.how:
+                case "callback":
+                    loop.call_soon(sys.exit, 4)
+                case "stop":
+                    loop.stop()
+                case "cancel":
+                    for each in asyncio.all_tasks():
+                        each.cancel()
+                case "task":
+                    self.exiting = loop.create_task(self.exit())
+            await asyncio.sleep(20)
+        return (tup["number"],)
+
+    async def exit(self) -> None:
+        """End the process, as a library may do."""
+        sys.exit(0)
 
 
 def double(number: int) -> int:

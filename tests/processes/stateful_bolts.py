@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -259,3 +260,11 @@ class EmitsInRollback(StatefulBolt):
         if not self.raises:
             for _ in range(3_000):
                 self.collector.emit((10**5_000,))  # more than one read of the run
+
+
+class ExitsInHook(Counts):
+    """Ends its program in the hook of PREPARE."""
+
+    async def pre_prepare(self, txid: int) -> None:
+        await asyncio.sleep(0)
+        sys.exit(3)

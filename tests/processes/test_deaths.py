@@ -216,10 +216,10 @@ if __name__ == "__main__":
 """
 
 
-def begin_program(folder: Path) -> "subprocess.Popen[bytes]":
+def begin_program(folder: Path, program: str = PROGRAM, *arguments: str) -> "subprocess.Popen[bytes]":
     """Start a program whose children write their process ids into the file `pids`."""
-    (folder / "program.py").write_text(PROGRAM)
-    command = [sys.executable, str(folder / "program.py"), str(folder / "pids")]
+    (folder / "program.py").write_text(program)
+    command = [sys.executable, str(folder / "program.py"), str(folder / "pids"), *arguments]
     return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
 

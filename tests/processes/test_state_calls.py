@@ -55,6 +55,13 @@ def test_an_acked_input_does_not_time_out_behind_long_calls(is_process: bool, tm
     assert stored(tmp_path / "state.db", keyed=False) == {"all": 80}
 
 
+@pytest.mark.guarantee("PR-1", "ACK-12")
+@both
+def test_a_sys_exit_in_a_hook_ends_the_run(is_process: bool, tmp_path: Path) -> None:
+    with pytest.raises(ComponentError, match=r"raised SystemExit: 3 .* is not an Exception"):
+        asyncio.run(play(topology(bolts.ExitsInHook, tmp_path, is_process, 40, pause_secs=0.02)))
+
+
 @pytest.mark.guarantee("PR-1", "CP-4")
 @both
 def test_a_hook_that_hangs_is_cancelled(is_process: bool, tmp_path: Path) -> None:

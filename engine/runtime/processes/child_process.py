@@ -14,9 +14,11 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.context import ForkServerProcess as Process
 from typing import Any, Final
+from weakref import WeakSet
 
 from engine.clock import Clock
 from engine.in_thread import in_thread
@@ -31,6 +33,8 @@ _END_SECS: Final = 5.0
 _UNREAD_SECS: Final = 0.5
 """Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
 _RUNNING: Final[set[Process]] = set()
+_SOCKETS: Final[WeakSet[socket.socket]] = WeakSet()
+"""Sockets of the connections to all children."""
 _STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix="start of a process")  # no POOL_NAME: `engine run` would report its idle thread
 
 
@@ -39,6 +43,24 @@ def _kill_all() -> None:
     """Kill the processes of runs that nobody has closed. Else `multiprocessing`, which is called later, would wait for them."""
     for process in _RUNNING:
         process.kill()
+
+
+def _forget_children() -> None:
+    """Release the children in a process that this process forks. It may outlive the run, and a child ends when its socket hangs up (PR-2).
+
+    The numbers of the sockets stay in use, because their objects still close them.
+    """
+    _RUNNING.clear()
+    sockets = [each.fileno() for each in _SOCKETS if each.fileno() >= 0]
+    _SOCKETS.clear()
+    if sockets:
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in sockets:
+            os.dup2(null, number, inheritable=False)
+        os.close(null)
+
+
+os.register_at_fork(after_in_child=_forget_children)
 
 
 class ChildDied(Exception):
@@ -83,9 +105,9 @@ class ChildProcess:
         on_end: Callable[[str], None],
     ) -> "ChildProcess":
         """Start a process for a pickled `TaskPlan`. Raises OSError if the system cannot start one."""
-        ours, theirs = socket.socketpair()
+        ours, theirs = _connected_sockets()
         child: ChildProcess | None = None
-        process = fork_server().Process(target=run_child, args=(theirs, plan), name=name)
+        process = fork_server().Process(target=run_child, args=(theirs, _own_pidfd(), plan), name=name)
         begun_or_cancelled = threading.Lock()
 
         def begin() -> None:
@@ -207,6 +229,23 @@ class ChildProcess:
         if not self._is_ended:
             self._is_ended = True
             self._on_end(self._reason or f"its process {self.pid} {_ended_text(self._process.exitcode)}")
+
+
+def _connected_sockets() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    _SOCKETS.update((ours, theirs))
+    return ours, theirs
+
+
+def _own_pidfd() -> "Connection[Any, Any] | None":
+    """Return a pidfd of this process as an object that pickle can send to a child. Return None if the system has no pidfd.
+
+    A child also watches this process itself, because a fork from C code does not call `_forget_children`.
+    """
+    try:
+        return Connection(os.pidfd_open(os.getpid()), writable=False)
+    except (AttributeError, OSError):  # no Linux, or a kernel before 5.3
+        return None
 
 
 def _ended_text(exit_code: int | None) -> str:

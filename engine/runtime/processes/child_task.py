@@ -30,7 +30,7 @@ from engine.kernel import (
     take_verdicts,
 )
 from engine.names import REPORT_STREAM, SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved
-from engine.raised import headline
+from engine.raised import headline, without_exits
 from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport, safe_repr
 from engine.runtime.latest_failures import LatestFailures
@@ -215,7 +215,7 @@ class ChildTask:
 
     async def _call(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
         try:
-            result = await getattr(self._state, method)(*arguments)
+            result = await without_exits(getattr(self._state, method)(*arguments))
         except Exception as error:  # noqa: BLE001 - a hook of the user; the run handles the error
             self._relay.send("raised", number, picklable(error))
             return

@@ -91,7 +91,7 @@ class ProcessBoltExecutor(BoltExecutor):
             self._read(child, on=True)
             child.send("close")
             with self.calls.held_time.until_answer():
-                await closed
+                await closed  # `_close_component` limits this wait, then `_retire_instance` kills the process
             if not await child.wait(LINGER_SECS):
                 place = f"{self.info.component_id!r} (task {self.info.task_id})"
                 self.reporter.warn(f"the process of bolt {place} still ran {LINGER_SECS:g} s after cleanup(), in a thread, and was killed")
