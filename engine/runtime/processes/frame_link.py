@@ -46,7 +46,7 @@ class FrameLink(asyncio.Protocol):
 
     def send(self, frame: bytes) -> None:
         """Send a frame after all earlier ones. Has no effect after the end of the connection."""
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():  # `connection_lost` comes a turn after the end
             self._transport.write(_LENGTH.pack(len(frame)) + frame)
 
     @property
