@@ -15,7 +15,7 @@ from _native.tuples cimport IS_CONTROL, MANY_ROOTS, Source, Tuple, new_tuple
 
 
 cdef enum:
-    MOST_LEVELS = 8        # of values within values that `is_plain` looks at
+    MOST_LEVELS = 2        # of values within values that `is_plain` looks at. More may take long, because shared values are visited again
 
 cdef enum RowKind:
     UNTRACKED      # of no tree
