@@ -18,7 +18,7 @@ from _native.burst cimport Burst
 from _native.hash cimport stable_hash_of
 from _native.queues cimport REPLY, Backpressure, Mailbox, SignalRing, has_drained, post_tuple, send_signal_with, take_tuple
 from _native.task cimport COUNTS_SENT, OutStream, SentCounts, UserMethod, call_one, check_thread
-from _native.tuples cimport FAILED_WITH_TASK, IS_CONTROL, MANY_ROOTS, TAKEN, Source, Tuple, new_tuple
+from _native.tuples cimport FAILED_WITH_TASK, IS_CONTROL, MANY_ROOTS, TAKEN, Source, Tuple, new_tuple, values_of
 
 cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
@@ -108,7 +108,7 @@ cdef class BatchFeed:
 
     def execute(self, Tuple tup):
         """Count a tuple, and pass it to the instance of its attempt, or queue it behind an awaited call."""
-        cdef TaskBatch batch = self.batch_of(tup.values[0])
+        cdef TaskBatch batch = self.batch_of(values_of(tup)[0])
         if batch is None:
             self.core.ack_tuple(tup)
             return None
@@ -124,7 +124,7 @@ cdef class BatchFeed:
 
     def count_received(self, Tuple tup):
         """Count a tuple, and return its batch. None if the tuple was dropped and acked. For bolts whose calls the executor awaits."""
-        cdef TaskBatch batch = self.batch_of(tup.values[0])
+        cdef TaskBatch batch = self.batch_of(values_of(tup)[0])
         if batch is not None:
             batch.received[tup.origin.task_id - self.first_source] += 1
         if batch is None or batch.dead:
@@ -357,15 +357,13 @@ def post_rows(Mailbox box not None, attempt, list rows not None, Py_ssize_t begi
     for i in range(begin, len(rows)):
         if box.tail - box.head >= box.capacity:
             return i
-        post_tuple(box, new_tuple(attempt_and(attempt, rows[i]), origin), <PyObject*>sender if sender is not None else NULL)
+        post_tuple(box, new_tuple(attempt_and(attempt, rows[i]), origin, 0), <PyObject*>sender if sender is not None else NULL)
     return len(rows)
 
 
 def post_control(Mailbox box not None, tuple values not None, Source origin not None):
     """Post a control tuple that belongs to no tree."""
-    cdef Tuple tup = new_tuple(values, origin)
-    tup.flags |= IS_CONTROL
-    post_tuple(box, tup, NULL)
+    post_tuple(box, new_tuple(values, origin, IS_CONTROL), NULL)
 
 
 def take_runs(Mailbox box not None):
@@ -386,7 +384,8 @@ def take_runs(Mailbox box not None):
         if tup.origin is not origin or rows is None:
             origin, rows = tup.origin, []
             runs.append((origin, rows))
-        rows.append(tup.values if tup.flags & IS_CONTROL else PyTuple_GetSlice(tup.values, 1, PyTuple_GET_SIZE(tup.values)))
+        values = values_of(tup)
+        rows.append(values if tup.flags & IS_CONTROL else PyTuple_GetSlice(values, 1, PyTuple_GET_SIZE(values)))
     if has_drained(box):
         box.resume_senders()
     return runs

@@ -17,26 +17,31 @@ from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTup
                              has_drained, post_tuple, send_signal, send_signal_with, take_tuple)
 from _native.state cimport Layers, is_foreign, keep_changes
 from _native.task cimport (DEFERS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
-                           checked_values, deliver, pick_target, signal_acker)
+                           checked_values, deliver, pick_for_value, pick_target, signal_acker)
 from _native.timing cimport LatencyHistogram, record_latency
-from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING, Roots, Source,
-                             Tuple, add_root, add_taken, list_oldest, list_taken, new_tuple, remove_taken)
+from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, ONE_VALUE, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING,
+                             Roots, Source, Tuple, add_root, add_taken, list_oldest, list_taken, new_tuple, remove_taken)
 
 cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
 
 
+cdef inline int anchor_new(BoltCore core, Tuple made, Tuple anchor) except -1:
+    """Put a new delivery into the trees of its only anchor. One edge is XORed into both (ACK-2)."""
+    if anchor.root != 0:
+        if anchor.flags & MANY_ROOTS:
+            return core.anchor_to(made, anchor)
+        made.root = anchor.root
+        made.edge = draw_edge(core.ids)
+        anchor.ack_value ^= made.edge
+    return 0
+
+
 cdef inline Tuple anchored_tuple(BoltCore core, tuple values, Source origin, Tuple anchor, object anchors):
     """Return a new delivery in the trees of its anchors. Each anchor adds one edge, XORed into anchor and delivery (ACK-2)."""
-    cdef Tuple made = new_tuple(values, origin)
+    cdef Tuple made = new_tuple(values, origin, 0)
     if anchor is not None:
-        if anchor.root != 0:
-            if anchor.flags & MANY_ROOTS:
-                core.anchor_to(made, anchor)
-            else:
-                made.root = anchor.root
-                made.edge = draw_edge(core.ids)
-                anchor.ack_value ^= made.edge
+        anchor_new(core, made, anchor)
     elif anchors is not None:
         for each in anchors:
             core.anchor_to(made, <Tuple>each)
@@ -155,6 +160,7 @@ cdef class BoltCore(TaskCore):
         """Emit one tuple for each row, all with the same anchors. single_values: a row is the only value of its tuple."""
         cdef OutStream out = self.default_stream if stream is DEFAULT else self.stream_of(stream)
         cdef Tuple anchor = None
+        cdef Tuple made
         cdef Py_ssize_t i
         check_thread(self)
         if type(rows) is not list:
@@ -175,10 +181,11 @@ cdef class BoltCore(TaskCore):
                 self.emit_values((value,), out, anchor, anchors)
         else:
             for value in rows:
-                values = (value,)
-                i = pick_target(self, out.only, <tuple>values)
+                i = pick_for_value(self, out.only, value)
                 self.emitted += 1
-                deliver(self, out.only, i, anchored_tuple(self, <tuple>values, out.origin, anchor, None))
+                made = new_tuple(value, out.origin, ONE_VALUE)
+                anchor_new(self, made, anchor)
+                deliver(self, out.only, i, made)
         return 0
 
     cdef int check_anchors(self, object anchors) except -1:

@@ -10,7 +10,7 @@ cimport cython
 
 from _native.queues cimport Mailbox, has_drained
 from _native.task cimport COUNTS_SENT, TRACES, Outlet, OutStream, SentCounts, TaskCore
-from _native.tuples cimport IS_TICK, Source, Tuple
+from _native.tuples cimport IS_TICK, ONE_VALUE, Source, Tuple, values_of
 
 
 @cython.final
@@ -51,7 +51,7 @@ cdef class Burst:
                 origin = tup.origin
                 at = origin.positions.get(name)
                 position = origin.fields.index(name) if at is None else at      # index raises an error that names the nearest field
-            value = <object>PyTuple_GET_ITEM(tup.values, position)
+            value = tup.held if tup.flags & ONE_VALUE else <object>PyTuple_GET_ITEM(tup.held, position)
             Py_INCREF(value)
             PyList_SET_ITEM(found, i, value)
         return found
@@ -66,7 +66,7 @@ cdef class Burst:
     def rows(self):
         """The values of each tuple, as a list of tuples."""
         cdef Tuple tup
-        return [tup.values for tup in self.tuples]
+        return [values_of(tup) for tup in self.tuples]
 
     @property
     def fields(self):

@@ -11,7 +11,7 @@ from libc.stdint cimport uint64_t
 from _native.bolt cimport BoltCore
 from _native.burst cimport Burst
 from _native.queues cimport ACK, FAIL, Mailbox, Signal, SignalRing, has_drained, post_tuple, take_tuple
-from _native.tuples cimport IS_CONTROL, MANY_ROOTS, Source, Tuple, new_tuple
+from _native.tuples cimport IS_CONTROL, MANY_ROOTS, Source, Tuple, new_tuple, values_of
 
 
 cdef enum:
@@ -37,7 +37,7 @@ def rows_of(Burst burst not None):
         if tup.origin is not origin or is_tracked != (tup.root != 0):
             origin, is_tracked, rows = tup.origin, tup.root != 0, []
             found.append((origin, TRACKED if is_tracked else UNTRACKED, rows))
-        rows.append(tup.values)
+        rows.append(values_of(tup))
     return found
 
 
@@ -90,11 +90,9 @@ def post_numbered(Mailbox box not None, Source origin not None, RowKind kind, li
     cdef Tuple tup
     cdef uint64_t number = first
     for values in rows:
-        tup = new_tuple(<tuple?>values, origin)
+        tup = new_tuple(<tuple?>values, origin, IS_CONTROL if kind == CONTROL else 0)
         if kind != UNTRACKED:
             tup.root = tup.edge = number
-        if kind == CONTROL:
-            tup.flags |= IS_CONTROL
         number += 1
         post_tuple(box, tup, NULL)
 
@@ -128,7 +126,7 @@ def take_emits(Mailbox box not None, Py_ssize_t most):
         if tup.origin is not origin:
             origin, rows, anchors = tup.origin, [], []
             found.append((origin, rows, anchors))
-        rows.append(tup.values)
+        rows.append(values_of(tup))
         anchors.append(tup.roots if tup.flags & MANY_ROOTS else tup.root)
         most -= 1
     if has_drained(box):

@@ -53,7 +53,7 @@ cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object mes
         return core.emit_to(values, message_id, out, None)
     target = pick_target(core, out.only, values)
     core.emitted += 1
-    made = new_tuple(values, out.origin)
+    made = new_tuple(values, out.origin, 0)
     if message_id is None or core.acker_count == 0:
         deliver(core, out.only, target, made)
         return 0 if message_id is None else core.ack_soon(message_id)
@@ -177,7 +177,7 @@ cdef class SpoutCore(TaskCore):
 
     cdef uint64_t send_tuple(self, Outlet outlet, Py_ssize_t target, tuple values, OutStream out, uint64_t root) except? 0:
         """Post one delivery and return its edge. 0 if it belongs to no tree."""
-        cdef Tuple made = new_tuple(values, out.origin)
+        cdef Tuple made = new_tuple(values, out.origin, 0)
         if root != 0:
             made.root = root
             made.edge = draw_edge(self.ids)
@@ -227,8 +227,7 @@ cdef class SpoutCore(TaskCore):
             self.ack_soon(message_id)
         for outlet in out.outlets:
             for i in range(outlet.tasks):
-                made = new_tuple(<tuple>values, out.origin)
-                made.flags |= IS_CONTROL
+                made = new_tuple(values, out.origin, IS_CONTROL)
                 if root != 0:
                     made.root, made.edge = root, draw_edge(self.ids)
                     edges ^= made.edge

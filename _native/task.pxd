@@ -3,6 +3,7 @@ from cpython.object cimport PyObject
 from cpython.pystate cimport PyThreadState, PyThreadState_Get
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
+from _native.hash cimport group_of, hash_ascii, is_ascii
 from _native.ids cimport EdgeIds
 from _native.queues cimport Backpressure, Mailbox, SignalKind, SignalRing, post_tuple, send_signal
 from _native.tuples cimport IS_CONTROL, Source, Tuple
@@ -30,6 +31,8 @@ cdef class Outlet:
     cdef Py_ssize_t keys
     cdef readonly tuple names        # of the grouped fields
     cdef uint32_t key_groups
+    cdef int32_t* target_of_group    # BY_FIELDS, else NULL
+    cdef bint by_one_field           # BY_FIELDS with one field
     cdef uint64_t* used              # partial key: tuples sent to each target
     cdef object chooser              # custom: values -> task ids
     cdef dict index_of               # task id -> target
@@ -161,14 +164,35 @@ cdef inline tuple checked_values(TaskCore core, object values, OutStream stream)
     return core.checked(values, stream)
 
 
+cdef inline Py_ssize_t next_target(Outlet outlet) noexcept:
+    """Return the next target of a shuffle grouping."""
+    outlet.turn += 1
+    if outlet.turn >= outlet.tasks:
+        outlet.turn = 0
+    return outlet.turn
+
+
+cdef inline Py_ssize_t target_of_text(Outlet outlet, object key) noexcept:
+    """Return the target of a key that is_ascii, in a fields grouping by one field."""
+    return outlet.target_of_group[group_of(hash_ascii(key), outlet.key_groups)]
+
+
 cdef inline Py_ssize_t pick_target(TaskCore core, Outlet outlet, tuple values) except -1:
-    """Return the target of values, for an outlet that chooses one target."""
+    """Return the target of values, for an outlet that chooses one target. The two most common ways are inlined here."""
     if outlet.choice == SHUFFLE:
-        outlet.turn += 1
-        if outlet.turn >= outlet.tasks:
-            outlet.turn = 0
-        return outlet.turn
+        return next_target(outlet)
+    if outlet.by_one_field and is_ascii(values[outlet.positions[0]]):
+        return target_of_text(outlet, values[outlet.positions[0]])
     return core.target_of(outlet, values)
+
+
+cdef inline Py_ssize_t pick_for_value(TaskCore core, Outlet outlet, object value) except -1:
+    """Return the target of a tuple with this value alone."""
+    if outlet.choice == SHUFFLE:
+        return next_target(outlet)
+    if outlet.by_one_field and is_ascii(value):
+        return target_of_text(outlet, value)
+    return core.target_of(outlet, (value,))
 
 
 cdef inline int deliver(TaskCore core, Outlet outlet, Py_ssize_t target, Tuple tup) except -1:

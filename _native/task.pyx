@@ -48,12 +48,16 @@ cdef class Outlet:
         self.stops = stops
         self.picks_one = choice not in (TO_ALL, CUSTOM, DIRECT)
         self.keys = len(positions)
+        self.by_one_field = choice == BY_FIELDS and self.keys == 1
         self.names = tuple(names)
         self.box = <PyObject**>calloc(self.tasks + 1, sizeof(PyObject*))
         self.ids = <int32_t*>calloc(self.tasks + 1, sizeof(int32_t))
         self.used = <uint64_t*>calloc(self.tasks + 1, sizeof(uint64_t))
         self.positions = <Py_ssize_t*>calloc(self.keys + 1, sizeof(Py_ssize_t))
-        if self.box == NULL or self.ids == NULL or self.used == NULL or self.positions == NULL:
+        if choice == BY_FIELDS:
+            self.target_of_group = <int32_t*>calloc(key_groups, sizeof(int32_t))
+        if (self.box == NULL or self.ids == NULL or self.used == NULL or self.positions == NULL
+                or (choice == BY_FIELDS and self.target_of_group == NULL)):
             raise MemoryError("no memory for an outlet")
         for i in range(self.tasks):
             if not isinstance(self.boxes[i], Mailbox):
@@ -62,20 +66,21 @@ cdef class Outlet:
             self.ids[i] = self.task_ids[i]
         for i in range(self.keys):
             self.positions[i] = positions[i]
+        if choice == BY_FIELDS:
+            for i in range(key_groups):
+                self.target_of_group[i] = <int32_t>(i * self.tasks // key_groups)
 
     def __dealloc__(self):
         free(self.box)
         free(self.ids)
         free(self.used)
         free(self.positions)
+        free(self.target_of_group)
 
     cdef Py_ssize_t pick_one(self, tuple values) except -1:
         """Return the target of values, for groupings that choose one target."""
         if self.choice == SHUFFLE:
-            self.turn += 1
-            if self.turn >= self.tasks:
-                self.turn = 0
-            return self.turn
+            return next_target(self)
         if self.choice == BY_FIELDS or self.choice == PARTIAL_KEY:
             return self.pick_by_key(values)
         if self.choice == LEAST_LOADED:
@@ -86,7 +91,7 @@ cdef class Outlet:
         cdef uint64_t hashed = stable_hash_at(values, self.positions, self.keys)
         cdef Py_ssize_t first, second
         if self.choice == BY_FIELDS:
-            return <Py_ssize_t>group_of(hashed, self.key_groups) * self.tasks // self.key_groups
+            return self.target_of_group[group_of(hashed, self.key_groups)]
         first = group_of(hashed, self.tasks)
         second = group_of((hashed ^ (hashed >> 31)) * <uint64_t>0xD6E8FEB86659FD93ULL, self.tasks)
         if self.used[second] < self.used[first]:

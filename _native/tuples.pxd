@@ -14,6 +14,7 @@ cdef enum TupleFlag:
     IS_CONTROL = 4         # a barrier or a batch report, which the executor handles instead of execute
     REPORTS_SETTLE = 8     # this task reports the settle to the spout task (flow control)
     SAMPLED = 16           # its process latency is measured
+    ONE_VALUE = 32         # `held` is the only value, because nobody has asked for the tuple of values yet
 
 cdef struct RootEdge:
     uint64_t root
@@ -41,23 +42,36 @@ cdef class Source:
     cdef readonly Py_ssize_t arity
 
 cdef class Tuple:
-    cdef readonly tuple values
+    # what every step reads comes first, so that it is in few cache lines
+    cdef object held            # the tuple of values, or the only value (ONE_VALUE)
     cdef Source origin
-    cdef TakenTuples* owner     # only while TAKEN; a core that dies removes its tuples from the list
-    cdef uint64_t root          # 0: belongs to no tree
-    cdef uint64_t edge
-    cdef uint64_t ack_value     # XOR of the edges that were anchored to this delivery
-    cdef PyObject* newer        # neighbours on the owner's list, borrowed
-    cdef PyObject* older
     cdef uint32_t taken_ms      # when it was taken, in ms of the run's clock, modulo 2**32
     cdef uint8_t state
     cdef uint8_t flags
+    cdef uint64_t root          # 0: belongs to no tree
+    cdef uint64_t edge
+    cdef uint64_t ack_value     # XOR of the edges that were anchored to this delivery
+    cdef TakenTuples* owner     # only while TAKEN; a core that dies removes its tuples from the list
+    cdef PyObject* newer        # neighbours on the owner's list, borrowed
+    cdef PyObject* older
 
 cdef Roots* new_roots(Py_ssize_t count) except NULL
 cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1
-cdef Tuple new_tuple(tuple values, Source origin)
+cdef Tuple new_tuple(object held, Source origin, uint8_t flags)
 cdef list list_taken(TakenTuples* taken)
 cdef list list_oldest(TakenTuples* taken, Py_ssize_t most)
+
+
+cdef inline tuple values_of(Tuple tup):
+    """Return the values of tup. A tuple of `emit_each` gets its tuple of values only now."""
+    cdef tuple values
+    if tup.flags & ONE_VALUE:
+        value = tup.held
+        values = (value,)               # may collect garbage, so another thread may come first
+        if tup.flags & ONE_VALUE:
+            tup.held = values
+            tup.flags &= ~<uint8_t>ONE_VALUE
+    return <tuple>tup.held
 
 
 cdef inline void add_taken(TakenTuples* taken, Tuple tup, uint32_t now_ms) noexcept:

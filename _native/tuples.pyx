@@ -13,10 +13,10 @@ cdef extern from *:
     """
     /* A spare tuple has no objects to release, and its type is set. Cython's code for a new instance would do both again. */
     #define revive(raw) (Py_SET_REFCNT(raw, 1), (PyObject*)(raw))
-    #define fill_spare(tup, its_values, its_origin) (Py_INCREF(its_values), Py_INCREF(its_origin), (tup)->values = (its_values), (tup)->origin = (its_origin))
+    #define fill_spare(tup, its_held, its_origin) (Py_INCREF(its_held), Py_INCREF(its_origin), (tup)->held = (its_held), (tup)->origin = (its_origin))
     """
     PyObject* revive(PyObject* raw)
-    void fill_spare(Tuple tup, tuple values, Source origin)
+    void fill_spare(Tuple tup, object held, Source origin)
 
 cdef enum:
     MOST_SPARE = 2048
@@ -28,27 +28,28 @@ cdef Py_ssize_t spare_count = 0
 cdef bint making = False             # True while the engine creates a tuple, because nobody else may create one
 
 
-cdef Tuple new_tuple(tuple values, Source origin):
+cdef Tuple new_tuple(object held, Source origin, uint8_t flags):
+    """Return a tuple that belongs to no tree. `held` is the tuple of values, or the only value if flags has ONE_VALUE."""
     global spare_count, making
     cdef Tuple tup
     if spare_count == 0:
         making = True
         tup = Tuple.__new__(Tuple)
         making = False
-        tup.values, tup.origin = values, origin
+        tup.held, tup.origin, tup.flags = held, origin, flags
         return tup
     spare_count -= 1
     tup = <Tuple>revive(spare[spare_count])
     Py_DECREF(tup)       # revive set the count to 1, and the assignment to `tup` added one
-    fill_spare(tup, values, origin)
+    fill_spare(tup, held, origin)
     tup.root = tup.edge = tup.ack_value = 0
-    tup.state, tup.flags = WAITING, 0
+    tup.state, tup.flags = WAITING, flags
     return tup
 
 
 def make_tuple(tuple values, Source origin):
     """Return a tuple that belongs to no tree, for ticks and tests."""
-    return new_tuple(values, origin)
+    return new_tuple(values, origin, 0)
 
 
 @cython.final
@@ -107,7 +108,7 @@ cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
     return 0
 
 
-# no_gc, because the garbage collector must not traverse a million waiting tuples. Only a cycle from `values` straight back to the tuple is
+# no_gc, because the garbage collector must not traverse a million waiting tuples. Only a cycle from a value straight back to the tuple is
 # never collected. Any other cycle runs through an object that the collector tracks.
 @cython.final
 @cython.no_gc
@@ -133,19 +134,24 @@ cdef class Tuple:
     def __getitem__(self, key):
         if isinstance(key, str):
             try:
-                return self.values[<Py_ssize_t>self.origin.positions[key]]
+                return values_of(self)[<Py_ssize_t>self.origin.positions[key]]
             except KeyError:
-                return self.values[self.origin.fields.index(key)]      # raises an error that names the nearest field
-        return self.values[key]
+                return values_of(self)[self.origin.fields.index(key)]      # raises an error that names the nearest field
+        return values_of(self)[key]
 
     def __len__(self):
-        return len(self.values)
+        return len(values_of(self))
 
     def __iter__(self):
-        return iter(self.values)
+        return iter(values_of(self))
 
     def __contains__(self, value):
-        return value in self.values
+        return value in values_of(self)
+
+    @property
+    def values(self):
+        """The values, as a tuple."""
+        return values_of(self)
 
     @property
     def fields(self):
@@ -193,7 +199,7 @@ cdef class Tuple:
         return tuple([many.items[i].root for i in range(many.count)])
 
     def __repr__(self):
-        values = repr(self.values)
+        values = repr(values_of(self))
         if len(values) > 200:
             values = values[:197] + "..."
         return f"<Tuple {values} from {self.origin.component_id}[{self.origin.task_id}] on {self.origin.stream}>"
@@ -205,13 +211,13 @@ cdef destructor dealloc_whole = (<PyTypeObject*>Tuple).tp_dealloc
 cdef void dealloc_tuple(PyObject* raw) noexcept:
     """Deallocate a tuple, and keep its memory for the next one. A taken tuple, or one of several trees, is deallocated completely."""
     global spare_count
-    cdef PyObject* values
+    cdef PyObject* held
     cdef PyObject* origin
     if (<Tuple>raw).state == TAKEN or (<Tuple>raw).flags & MANY_ROOTS or spare_count == MOST_SPARE:
         dealloc_whole(raw)
         return
-    values, origin = <PyObject*>(<Tuple>raw).values, <PyObject*>(<Tuple>raw).origin
-    Py_DECREF(<object>values)     # may run any code, which may make and deallocate tuples
+    held, origin = <PyObject*>(<Tuple>raw).held, <PyObject*>(<Tuple>raw).origin
+    Py_DECREF(<object>held)     # may run any code, which may make and deallocate tuples
     Py_DECREF(<object>origin)
     if spare_count == MOST_SPARE:
         (<PyTypeObject*>Tuple).tp_free(raw)

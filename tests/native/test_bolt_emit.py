@@ -1,12 +1,16 @@
 """Emits of a bolt's core, and its errors."""
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from _native.bolt_collector import BoltCollector
+from _native.burst import Burst
 from _native.task import OutStream
 from _native.tuples import Tuple
 from engine.kernel.codes import Choice
@@ -145,3 +149,73 @@ def test_a_retired_emitter_cannot_settle_or_emit() -> None:
     for call in (emitter.check_alive, lambda: emitter.emit(("x",))):
         with pytest.raises(Misused, match="retired"):
             call()
+
+
+NESTED = st.tuples(st.integers()) | st.tuples() | st.lists(st.integers(), max_size=2)
+VALUES = st.text(max_size=5) | st.integers() | st.none() | NESTED
+
+
+@pytest.mark.guarantee("GRP-2")
+@given(values=st.lists(VALUES, max_size=20), groups=st.integers(1, 300))
+def test_every_way_to_emit_a_value_sends_it_to_the_task_of_its_key(values: list[Any], groups: int) -> None:
+    stage, _, bolt = bolt_with_words("a")
+    bolts = [stage.bolt() for _ in range(3)]
+    outlet = to(*bolts, choice=Choice.BY_FIELDS, positions=[0], key_groups=groups)
+    wire(bolt, outlet)
+    expected: list[list[Any]] = [[] for _ in bolts]
+    for value in values:
+        expected[outlet.choose((value,))[0] - bolts[0].task_id].append((value,))
+    tup, emitter = take_next(bolt), BoltCollector(bolt)
+    for emit in (
+        lambda: emitter.emit_each(values, tup),
+        lambda: emitter.emit_many([(value,) for value in values], tup),
+        lambda: [emitter.emit((value,), tup) for value in values],
+    ):
+        emit()
+        assert [[got.values for got in iter(each.mailbox.take, None)] for each in bolts] == expected
+
+
+@given(values=st.lists(VALUES, min_size=1, max_size=6))
+def test_tuples_of_emit_each_look_like_all_others(values: list[Any]) -> None:
+    stage, _, bolt = bolt_with_words("a")
+    last = stage.bolt()
+    wire(bolt, to(last))
+    BoltCollector(bolt).emit_each(values, take_next(bolt))
+    tuples = [take_next(last) for _ in values]
+    burst = Burst(tuples, None)
+    for _ in range(2):      # before and after somebody has asked for all values
+        assert burst["word"] == values
+        assert [value for _, value in burst.items("word")] == values
+        assert burst.rows == [(value,) for value in values]
+    for tup, value in zip(tuples, values, strict=True):
+        assert (tup.values, tup[0], tup["word"], tup[-1], list(tup), len(tup)) == ((value,), value, value, value, [value], 1)
+        assert value in tup
+        assert tup.values is tup.values
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda tup: tup.values,
+        lambda tup: tup[0],
+        lambda tup: tup["word"],
+        lambda tup: list(tup),
+        lambda tup: len(tup),
+        lambda tup: "x" in tup,
+        repr,
+        lambda tup: Burst([tup], None)["word"],
+        lambda tup: Burst([tup], None).rows,
+    ],
+)
+def test_the_first_read_of_a_tuple_of_emit_each_may_be_any(read: Callable[[Tuple], object]) -> None:
+    stage, _, bolt = bolt_with_words("a")
+    last = stage.bolt()
+    wire(bolt, to(last))
+    tup, value = take_next(bolt), object()
+    BoltCollector(bolt).emit_each([value, value], tup)
+    lazy, plain = take_next(last), take_next(last)
+    assert plain.values == (value,)
+    assert str(read(lazy)) == str(read(plain))
+    count = sys.getrefcount(value)
+    del lazy, plain
+    assert sys.getrefcount(value) == count - 2
