@@ -1,3 +1,4 @@
+# cython: binding=False
 """The layers of a task's state, which a bolt reads and writes for every tuple (CP-6)."""
 from collections.abc import Mapping
 
