@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable
+from itertools import groupby
 from typing import Final, Literal, TypeAlias
 
 from engine.cancellation import aio_task_error, cancel_and_wait, was_cancelled
@@ -308,7 +309,7 @@ class Supervisor:
         self.raise_error()
 
     async def _close_all(self, state: RunState) -> None:
-        """Close the spouts, then the bolts in the direction of the stream, then the ackers."""
+        """Close the spouts, then the bolts in the direction of the stream, then the ackers. The tasks of a component are closed together."""
         _CLOSES.set(self)
         assembly = self._assembly
         for task in assembly.tasks:
@@ -322,11 +323,8 @@ class Supervisor:
             own_tasks = (self._starting_aio_task, self._ending_by_error_aio_task, self._finishing_aio_task, self._tree_clock_aio_task)
             await cancel_and_wait(each for each in own_tasks if each is not None and not each.done())
             actors: tuple[Actor, ...] = (*assembly.spouts, *self._bolts_in_stream_order(), *assembly.ackers)
-            for actor in actors:
-                try:
-                    await actor.close()
-                except Exception as error:
-                    LOGGER.error("task %d of %r could not be closed", actor.info.task_id, actor.info.component_id, exc_info=error)
+            for _, tasks in groupby(actors, key=lambda actor: actor.info.component_id):
+                await asyncio.gather(*map(_close, tasks))
             await self._features.close(clean=state in ("complete", "drained"))
         finally:
             self.state = state
@@ -371,3 +369,10 @@ def _drop_context(error: BaseException, context: BaseException | None) -> None:
     while inner.__context__ is not None and inner.__context__ is not context:
         inner = inner.__context__
     inner.__context__ = None
+
+
+async def _close(actor: Actor) -> None:
+    try:
+        await actor.close()
+    except Exception as error:
+        LOGGER.error("task %d of %r could not be closed", actor.info.task_id, actor.info.component_id, exc_info=error)

@@ -110,6 +110,25 @@ def test_bolts_are_prepared_before_spouts_and_closed_after_them_in_topology_orde
     assert diary.events.index("two.activate") < first_work
 
 
+@pytest.mark.guarantee("RUN-3")
+def test_the_tasks_of_a_component_are_closed_together() -> None:
+    diary = Diary()
+    builder = TopologyBuilder("together")
+    builder.set_spout("one", diary.spout(is_async=True), parallelism=3)
+    builder.set_bolt("middle", diary.bolt(is_async=True), parallelism=40).shuffle_grouping("one")
+    builder.set_bolt("last", diary.bolt(is_async=True), parallelism=2).shuffle_grouping("middle")
+
+    async def main() -> float:
+        async with engine.run(builder.build()) as run:
+            began = loop().time()
+            await run.stop()
+            return loop().time() - began
+
+    assert 7.0 <= play(main) < 7.5  # close takes 3 s, each cleanup 2 s
+    closed = [event for event in diary.events if event.endswith(("close", "cleanup"))]
+    assert closed == ["one.close"] * 3 + ["middle.cleanup"] * 40 + ["last.cleanup"] * 2
+
+
 def test_deactivate_pauses_the_spouts_only() -> None:
     diary = Diary()
     keeper = Capture(settles=False)
