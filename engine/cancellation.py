@@ -12,6 +12,8 @@ from typing import Any, Final
 CLOSE_TIMEOUT_SECS: Final = 30.0
 """Time limit for `close`, `cleanup` and cancelled work of a component."""
 
+OWN_CANCELLATION: Final = "the component cancelled the asyncio task that runs it"
+
 _SECOND_CANCEL_SECS: Final = 1.0
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from engine.cancellation import (
     CLOSE_TIMEOUT_SECS,
+    OWN_CANCELLATION,
     absorb_last_cancel_request,
     aio_task_error,
     await_or_cancel,
@@ -242,8 +243,7 @@ class Executor(Actor):
         if self.core.closing or (self._killed_by is None and self.run_context.is_abandoned()):
             raise raised
         if self._killed_by is None:
-            own = "the component cancelled the asyncio task that runs it"
-            self._killed_by = asyncio.CancelledError(own) if was_cancelled(raised) else raised
+            self._killed_by = asyncio.CancelledError(OWN_CANCELLATION) if was_cancelled(raised) else raised
 
     def _take_kill(self) -> BaseException | None:
         """Return the error that killed the instance, or None. Undoes the cancellation by `kill`."""

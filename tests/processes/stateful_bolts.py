@@ -188,6 +188,24 @@ class AwaitsLong(StatefulBasicBolt):
         yield (tup["number"],)
 
 
+class CancelsItself(StatefulBasicBolt):
+    """Its first awaited `pre_prepare` cancels its own asyncio task."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put("all", self.state.get("all", 0) + 1)
+
+    async def pre_prepare(self, txid: int) -> None:
+        if not Path(self.path).exists():
+            Path(self.path).touch()
+            this = asyncio.current_task()
+            assert this is not None
+            this.cancel()
+            await asyncio.sleep(0)
+
+
 class HangsInCommit(StatefulBasicBolt):
     """Its first `pre_commit` with a change hangs."""
 

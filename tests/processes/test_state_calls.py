@@ -74,6 +74,16 @@ def test_a_hook_that_hangs_is_cancelled(is_process: bool, tmp_path: Path) -> Non
     assert "pre_commit() did not return within 0.5 s" in report.text
 
 
+@pytest.mark.guarantee("PR-1", "CP-4")
+@both
+def test_a_hook_that_cancels_itself_is_a_death_of_the_task(is_process: bool, tmp_path: Path) -> None:
+    bolt = partial(bolts.CancelsItself, str(tmp_path / "cancelled"))
+    snapshot = asyncio.run(play(topology(bolt, tmp_path, is_process, 20, pause_secs=0.02)))
+    assert stored(tmp_path / "state.db", keyed=False) == {"all": 20}
+    [report] = snapshot.errors
+    assert report.text.startswith("CancelledError: the component cancelled the asyncio task that runs it")
+
+
 @pytest.mark.guarantee("PR-1", "CP-9")
 def test_a_key_of_that_needs_prepare_ends_the_run_with_the_reason(tmp_path: Path) -> None:
     builder = TopologyBuilder("counts", Config(state_provider=f"sqlite:///{tmp_path}/state.db", state_checkpoint_interval_ms=20))

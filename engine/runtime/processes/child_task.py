@@ -206,18 +206,19 @@ class ChildTask:
     def _on_call(self, number: int, method: str, *arguments: Any) -> None:
         """Call a method of the state, and send its result."""
         self._calls[number] = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
-        self._calls[number].add_done_callback(lambda _: self._calls.pop(number))
+        self._calls[number].add_done_callback(lambda _: self._calls.pop(number, None))
 
     def _on_cancel(self, number: int) -> None:
         """Cancel a call whose time is over."""
-        if number in self._calls:
-            self._calls[number].cancel()
+        if (call := self._calls.pop(number, None)) is not None:
+            call.cancel()
 
     async def _call(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
         try:
             result = await without_exits(getattr(self._state, method)(*arguments))
-        except Exception as error:  # noqa: BLE001 - a hook of the user; the run handles the error
-            self._relay.send("raised", number, picklable(error))
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a hook of the user, which may cancel itself
+            if number in self._calls:  # else the run has cancelled the call
+                self._relay.send("raised", number, picklable(error))
             return
         # Emits and acks until now are before the barrier. At a PREPARE, later ones stay here until the run has forwarded the barrier.
         self._send_all()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from engine.cancellation import OWN_CANCELLATION, was_cancelled
 from engine.kernel import are_plain
 from engine.metrics import TaskLabels, UserMetrics
 from engine.runtime.error_report import error_text, safe_repr, user_traceback
@@ -103,6 +104,8 @@ class RelayedMetrics(UserMetrics):
 
 def picklable(error: BaseException) -> BaseException:
     """Return an error that the run can read. Its frames are in a note."""
+    if was_cancelled(error):
+        error.args = (OWN_CANCELLATION,)
     frames = user_traceback(error)
     if frames:
         error.add_note(f"in the process of the task:\n{frames.rstrip()}")
