@@ -290,16 +290,6 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         """True if `key_of` of the bolt chooses the slots."""
         return self._key_of is not None
 
-    async def copy_rows(self) -> AsyncIterator[dict[Any, Any]]:
-        """Yield all values, in slices, for `take_rows` in another process. There must be no uncommitted changes."""
-        rows: dict[Any, Any] = {}
-        for key, value in self.items():
-            rows[key] = value
-            if len(rows) == KEYS_PER_TURN:
-                yield rows
-                rows = {}
-        yield rows
-
     def take_rows(self, rows: dict[Any, Any]) -> None:
         """Add committed rows to the state of a store without rows."""
         for key, value in rows.items():

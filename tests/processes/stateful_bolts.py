@@ -44,6 +44,16 @@ class KeepsLarge(StatefulBasicBolt):
         return (tup["number"],)
 
 
+class CountsKept(StatefulBasicBolt):
+    """Emits the number of values in its state, and their size."""
+
+    output_fields = Fields("values", "size")
+
+    def execute(self, tup: Tuple) -> tuple[int, int]:
+        kept = [value for _, value in self.state.items()]
+        return len(kept), sum(map(len, kept))
+
+
 class CountsInBursts(StatefulBurstBolt):
     """Does the same in bursts."""
 

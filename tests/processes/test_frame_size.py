@@ -59,6 +59,18 @@ def test_frames_of_large_changes_of_a_state_are_bounded(monkeypatch: pytest.Monk
     assert max(frames) <= MOST_BYTES
 
 
+@pytest.mark.guarantee("PR-3", "BP-4", "CP-1")
+def test_frames_of_a_copied_state_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    url, bolt = f"sqlite:///{tmp_path / 'state'}", partial(stateful_bolts.KeepsLarge, LARGE)
+    asyncio.run(play(topology(bolt, url, Capture(), count=500, by_key=False)))
+    frames: list[int] = []
+    monkeypatch.setattr(FrameLink, "send", noted(frames, FrameLink.send))
+    capture = Capture()
+    asyncio.run(play(topology(stateful_bolts.CountsKept, url, capture, count=2, by_key=False)))
+    assert capture.values == [(250, 250 * LARGE)] * 2
+    assert FRAME_BYTES / 2 < max(frames) <= MOST_BYTES
+
+
 @pytest.mark.guarantee("PR-3", "BP-4")
 def test_a_tuple_larger_than_a_frame_goes_alone() -> None:
     play = Play(odd_values.Length, [bytes(3 * FRAME_BYTES) + b"%d" % number for number in range(20)])

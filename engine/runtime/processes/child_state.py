@@ -3,16 +3,15 @@
 The run has the committed rows, and all rules of checkpoints. The child has a copy of the rows. At each PREPARE the run gets the changes.
 """
 
+import pickle
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from itertools import islice
 from typing import Any, Final
 
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.processes.frame_size import FrameSize
+from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
 from engine.state import LayeredState, ResidentStore, Row, StagedDelta, StatePlace, codec_named
 
-CHANGES_PER_FRAME: Final = 1000
-"""Most changes of the state in one frame."""
 _SETTLES: Final = 1 << 30
 
 
@@ -22,7 +21,7 @@ class ChildState:
     def __init__(self, executor: BoltExecutor) -> None:
         self._executor = executor
         self._state: LayeredState[Any, Any] | None = None
-        self._frame_size = FrameSize(CHANGES_PER_FRAME)
+        self._frame_size = FrameSize(STATE_ROWS_PER_FRAME)
 
     @property
     def has_changes(self) -> bool:
@@ -55,9 +54,9 @@ class ChildState:
         self._state = LayeredState(_NoStore(), codec_named(config.state_codec), place, key_of=key_of)
         await self._state.load()
 
-    async def take_rows(self, rows: dict[Any, Any]) -> None:
+    async def take_rows(self, pickled: bytes) -> None:
         """Add committed rows."""
-        self._loaded.take_rows(rows)
+        self._loaded.take_rows(pickle.loads(pickled))
 
     async def init_state(self) -> None:
         """Give the state to the instance."""

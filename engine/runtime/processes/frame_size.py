@@ -4,6 +4,8 @@ from typing import Final
 
 FRAME_BYTES: Final = 1 << 18
 """Bytes of a frame. A frame of one row may have more. The loop needs about half a millisecond for them (BP-4)."""
+STATE_ROWS_PER_FRAME: Final = 1000
+"""Most rows or changes of a state in one frame."""
 _FIRST_ROW_BYTES: Final = 1 << 16
 """Estimate before the first frame. The frames of small rows double until they have their most rows."""
 

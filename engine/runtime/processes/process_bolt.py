@@ -6,6 +6,8 @@ emits and its verdict.
 
 import asyncio
 import logging
+import pickle
+from itertools import islice
 from typing import Any, Final
 
 from engine.api import TaskContext
@@ -19,6 +21,7 @@ from engine.runtime.error_report import ErrorReport
 from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
+from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
 from engine.runtime.processes.process_calls import ROWS_PER_FRAME, ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.task_plan import pickled_plan
@@ -328,8 +331,11 @@ class _ChildInstance(RemoteInstance):
         """Copy the committed state to the child, and give it to the instance."""
         task = self._task
         await task.call_child("begin", state.place, state.uses_key_of)
-        async for rows in state.copy_rows():
-            await task.call_child("take_rows", rows)
+        items, size = state.items(), FrameSize(STATE_ROWS_PER_FRAME)
+        while rows := dict(islice(items, size.rows)):
+            pickled = pickle.dumps(rows, 5)
+            size.note(len(rows), len(pickled))
+            await task.call_child("take_rows", pickled)
         await task.call_child("init_state")
         self._state = state
 
