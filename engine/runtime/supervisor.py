@@ -309,7 +309,10 @@ class Supervisor:
         self.raise_error()
 
     async def _close_all(self, state: RunState) -> None:
-        """Close the spouts, then the bolts in the direction of the stream, then the ackers. The tasks of a component are closed together."""
+        """Close the spouts, then the bolts in the direction of the stream, then the ackers.
+
+        The tasks of a component are closed together.
+        """
         _CLOSES.set(self)
         assembly = self._assembly
         for task in assembly.tasks:

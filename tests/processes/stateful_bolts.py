@@ -208,12 +208,16 @@ class CancelsItself(StatefulBasicBolt):
         self.state.put("all", self.state.get("all", 0) + 1)
 
     async def pre_prepare(self, txid: int) -> None:
-        if not Path(self.path).exists():
-            Path(self.path).touch()
+        if self.is_first():
             this = asyncio.current_task()
             assert this is not None
             this.cancel()
             await asyncio.sleep(0)
+
+    def is_first(self) -> bool:
+        is_first = not Path(self.path).exists()
+        Path(self.path).touch()
+        return is_first
 
 
 class HangsInCommit(StatefulBasicBolt):
