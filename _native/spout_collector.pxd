@@ -12,3 +12,4 @@ cdef class SpoutCollector:
 
     cdef int emit_rarely(self, object values, object message_id, object stream) except -1
     cdef int emit_later(self, object emit, object arguments) except -1
+    cdef list listed(self, object given)

@@ -60,12 +60,13 @@ cdef class SpoutCollector:
         cdef uint64_t before = self.core.emitted
         self.rows_emitted = 0
         self.check_alive()
-        if message_ids is not None and len(message_ids) != len(rows):
-            raise self.core.misuse("row_ids", rows=len(rows), ids=len(message_ids))
         if type(rows) is not list:
-            rows = list(rows)
-        if message_ids is not None and type(message_ids) is not list:
-            message_ids = list(message_ids)      # an item of a range takes long
+            rows = self.listed(rows)
+        if message_ids is not None:
+            if type(message_ids) is not list:
+                message_ids = self.listed(message_ids)      # an item of a range takes long
+            if len(message_ids) != len(rows):
+                raise self.core.misuse("row_ids", rows=len(rows), ids=len(message_ids))
         at_once = 0 if self.diverts and self.pending.is_on_loop_thread else min(<Py_ssize_t>ROWS_PER_TURN, len(rows))
         try:
             self.core.emit_rows(rows, message_ids, 0, at_once, stream)
@@ -74,6 +75,11 @@ cdef class SpoutCollector:
         if len(rows) > at_once:      # copies, because the caller may change its lists as soon as this returns
             ids = repeat(None) if message_ids is None else message_ids[at_once:]
             self.emit_later((<object>self.core).emit, zip(rows[at_once:], ids, repeat(stream)))
+
+    cdef list listed(self, object given):
+        if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+            raise self.core.misuse("not_rows", method="emit_many", given=given)
+        return list(given)
 
     def emit_direct(self, int32_t task, values, message_id=None, stream="default"):
         self.check_alive()

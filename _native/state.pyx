@@ -1,4 +1,4 @@
-# cython: binding=False
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
 """The layers of a task's state, which a bolt reads and writes for every tuple (CP-6)."""
 from collections.abc import Mapping
 

@@ -275,9 +275,11 @@ class BoltExecutor(Executor):
             await self._replace(error, tup)
 
     def _fail_and_count(self, error: BaseException, tup: Tuple | None) -> bool:
-        """Report an error and fail its input. Return True if the instance is to be renewed (SV-1)."""
-        self.reporter.report(error, tup=tup, next_step="only this input fails; the bolt continues")
+        """Fail the input of an error, and report it. Return True if the instance is to be renewed (SV-1)."""
+        failed = self.core.failed
         self._fail_input(tup, self.failure_of(error))
+        fails = "only this input" if self.core.failed > failed else "no input"  # a tick, or an input that the call had settled
+        self.reporter.report(error, tup=tup, next_step=f"{fails} fails; the bolt continues")
         return self.streak.note_failure(self.run_context.clock.now(), self.core.acked)
 
     async def _let_calls_return(self) -> None:

@@ -194,10 +194,12 @@ def _busy_loop(load: _Load) -> Bottleneck | None:
         return Bottleneck(
             "loop", top.component_id, share, f"{top.component_id!r} blocks the loop {share:.0%} of the time. {_unblock(load, top)}"
         )
-    advice = "Move its work to threads if it releases the interpreter, or run" if top.kind == "bolt" else "Run"
+    advice = "Run more processes."
+    if top.kind == "bolt":
+        advice = "Move its work to threads if it releases the interpreter, or give it processes=True."
     text = (
-        f"The event loop is busy {busy:.0%} of the time, and one core is the limit. {top.component_id!r} takes the most: {share:.0%}. "
-        f"{advice} more processes."
+        f"The event loop is busy {busy:.0%} of the time, and one core is the limit. {top.component_id!r} takes the most: "
+        f"{share:.0%}. {advice}"
     )
     return Bottleneck("loop", top.component_id, share, text)
 

@@ -98,10 +98,14 @@ class UsageErrors:
 
     def not_rows(self, details: Mapping[str, Any]) -> EngineError:
         method, given = details["method"], details["given"]
-        one = "value" if method == "emit_each" else "tuple of values"
+        if self._spec.kind == "spout":
+            one, hint = "tuple of values, or one message id,", "Write emit_many([(value,), ...], [message_id, ...])."
+        else:
+            one = "value" if method == "emit_each" else "tuple of values"
+            hint = f"Write {method}([...], tup). To emit one tuple, call emit((value,), tup)."
         return UsageError(
             f"{self._where} called {method}({repr(given)[:200]}), which takes a list, or another iterable with one {one} for each tuple",
-            hint=f"Write {method}([...], tup). To emit one tuple, call emit((value,), tup).",
+            hint=hint,
         )
 
     def row_ids(self, details: Mapping[str, Any]) -> EngineError:

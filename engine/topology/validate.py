@@ -1,5 +1,6 @@
 """Validation of topologies (GRP-5). Pure functions return faults: texts that name the place and the fix."""
 
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
@@ -14,7 +15,16 @@ NO_SPOUT: Final = "no spout: nothing would ever be emitted. Add one with set_spo
 
 
 def validate_run(topology: Topology, config: Config) -> None:
-    """Raise TopologyError if a topology cannot run with this config. A run also calls this function."""
+    """Raise TopologyError if a topology cannot run with this config. A run also calls this function.
+
+    Raises UsageError in a new process that still imports its program, because each such process would start processes of its own.
+    """
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and getattr(process.current_process(), "_inheriting", False):
+        raise UsageError(
+            f"topology {topology.name!r} starts to run while a new process imports this program",
+            hint="Put the start of the program below if __name__ == '__main__':. Each process of a bolt imports the file.",
+        )
     faults = run_faults(topology, config)
     if faults:
         raise TopologyError(faults, topology_name=topology.name)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn, Unpack
 
 from engine.api import BasicBolt, BoltFactory, Fields, FieldsGrouping
+from engine.api import BurstBolt as TrackedBurstBolt
 from engine.api.fields import Streams
 from engine.config import Config
 from engine.errors import UsageError
@@ -160,7 +161,8 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
         yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology store values by a Committer (TX-8)."
     elif BATCHED not in spec.marks and not issubclass(bolt_class, BasicBolt):
         text = f"{where}: {_name(declared)} is a Bolt, which acks its inputs itself, but transactions ack whole batches."
-        yield f"{text} Derive it from BasicBolt or BatchBolt."
+        bases = "engine.transactional.BurstBolt" if issubclass(bolt_class, TrackedBurstBolt) else "BasicBolt or BatchBolt"
+        yield f"{text} Derive it from {bases}."
     if spec.settings.tick_tuple_freq_secs is not None:
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if BATCHED in spec.marks and spec.settings.concurrency != 1:

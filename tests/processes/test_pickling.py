@@ -188,4 +188,6 @@ def test_a_program_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "flow.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
+    assert "UsageError: topology 'plus' starts to run while a new process imports this program\nFix: Put the start" in done.stderr
     assert "if __name__ == '__main__'" in done.stderr
+    assert "An attempt has been made" not in done.stderr  # a page of multiprocessing, for each task and each of its starts

@@ -8,6 +8,8 @@ from typing import Any, get_type_hints
 import pytest
 
 import engine
+from engine import KeyValueState
+from engine.state import LayeredState
 
 PRIVATE = re.compile(r"(?<!\w)_(?!native\.|asyncio\.)\w+")
 MOST_CHARACTERS = 400
@@ -42,3 +44,10 @@ def test_a_signature_shows_public_names(function: Any) -> None:
 @pytest.mark.parametrize("function", CALLABLES)
 def test_every_name_of_a_signature_can_be_found(function: Any) -> None:
     get_type_hints(function)
+
+
+@pytest.mark.parametrize("method", ["get", "put", "get_many", "put_many", "add_many"])
+def test_a_compiled_method_of_a_state_has_the_parameters_of_its_interface(method: str) -> None:
+    compiled = inspect.signature(getattr(LayeredState, method)).parameters.values()
+    declared = inspect.signature(getattr(KeyValueState, method)).parameters.values()
+    assert [(each.name, each.default) for each in compiled] == [(each.name, each.default) for each in declared]

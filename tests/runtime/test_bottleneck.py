@@ -130,7 +130,7 @@ def test_computing_makes_one_core_the_limit() -> None:
     assert (limit.kind, limit.component_id, limit.share) == ("loop", "sign", 0.8)
     assert limit.text == (
         "The event loop is busy 95% of the time, and one core is the limit. 'sign' takes the most: 80%. "
-        "Move its work to threads if it releases the interpreter, or run more processes."
+        "Move its work to threads if it releases the interpreter, or give it processes=True."
     )
     source = found(spout(loop_secs=8.0), cpu=None)
     assert (

@@ -39,6 +39,16 @@ def test_a_report_has_component_task_input_traceback_and_the_consequence() -> No
     assert log.having("'bolt1' (task 2) raised ValueError: poison")
 
 
+def test_the_report_of_a_call_that_had_acked_its_input_says_that_no_input_fails() -> None:
+    class AcksFirst(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            self.collector.ack(tup)
+            raise ValueError("too late")
+
+    [report] = reports_of(chain(lambda: Numbers(1), AcksFirst))
+    assert report.next_step == "no input fails; the bolt continues"
+
+
 KINDS = [type(f"Error{letter}", (ValueError,), {}) for letter in "ABCDEFGH"]
 
 

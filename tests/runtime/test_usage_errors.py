@@ -328,3 +328,27 @@ def test_the_collector_of_a_spout_works_only_on_the_loops_thread(use: str) -> No
 def test_emit_many_needs_as_many_ids_as_rows() -> None:
     error = in_spout(lambda spout, _: spout.collector.emit_many([("a",), ("b",)], [1], "late"))
     assert error.message == "spout 'wrong' called emit_many() with 2 rows and 1 message ids"
+
+
+@pytest.mark.parametrize("arguments", [(5,), (None,), ("ab",), ([("a",), ("b",)], 5), ([("a",), ("b",)], "ab")])
+def test_emit_many_of_a_spout_takes_rows_and_ids(arguments: tuple[Any, ...]) -> None:
+    error = in_spout(lambda spout, _: spout.collector.emit_many(*arguments, stream="late"))
+    assert error.message == (
+        f"spout 'wrong' called emit_many({arguments[-1]!r}), which takes a list, or another iterable with one tuple of values, "
+        "or one message id, for each tuple"
+    )
+    assert error.hint == "Write emit_many([(value,), ...], [message_id, ...])."
+
+
+def test_emit_many_of_a_spout_takes_generators() -> None:
+    def emit(spout: Any, _: object) -> None:
+        spout.collector.emit_many(((word,) for word in "ab"), (number for number in (1, 2)), "late")
+        raise ValueError("all emitted")
+
+    builder = TopologyBuilder("generators")
+    spout = WrongSpout(emit)
+    builder.set_spout("wrong", lambda: spout)
+    sink = subscribe(builder, "wrong")
+    run_topology(builder.build())
+    assert [str(error) for error in spout.errors] == ["all emitted"]
+    assert (sink.values, spout.verdicts) == ([("a",), ("b",)], [1, 2])

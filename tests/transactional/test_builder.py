@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, Bolt, Config, Run, StatefulBolt, TopologyBuilder, TopologyError, Tuple, UsageError
+from engine import BasicBolt, Bolt, BurstBolt, Config, Run, StatefulBolt, TopologyBuilder, TopologyError, Tuple, UsageError, bolt
 from engine.transactional import BatchBolt, Committer, OpaquePartitionedTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.batch_topologies import Batches, OpaquePartitions, Sums
 
@@ -39,6 +39,21 @@ def test_bolts_that_ack_themselves_or_have_state_are_refused() -> None:
 
     assert "'b': ByHand is a Bolt, which acks its inputs itself" in faults_of(builder_with(ByHand))[0]
     assert "Keeps is a stateful bolt" in faults_of(builder_with(Keeps))[0]
+
+
+def test_a_burst_bolt_that_acks_itself_is_told_its_other_base() -> None:
+    class Many(BurstBolt):
+        def execute_many(self, burst: Any) -> None: ...
+
+    @bolt("number", burst=True)
+    def pairs(burst: Any) -> Any: ...
+
+    for wrong, name in (Many, "Many"), (pairs, "pairs"):
+        [fault] = faults_of(builder_with(wrong))
+        assert fault == (
+            f"bolt 'b': {name} is a Bolt, which acks its inputs itself, but transactions ack whole batches. "
+            "Derive it from engine.transactional.BurstBolt."
+        )
 
 
 def test_a_tick_and_a_concurrency_of_batches_are_refused() -> None:
