@@ -5,7 +5,7 @@ tuple. The executor then calls no user code until the mailbox has drained (BP-2)
 any other thread its methods raise UsageError (ACK-10).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from engine.api.fields import Fields, Values
@@ -68,7 +68,7 @@ class SpoutCollector(Protocol):
         exactly once (ACK-1, ACK-3, ACK-4). Raises UsageError for an unknown stream, a direct stream, and a wrong number of values.
         """
 
-    def emit_many(self, rows: Sequence[Values], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit_many(self, rows: Iterable[Values], message_ids: Iterable[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple for each row, in order. `message_ids` has one entry for each row. A row with None is not tracked.
 
         The engine emits the first 1,024 rows at once, and the rest in slices, one for each turn of the event loop. Later emits wait behind

@@ -1,8 +1,8 @@
 """Base classes of bolts that process whole batches (TX-5, TX-6)."""
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Sequence
-from typing import ClassVar, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Iterable
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from engine.api import BoltBase, Burst, TaskContext, Tuple, Values
 from engine.kernel import Burst as CompiledBurst
@@ -49,8 +49,11 @@ class BatchCollector(Protocol):
         Raises UsageError after this task has finished or failed the batch, or has begun a newer attempt.
         """
 
-    def emit_many(self, rows: Sequence[Values], stream: str = DEFAULT_STREAM) -> None:
+    def emit_many(self, rows: Iterable[Values], stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple of this batch for each row, in order."""
+
+    def emit_each(self, values: Iterable[Any], stream: str = DEFAULT_STREAM) -> None:
+        """Send one tuple of this batch for each value, in order. The stream has one field besides the attempt."""
 
     def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple of this batch to one task, on a stream declared `direct`."""

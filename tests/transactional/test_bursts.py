@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import Burst, Fields, TopologyError
+from engine import Burst, Fields, TopologyError, UsageError
 from engine.testing import DropTuple
 from engine.transactional import BatchBolt, BurstBolt, FailedBatch, TransactionalTopologyBuilder
 from tests.transactional.batch_topologies import Batches, Store, run_batches, summing
@@ -198,3 +198,39 @@ def test_an_invalid_size_of_bursts_is_refused(burst_rows: object) -> None:
     sums = type("Sums", (SumsBursts,), {"burst_rows": burst_rows})
     with pytest.raises(TopologyError, match=r"burst_rows = .* Give a number of tuples, at least 1"):
         summing(Batches([[1]]), Store(), sums=sums)
+
+
+@pytest.mark.guarantee("TX-1", "TX-4")
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_rows_and_single_values_of_a_batch(as_rows: bool) -> None:
+    class Copies(BurstBolt):
+        output_fields = "number"
+
+        def execute_many(self, burst: Burst) -> None:
+            numbers = (row[-1] for row in burst.rows)
+            if as_rows:
+                self.collector.emit_many((number,) for number in numbers)
+            else:
+                self.collector.emit_each(numbers)
+
+        def finish_batch(self) -> None: ...
+
+    store = Store()
+    run_batches(summing(Batches([[1, 2, 3], [], [4]]), store, sums=Copies))
+    assert store.by_txid == {1: 6, 2: 0, 3: 4}
+
+
+def test_emit_each_of_a_text_in_a_batch_is_an_error() -> None:
+    class Letters(BurstBolt):
+        output_fields = "letter"
+
+        def execute_many(self, burst: Burst) -> None:
+            with pytest.raises(UsageError, match=r"emit_each\('ab'\) got one value, not a list"):
+                self.collector.emit_each("ab")
+            self.collector.emit_each([5])
+
+        def finish_batch(self) -> None: ...
+
+    store = Store()
+    run_batches(summing(Batches([[1]]), store, sums=Letters))
+    assert store.by_txid == {1: 5}
