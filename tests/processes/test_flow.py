@@ -4,13 +4,15 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import engine
 from engine import BasicBolt, Config, TopologyBuilder, Tuple, spout
-from engine.testing import Capture, run_topology
+from engine.runtime.processes.child_process import ChildProcess
+from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts
 from tests.processes.test_deaths import until
 from tests.processes.test_instances import Play
@@ -101,6 +103,38 @@ def test_at_most_two_bursts_are_in_a_child() -> None:
             await run.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.guarantee("PR-3")
+def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    frames: list[int] = []
+    send = ChildProcess.send
+
+    def noting(child: ChildProcess, kind: str, *message: Any) -> int:
+        if kind == "rows":
+            frames.append(sum(len(rows) for _, _, rows in message[1]))
+        return send(child, kind, *message)
+
+    monkeypatch.setattr(ChildProcess, "send", noting)
+    feeder, gate = Feeder("number"), tmp_path / "open"
+    builder = TopologyBuilder("play")
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", partial(bolts.WaitsForFile, str(gate)), processes=True).shuffle_grouping("numbers")
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            for number in range(20):
+                feeder.feed((number,))
+                await until(lambda number=number: run.snapshot().components["numbers"].emitted > number)
+            assert frames == [1, 1]
+            gate.touch()
+            feeder.close()
+            await run.completed()
+
+    asyncio.run(main())
+    assert len(feeder.acked) == 20
+    assert sum(frames) == 20
+    assert len(frames) <= 10  # the frames of 4 rows at first, until their size is known
 
 
 @pytest.mark.deep

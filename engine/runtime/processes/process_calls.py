@@ -18,6 +18,8 @@ from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progres
 
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
 """Most rows of a frame. A child gets no frame while as many rows wait in it (PR-3). So it always has its next burst."""
+FRAMES_PER_CHILD: Final = 2
+"""Most frames of which a child has not begun all rows. It gets no frame while as many wait in it (PR-3)."""
 SILENT_SECS: Final = 2 * METRICS_SECS
 """Time without a frame after which a child is in a plain call."""
 NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
@@ -34,6 +36,8 @@ class ProcessCalls(BoltCalls):
         """The inputs that the child has not settled, by number."""
         self._untracked: deque[int] = deque()
         """Numbers of inputs that belong to no tree. They are acked when they are sent, and kept until the child has them."""
+        self._frame_ends: deque[int] = deque()
+        """Last number of each frame of which the child has not begun all rows."""
         self._child: ChildProcess | None = None
         self._frame_size = FrameSize(ROWS_PER_FRAME)
         self._sent = self._ticks = 0
@@ -48,6 +52,7 @@ class ProcessCalls(BoltCalls):
         self._sent = self._ticks = 0
         self._sources, self.taken = {}, {}
         self._untracked.clear()
+        self._frame_ends.clear()
         self.progress = NO_PROGRESS
         self.held_time.note_reading(True)
         self.held_time.note_rows(False)
@@ -63,8 +68,12 @@ class ProcessCalls(BoltCalls):
 
     @property
     def has_no_room(self) -> bool:
-        """True while the child has enough rows, and while somebody waits for the return of all rows."""
-        return self._child is None or self._sent - self.progress.taken >= self._frame_size.rows or self._holders > 0
+        """True while the child has enough rows, and while somebody waits for the return of all rows.
+
+        The rows that come while frames wait in the child go over in one frame, instead of many small ones.
+        """
+        has_enough = len(self._frame_ends) >= FRAMES_PER_CHILD or self._sent - self.progress.taken >= self._frame_size.rows
+        return self._child is None or has_enough or self._holders > 0
 
     def waiting(self) -> list[Tuple]:
         """Return the inputs that wait in the child, whose calls have not begun.
@@ -87,6 +96,7 @@ class ProcessCalls(BoltCalls):
             return None
         first = self._sent + 1
         self._sent += len(given)
+        self._frame_ends.append(self._sent)
         self.held_time.note_rows(True)
         self.taken.update(enumerate(given, first))
         runs = rows_of(given)
@@ -175,14 +185,20 @@ class ProcessCalls(BoltCalls):
 
     def note_progress(self, progress: Progress) -> None:
         """Note the progress of the child."""
+        had_no_room = self.has_no_room
         before, self.progress = self.progress, progress
+        while self._frame_ends and self._frame_ends[0] <= progress.taken:
+            self._frame_ends.popleft()
         while self._untracked and self._untracked[0] <= progress.posted:
             self.taken.pop(self._untracked.popleft(), None)
         self._core.add_awaited_secs(progress.busy_secs - before.busy_secs)
         self._reporter.errors += progress.errors - before.errors
         self.forgotten += progress.forgotten - before.forgotten
         self.settled_twice += progress.settled_twice - before.settled_twice
-        self.held_time.note_rows(self.in_flight > 0)
+        has_rows = self.in_flight > 0
+        self.held_time.note_rows(has_rows)
         self._return_waiters.wake_all()
-        if not self.has_no_room or not self.in_flight:
+        if had_no_room and not self.has_no_room:
             self._wake()
+        if not has_rows:
+            self._run_context.note_idle()
