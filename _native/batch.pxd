@@ -43,6 +43,8 @@ cdef class BatchEmitter:             # not final, because it is the base of the 
     cdef readonly BatchFeed feed
     cdef readonly TaskBatch batch
 
+    cdef object checked(self, object rows, str method)
+
 cdef class DigestingEmitter(BatchEmitter):
     cdef readonly uint64_t emitted
     cdef uint64_t hashes

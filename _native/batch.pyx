@@ -263,8 +263,17 @@ cdef class BatchEmitter:
         self.feed.emit_values(self.batch, values, stream)
 
     def emit_many(self, rows, stream=DEFAULT):
-        for values in rows:
+        for values in self.checked(rows, "emit_many"):
             self.feed.emit_values(self.batch, values, stream)
+
+    def emit_each(self, values, stream=DEFAULT):
+        self.emit_many([(value,) for value in self.checked(values, "emit_each")], stream)
+
+    cdef object checked(self, object rows, str method):
+        """Return an iterable of rows or values. Raises UsageError for anything else."""
+        if isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__"):
+            raise self.feed.core.misuse("not_rows", method=method, given=rows)
+        return rows
 
     def emit_direct(self, int32_t task, values, stream=DEFAULT):
         cdef BatchFeed feed = self.feed
@@ -300,7 +309,7 @@ cdef class DigestingEmitter(BatchEmitter):
         self.add_to_digest(values)
 
     def emit_many(self, rows, stream=DEFAULT):
-        for values in rows:
+        for values in self.checked(rows, "emit_many"):
             self.feed.emit_values(self.batch, values, stream)
             self.add_to_digest(values)
 

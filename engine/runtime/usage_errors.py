@@ -6,7 +6,7 @@ from typing import Any
 from engine.api import wrong_values
 from engine.errors import EngineError, UsageError
 from engine.kernel import stable_hash
-from engine.names import did_you_mean
+from engine.names import REPORT_STREAM, did_you_mean
 from engine.topology import ComponentSpec
 
 
@@ -22,9 +22,13 @@ class UsageErrors:
         return _BUILDERS[kind](self, details)
 
     def unknown_stream(self, details: Mapping[str, Any]) -> EngineError:
+        stream = details["stream"]
+        if REPORT_STREAM in self._spec.streams and not isinstance(stream, str):
+            text = f"{self._where} emitted with {stream!r} in place of a stream"
+            return UsageError(text, hint="Emits of a batch belong to it, so none has an anchor. Write emit(values) or emit(values, stream).")
         return UsageError(
-            f"{self._where} emitted to stream {details['stream']!r}, which it does not declare",
-            hint=f"Declare it in {self._spec.fields_declared_at}. {did_you_mean(str(details['stream']), self._spec.streams)}",
+            f"{self._where} emitted to stream {stream!r}, which it does not declare",
+            hint=f"Declare it in {self._spec.fields_declared_at}. {did_you_mean(str(stream), self._spec.streams)}",
         )
 
     def not_values(self, details: Mapping[str, Any]) -> EngineError:
@@ -98,10 +102,12 @@ class UsageErrors:
 
     def not_rows(self, details: Mapping[str, Any]) -> EngineError:
         method, given = details["method"], details["given"]
-        if self._spec.kind == "spout":
+        one = "value" if method == "emit_each" else "tuple of values"
+        if REPORT_STREAM in self._spec.streams:
+            hint = f"Write {method}([...]). To emit one tuple, call emit((value,))."
+        elif self._spec.kind == "spout":
             one, hint = "tuple of values, or one message id,", "Write emit_many([(value,), ...], [message_id, ...])."
         else:
-            one = "value" if method == "emit_each" else "tuple of values"
             hint = f"Write {method}([...], tup). To emit one tuple, call emit((value,), tup)."
         return UsageError(
             f"{self._where} called {method}({repr(given)[:200]}), which takes a list, or another iterable with one {one} for each tuple",

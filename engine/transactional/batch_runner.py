@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,7 +11,7 @@ from engine.api import Bolt, FailTuple, Fields, Tuple, wrong_values
 from engine.config import Config
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch
-from engine.names import COMMIT_STREAM, DEFAULT_STREAM, REPORT_STREAM
+from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.raised import own_text
 from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
@@ -314,12 +314,6 @@ class _Reports:
     """Methods of a batch collector that the compiled emitter lacks."""
 
     _outer: Any
-    emit_many: Callable[..., None]
-
-    def emit_each(self, values: Iterable[Any], stream: str = DEFAULT_STREAM) -> None:
-        if isinstance(values, (str, bytes)):
-            raise UsageError(f"emit_each({values[:200]!r}) got one value, not a list", hint="Write emit_each([...]), or emit((value,)).")
-        self.emit_many([(value,) for value in values], stream)
 
     def report_error(self, error: BaseException) -> None:
         self._outer.report_error(error)

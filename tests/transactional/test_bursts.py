@@ -9,8 +9,8 @@ import pytest
 
 from engine import Burst, Fields, TopologyError, UsageError
 from engine.testing import DropTuple
-from engine.transactional import BatchBolt, BurstBolt, FailedBatch, TransactionalTopologyBuilder
-from tests.transactional.batch_topologies import Batches, Store, run_batches, summing
+from engine.transactional import BatchBolt, BurstBolt, FailedBatch, TransactionalTopologyBuilder, TransactionAttempt
+from tests.transactional.batch_topologies import Batches, BatchesEmitter, Store, run_batches, summing
 
 Bursts = dict[int, list[list[int]]]
 
@@ -220,13 +220,16 @@ def test_rows_and_single_values_of_a_batch(as_rows: bool) -> None:
     assert store.by_txid == {1: 6, 2: 0, 3: 4}
 
 
-def test_emit_each_of_a_text_in_a_batch_is_an_error() -> None:
+@pytest.mark.parametrize("given", ["ab", b"ab", None, 5])
+@pytest.mark.parametrize("method", ["emit_each", "emit_many"])
+def test_rows_of_a_batch_that_are_no_list_are_an_error(method: str, given: Any) -> None:
     class Letters(BurstBolt):
         output_fields = "letter"
 
         def execute_many(self, burst: Burst) -> None:
-            with pytest.raises(UsageError, match=r"emit_each\('ab'\) got one value, not a list"):
-                self.collector.emit_each("ab")
+            with pytest.raises(UsageError, match=rf"'sums' called {method}\({given!r}\), which takes a list") as raised:
+                getattr(self.collector, method)(given)
+            assert raised.value.hint == f"Write {method}([...]). To emit one tuple, call emit((value,))."
             self.collector.emit_each([5])
 
         def finish_batch(self) -> None: ...
@@ -234,3 +237,32 @@ def test_emit_each_of_a_text_in_a_batch_is_an_error() -> None:
     store = Store()
     run_batches(summing(Batches([[1]]), store, sums=Letters))
     assert store.by_txid == {1: 5}
+
+
+def test_an_emit_of_a_batch_with_an_anchor_is_an_error() -> None:
+    class Anchors(BurstBolt):
+        output_fields = "number"
+
+        def execute_many(self, burst: Burst) -> None:
+            with pytest.raises(UsageError, match="in place of a stream") as raised:
+                self.collector.emit((5,), burst[0])
+            assert "none has an anchor" in (raised.value.hint or "")
+            self.collector.emit((5,))
+
+        def finish_batch(self) -> None: ...
+
+    store = Store()
+    run_batches(summing(Batches([[1]]), store, sums=Anchors))
+    assert store.by_txid == {1: 5}
+
+
+def test_rows_of_an_emitter_that_are_no_list_are_an_error() -> None:
+    class Emitter(BatchesEmitter):
+        def emit_batch(self, attempt: TransactionAttempt, metadata: int, collector: Any) -> None:
+            with pytest.raises(UsageError, match=r"called emit_many\(None\), which takes a list"):
+                collector.emit_many(None)
+            collector.emit_each(self.spout.batches[metadata - 1])
+
+    store = Store()
+    run_batches(summing(Batches([[1, 2]], emitter=Emitter), store))
+    assert store.by_txid == {1: 3}
