@@ -25,7 +25,7 @@ class UsageErrors:
         stream = details["stream"]
         if REPORT_STREAM in self._spec.streams and not isinstance(stream, str):
             text = f"{self._where} emitted with {stream!r} in place of a stream"
-            return UsageError(text, hint="Emits of a batch belong to it, so none has an anchor. Write emit(values) or emit(values, stream).")
+            return UsageError(text, hint="Emits of a batch belong to it. None has an anchor. Write emit(values), or emit(values, stream).")
         return UsageError(
             f"{self._where} emitted to stream {stream!r}, which it does not declare",
             hint=f"Declare it in {self._spec.fields_declared_at}. {did_you_mean(str(stream), self._spec.streams)}",

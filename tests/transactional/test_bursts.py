@@ -246,7 +246,7 @@ def test_an_emit_of_a_batch_with_an_anchor_is_an_error() -> None:
         def execute_many(self, burst: Burst) -> None:
             with pytest.raises(UsageError, match="in place of a stream") as raised:
                 self.collector.emit((5,), burst[0])
-            assert "none has an anchor" in (raised.value.hint or "")
+            assert "None has an anchor" in (raised.value.hint or "")
             self.collector.emit((5,))
 
         def finish_batch(self) -> None: ...
