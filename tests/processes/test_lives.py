@@ -105,11 +105,13 @@ def test_a_run_stops_after_a_signal_has_ended_the_loop_of_an_idle_child(tmp_path
 
     async def main() -> None:
         async with asyncio.timeout(20), engine.run(builder.build()) as run:
+            await asyncio.sleep(0.1)  # a child that is not idle may be in the code of its task, where a SystemExit ends the run
             os.kill(pids(path)[0], signal.SIGTERM)
             await until(lambda: len(pids(path)) == 2)
             feeder.feed((1,))
             await until(lambda: len(feeder.acked) == 1)
             assert run.snapshot().components["bolt"].tasks[0].restarts == 1
+            await asyncio.sleep(0.1)
             os.kill(pids(path)[1], signal.SIGTERM)
             await run.stop()
 

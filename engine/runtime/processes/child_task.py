@@ -270,7 +270,8 @@ class ChildTask:
                 self._state.release_acks()
             self._kept, self._behind = (*self._take_verdicts(), self._progress()), len(self._emits)
         kept = self._kept
-        emits = [(self._target_of(origin), rows, anchors) for origin, rows, anchors in take_emits(self._emits, self._emits_size.rows)]
+        taken = take_emits(self._emits, self._emits_size.rows)
+        emits = [((origin.stream, self._targets.get(origin)), rows, anchors) for origin, rows, anchors in taken]
         count = sum(len(rows) for _, rows, _ in emits)
         self._behind -= count
         if self._behind > 0:
@@ -300,9 +301,6 @@ class ChildTask:
             packs.pop(number, None)
         return acks, [(number, failure, packs.pop(number).failed_index if failure is not None else None) for number, failure in others]
 
-    def _target_of(self, origin: Source) -> tuple[str, int | None]:
-        return origin.stream, self._targets.get(origin)
-
     def _progress(self) -> Progress:
         executor, core = self.executor, self.executor.core
         return Progress(
@@ -321,9 +319,10 @@ class ChildTask:
     def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> int:
         """Send a frame, and return its length. If a value cannot be pickled and loaded, send each row alone, and return 0."""
         first = 1 if self._has_batches else 0  # the attempt can be loaded
+        if all(are_plain(rows, first) for _, rows, _ in emits):  # outside the `try`, so that a SystemExit of a signal handler ends the loop
+            return self._relay.send("work", emits, acks, others, progress)
         try:
-            send = self._relay.send if all(are_plain(rows, first) for _, rows, _ in emits) else self._relay.send_checked
-            return send("work", emits, acks, others, progress)
+            return self._relay.send_checked("work", emits, acks, others, progress)
         except BaseException:  # noqa: BLE001 - code of a value; the loop below finds it
             failed: dict[int, Failure] = {}
             for target, rows, anchors in emits:
