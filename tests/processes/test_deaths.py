@@ -3,13 +3,17 @@
 import asyncio
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from multiprocessing import forkserver
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ import engine
 from engine import ComponentError, Config, Run, TopologyBuilder, spout
 from engine.runtime.processes import child_process
 from engine.runtime.processes.child_process import ChildProcess
+from engine.runtime.processes.polled_process import PolledProcess
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts
 from tests.project.sources import ROOT
@@ -280,3 +285,23 @@ def test_a_start_that_is_cancelled_before_it_begins_leaves_no_socket() -> None:
         asyncio.run(main())
         gc.collect()
     assert [str(each.message) for each in caught if issubclass(each.category, ResourceWarning)] == []
+
+
+@pytest.mark.guarantee("PR-2")
+def test_threads_that_ask_for_the_status_of_a_killed_child_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of another child asks, too."""
+    process = PolledProcess(target=time.sleep, args=(60,))
+    process.start()
+    process.kill()
+    wait([process.sentinel], 20)
+    read = forkserver.read_signed
+
+    def slowly(fd: int) -> Any:
+        time.sleep(0.1)
+        return read(fd)
+
+    monkeypatch.setattr(forkserver, "read_signed", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda _: process.exitcode, range(2))) == [-signal.SIGKILL] * 2
+    process.join()
+    process.close()

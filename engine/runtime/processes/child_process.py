@@ -15,8 +15,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
-from multiprocessing.context import ForkServerProcess as Process
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -25,6 +23,7 @@ from engine.in_thread import in_thread
 from engine.raised import headline
 from engine.runtime.processes.child import run_child
 from engine.runtime.processes.frame_link import FrameLink
+from engine.runtime.processes.polled_process import PolledProcess
 
 CHECKS_PER_TIMEOUT: Final = 4
 """Number of checks without a frame after which a child counts as hanging. A pause of the run itself counts as one check."""
@@ -32,7 +31,7 @@ _END_SECS: Final = 5.0
 """Longest wait for the end of a killed process. A process in an uninterruptible system call may take longer."""
 _UNREAD_SECS: Final = 0.5
 """Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
-_RUNNING: Final[set[Process]] = set()
+_RUNNING: Final[set[PolledProcess]] = set()
 _SOCKETS: Final[WeakSet[socket.socket]] = WeakSet()
 """Sockets of the connections to all children."""
 _STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix="start of a process")  # no POOL_NAME: `engine run` would report its idle thread
@@ -72,7 +71,7 @@ class ChildProcess:
 
     def __init__(
         self,
-        process: Process,
+        process: PolledProcess,
         loop: asyncio.AbstractEventLoop,
         on_message: Callable[[tuple[Any, ...]], None],
         on_end: Callable[[str], None],
@@ -107,7 +106,8 @@ class ChildProcess:
         """Start a process for a pickled `TaskPlan`. Raises OSError if the system cannot start one."""
         ours, theirs = _connected_sockets()
         child: ChildProcess | None = None
-        process = fork_server().Process(target=run_child, args=(theirs, _own_pidfd(), plan), name=name)
+        _preload_engine()
+        process = PolledProcess(target=run_child, args=(theirs, _own_pidfd(), plan), name=name)
         begun_or_cancelled = threading.Lock()
 
         def begin() -> None:
@@ -257,8 +257,6 @@ def _ended_text(exit_code: int | None) -> str:
         return f"was killed by signal {-exit_code}"
 
 
-def fork_server() -> ForkServerContext:
-    """Return the context whose children have imported the engine."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "engine.runtime.processes.child_task"])  # has no effect on a server that runs
-    return context
+def _preload_engine() -> None:
+    """Let the fork server import the engine, so that its children need not. Has no effect on a server that runs."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["__main__", "engine.runtime.processes.child_task"])
