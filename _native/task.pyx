@@ -239,7 +239,7 @@ cdef class TaskCore:
                 self.targets += outlet.tasks
 
     cdef OutStream stream_of(self, object stream):
-        found = self.streams.get(stream)
+        found = self.streams.get(stream) if isinstance(stream, str) else None
         if found is None:
             raise self.misuse("unknown_stream", stream=stream)
         return <OutStream>found

@@ -43,7 +43,8 @@ class Failure:
             raise UsageError(
                 f"error must be a string, not {error!r}", hint="Write error=str(...). An exception would keep its frames alive."
             )
-        return replace(self, error=error if len(error) <= _LONGEST_TEXT else f"{error[: _LONGEST_TEXT - 1]}…")
+        text = str.__str__(error)  # no subclass of str, which may be a value that pickle cannot store
+        return replace(self, error=text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…")
 
     def describe(self) -> str:
         """Return one sentence for users, without a full stop.

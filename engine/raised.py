@@ -28,7 +28,7 @@ _STANDARD_FOLDERS: Final = (f"{Path(os.__file__).parent.as_posix()}/", "<frozen 
 def own_text(error: BaseException) -> str:
     """Return the text of an error, with the texts of a group's members. Never raise, even if `__str__` of the error raises."""
     try:
-        text = str(error)
+        text = str.__str__(str(error))  # `__str__` may return a subclass of str, which pickle may not be able to store
     except KeyboardInterrupt:
         raise
     except BaseException as second:  # noqa: BLE001 - a __str__ of user code; its error becomes the text

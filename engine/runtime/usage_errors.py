@@ -7,6 +7,7 @@ from engine.api import wrong_values
 from engine.errors import EngineError, UsageError
 from engine.kernel import stable_hash
 from engine.names import REPORT_STREAM, did_you_mean
+from engine.runtime.error_report import safe_repr
 from engine.topology import ComponentSpec
 
 
@@ -22,13 +23,14 @@ class UsageErrors:
         return _BUILDERS[kind](self, details)
 
     def unknown_stream(self, details: Mapping[str, Any]) -> EngineError:
-        stream = details["stream"]
-        if REPORT_STREAM in self._spec.streams and not isinstance(stream, str):
-            text = f"{self._where} emitted with {stream!r} in place of a stream"
+        given = details["stream"]
+        stream = safe_repr(given, 200)
+        if REPORT_STREAM in self._spec.streams and not isinstance(given, str):
+            text = f"{self._where} emitted with {stream} in place of a stream"
             return UsageError(text, hint="Emits of a batch belong to it. None has an anchor. Write emit(values), or emit(values, stream).")
         return UsageError(
-            f"{self._where} emitted to stream {stream!r}, which it does not declare",
-            hint=f"Declare it in {self._spec.fields_declared_at}. {did_you_mean(str(stream), self._spec.streams)}",
+            f"{self._where} emitted to stream {stream}, which it does not declare",
+            hint=f"Declare it in {self._spec.fields_declared_at}. {did_you_mean(given, self._spec.streams)}",
         )
 
     def not_values(self, details: Mapping[str, Any]) -> EngineError:
@@ -109,10 +111,8 @@ class UsageErrors:
             one, hint = "tuple of values, or one message id,", "Write emit_many([(value,), ...], [message_id, ...])."
         else:
             hint = f"Write {method}([...], tup). To emit one tuple, call emit((value,), tup)."
-        return UsageError(
-            f"{self._where} called {method}({repr(given)[:200]}), which takes a list, or another iterable with one {one} for each tuple",
-            hint=hint,
-        )
+        call = f"{self._where} called {method}({safe_repr(given, 200)})"
+        return UsageError(f"{call}, which takes a list, or another iterable with one {one} for each tuple", hint=hint)
 
     def row_ids(self, details: Mapping[str, Any]) -> EngineError:
         return UsageError(

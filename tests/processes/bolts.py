@@ -306,17 +306,6 @@ class Slow(BasicBolt):
         return (tup["number"],)
 
 
-class WaitsForFile(BasicBolt):
-    """Holds its process at each input until a file exists."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def execute(self, tup: Tuple) -> None:
-        while not os.path.exists(self.path):
-            time.sleep(0.01)
-
-
 class SlowBurst(BurstBolt):
     output_fields = Fields("number")
 

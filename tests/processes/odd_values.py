@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from engine import BasicBolt, Tuple
+from engine import BasicBolt, Bolt, FailTuple, Tuple
 from tests.processes.bolts import LOGGER, Pairs, Unreadable
 
 
@@ -65,3 +65,35 @@ class EmitsLarge(BasicBolt):
 
     def execute(self, tup: Tuple) -> Iterator[tuple[bytes]]:
         yield from ((bytes(self.size) + b"%d" % index,) for index in range(self.count))
+
+
+class OddText(str):
+    """A text that pickle cannot store."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("not this text")
+
+
+class OddTextError(Exception):
+    """An error whose text pickle cannot store."""
+
+    def __str__(self) -> str:
+        return OddText("odd")
+
+
+class FailsWithOddTexts(Bolt):
+    """Fails two of five inputs with texts that pickle cannot store."""
+
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> None:
+        number = tup["number"]
+        if number % 5 == 0:
+            self.collector.fail(tup, OddText("odd"))
+        elif number % 5 == 1:
+            raise FailTuple(OddTextError())
+        else:
+            self.collector.emit((number,), anchors=tup)
+            self.collector.ack(tup)

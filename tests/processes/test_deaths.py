@@ -24,8 +24,9 @@ from engine import ComponentError, Config, Run, TopologyBuilder, spout
 from engine.runtime.processes import child_process
 from engine.runtime.processes.child_process import ChildProcess
 from engine.runtime.processes.polled_process import PolledProcess
+from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import Capture, Feeder, run_topology
-from tests.processes import bolts
+from tests.processes import bolts, late_bolts
 from tests.project.sources import ROOT
 
 
@@ -305,3 +306,16 @@ def test_threads_that_ask_for_the_status_of_a_killed_child_get_the_same(monkeypa
         assert list(pool.map(lambda _: process.exitcode, range(2))) == [-signal.SIGKILL] * 2
     process.join()
     process.close()
+
+
+@pytest.mark.guarantee("PR-1", "ACK-12")
+def test_restarts_before_the_first_instance_count_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ready = ProcessBoltExecutor._on_ready
+
+    def ready_late(executor: ProcessBoltExecutor) -> None:
+        executor.run_context.loop.call_later(0.1, ready, executor)  # so the first frame with the restarts comes before
+
+    monkeypatch.setattr(ProcessBoltExecutor, "_on_ready", ready_late)
+    numbers = Numbers(partial(late_bolts.BeginsLate, str(tmp_path / "begins")))
+    snapshot = numbers.play()
+    assert snapshot.components["bolt"].tasks[0].restarts == 2

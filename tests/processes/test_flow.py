@@ -12,8 +12,9 @@ import pytest
 import engine
 from engine import BasicBolt, Config, TopologyBuilder, Tuple, spout
 from engine.runtime.processes.child_process import ChildProcess
+from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import Capture, Feeder, run_topology
-from tests.processes import bolts
+from tests.processes import bolts, late_bolts
 from tests.processes.test_deaths import until
 from tests.processes.test_instances import Play
 
@@ -106,7 +107,10 @@ def test_at_most_two_bursts_are_in_a_child() -> None:
 
 
 @pytest.mark.guarantee("PR-3")
-def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("burst", "sent"), [(256, [1, 1]), (1, [1] * 20)])  # frames of one row are full if `burst` is 1
+def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(
+    burst: int, sent: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     frames: list[int] = []
     send = ChildProcess.send
 
@@ -117,16 +121,16 @@ def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(monkeypatch
 
     monkeypatch.setattr(ChildProcess, "send", noting)
     feeder, gate = Feeder("number"), tmp_path / "open"
-    builder = TopologyBuilder("play")
+    builder = TopologyBuilder("play", Config(burst=burst))
     builder.set_spout("numbers", feeder)
-    builder.set_bolt("bolt", partial(bolts.WaitsForFile, str(gate)), processes=True).shuffle_grouping("numbers")
+    builder.set_bolt("bolt", partial(late_bolts.WaitsForFile, str(gate)), processes=True).shuffle_grouping("numbers")
 
     async def main() -> None:
         async with asyncio.timeout(60), engine.run(builder.build()) as run:
             for number in range(20):
                 feeder.feed((number,))
                 await until(lambda number=number: run.snapshot().components["numbers"].emitted > number)
-            assert frames == [1, 1]
+            assert frames == sent
             gate.touch()
             feeder.close()
             await run.completed()
@@ -134,7 +138,27 @@ def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(monkeypatch
     asyncio.run(main())
     assert len(feeder.acked) == 20
     assert sum(frames) == 20
-    assert len(frames) <= 10  # the frames of 4 rows at first, until their size is known
+    assert len(frames) <= 10 or burst == 1  # the first frames have 4 rows, until their size is known
+
+
+@pytest.mark.guarantee("PR-3", "RUN-2")
+def test_a_child_tells_at_once_that_it_is_idle_behind_emits_of_several_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[str] = []
+    receive = ProcessBoltExecutor._receive
+
+    def noting(executor: ProcessBoltExecutor, message: tuple[Any, ...]) -> None:
+        receive(executor, message)
+        is_idle = message[0] == "work" and executor.calls.in_flight == 0
+        messages.append("emits" if message[0] == "work" and message[1] else "idle" if is_idle else message[0])
+
+    def tells_at_once() -> bool:
+        messages.clear()
+        assert len(Play(late_bolts.Pages, range(1)).values) == 100
+        behind = messages[messages.index("emits") :]
+        return "alive" not in behind[: behind.index("idle")]
+
+    monkeypatch.setattr(ProcessBoltExecutor, "_receive", noting)
+    assert any(tells_at_once() for _ in range(5))  # a sign of life comes every 0.25 s, so a slow machine may have one between
 
 
 @pytest.mark.deep

@@ -104,6 +104,14 @@ def test_an_emitted_value_that_cannot_be_loaded_fails_its_input(value: type[Any]
 
 
 @pytest.mark.guarantee("PR-1")
+def test_a_text_of_a_failure_that_cannot_be_pickled_fails_its_input_alone() -> None:
+    play = Play(odd_values.FailsWithOddTexts, range(20))
+    assert play.values == [(number,) for number in range(20) if number % 5 > 1]
+    assert {number: failure.error for number, failure in play.failures.items()} == {n: "odd" for n in range(20) if n % 5 <= 1}
+    assert len(play.feeder.acked) == 12
+
+
+@pytest.mark.guarantee("PR-1")
 def test_each_anchor_of_an_emitted_value_that_cannot_be_loaded_fails() -> None:
     play = Play(odd_values.UnreadablePairs, range(8))
     assert play.values == [((number, number + 1),) for number in range(0, 8, 2)]

@@ -246,6 +246,8 @@ def test_an_emit_of_a_batch_with_an_anchor_is_an_error() -> None:
         def execute_many(self, burst: Burst) -> None:
             with pytest.raises(UsageError, match="in place of a stream") as raised:
                 self.collector.emit((5,), burst[0])
+            with pytest.raises(UsageError, match="in place of a stream"):
+                self.collector.emit_many([(5,)], [burst[0]])  # type: ignore[arg-type]
             assert "None has an anchor" in (raised.value.hint or "")
             self.collector.emit((5,))
 

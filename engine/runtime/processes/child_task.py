@@ -265,6 +265,7 @@ class ChildTask:
 
     def _send_next(self) -> bool:
         """Send the next emits, and the verdicts behind them. Return True if more is ready."""
+        is_older = self._kept is not None
         if self._kept is None:  # a verdict goes behind the emits of its tuple, and does not wait for later ones
             if self._state is not None:
                 self._state.release_acks()
@@ -284,7 +285,7 @@ class ChildTask:
             if emits and length:
                 self._emits_size.note(count, length)
         self._sent = progress
-        return len(self._emits) > 0 or self._kept is not None
+        return len(self._emits) > 0 or self._kept is not None or is_older  # the latter: the progress may be older than now
 
     def _send_all(self) -> None:
         """Send everything that has happened until now."""
@@ -365,11 +366,11 @@ class ChildTask:
     def _show_life(self) -> None:
         """Send a sign of life, the acks of a busy stateful bolt, and the metrics, also while no tuple comes."""
         timeout = self._plan.config.process_timeout_secs
+        self._life = self._loop.call_later(METRICS_SECS if timeout is None else min(METRICS_SECS, timeout / 8), self._show_life)
         self._relay.send("alive")
         if self._sent is not None:  # the instance is ready
             self._flush_soon()
         self._send_metrics()
-        self._life = self._loop.call_later(METRICS_SECS if timeout is None else min(METRICS_SECS, timeout / 8), self._show_life)
 
     def _publish(self, report: ErrorReport) -> None:
         self._relay.send("report", report)

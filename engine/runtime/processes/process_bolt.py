@@ -73,6 +73,7 @@ class ProcessBoltExecutor(BoltExecutor):
         self._closed = context.loop.create_future()
         plan = pickled_plan(self.info, self.spec, context)
         name = f"{context.topology.name}/{self.info.component_id}[{self.info.task_id}]"
+        self.calls.use_child(None)
         child = self._child = await ChildProcess.start(name, plan, context.loop, self._receive, self._note_end_of_child)
         child.watch(context.config.process_timeout_secs)
         try:

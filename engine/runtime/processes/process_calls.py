@@ -19,7 +19,7 @@ from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progres
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
 """Most rows of a frame. A child gets no frame while as many rows wait in it (PR-3). So it always has its next burst."""
 FRAMES_PER_CHILD: Final = 2
-"""Most frames of which a child has not begun all rows. It gets no frame while as many wait in it (PR-3)."""
+"""Number of frames that wait in a child. It gets no frame while as many wait in it, unless they are full (PR-3)."""
 SILENT_SECS: Final = 2 * METRICS_SECS
 """Time without a frame after which a child is in a plain call."""
 NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
@@ -37,7 +37,7 @@ class ProcessCalls(BoltCalls):
         self._untracked: deque[int] = deque()
         """Numbers of inputs that belong to no tree. They are acked when they are sent, and kept until the child has them."""
         self._frame_ends: deque[int] = deque()
-        """Last number of each frame of which the child has not begun all rows."""
+        """Last number of each frame of which the child has not begun all rows. A full frame is not in it, because it cannot grow."""
         self._child: ChildProcess | None = None
         self._frame_size = FrameSize(ROWS_PER_FRAME)
         self._sent = self._ticks = 0
@@ -46,14 +46,15 @@ class ProcessCalls(BoltCalls):
         self.held_time = HeldTime(self._run_context.loop, self._spec.component_id)
 
     def use_child(self, child: ChildProcess | None) -> None:
-        """Send rows to this child from now on. Its numbers begin at 1."""
+        """Send rows to this child from now on. Its numbers begin at 1. None: it is gone, or the next one begins."""
         self._child = child
         self._core.burst_rows = self._frame_size.rows
         self._sent = self._ticks = 0
         self._sources, self.taken = {}, {}
         self._untracked.clear()
         self._frame_ends.clear()
-        self.progress = NO_PROGRESS
+        if child is None:  # else the progress is of its begin
+            self.progress = NO_PROGRESS
         self.held_time.note_reading(True)
         self.held_time.note_rows(False)
         self._return_waiters.wake_all()
@@ -96,7 +97,8 @@ class ProcessCalls(BoltCalls):
             return None
         first = self._sent + 1
         self._sent += len(given)
-        self._frame_ends.append(self._sent)
+        if len(given) < min(self._core.burst_rows, self._run_context.config.burst):
+            self._frame_ends.append(self._sent)
         self.held_time.note_rows(True)
         self.taken.update(enumerate(given, first))
         runs = rows_of(given)
