@@ -107,7 +107,7 @@ def test_at_most_two_bursts_are_in_a_child() -> None:
 
 
 @pytest.mark.guarantee("PR-3")
-@pytest.mark.parametrize(("burst", "sent"), [(256, [1, 1]), (1, [1] * 20)])  # frames of one row are full if `burst` is 1
+@pytest.mark.parametrize(("burst", "sent"), [(256, [1]), (1, [1] * 20)])  # frames of one row are full if `burst` is 1
 def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(
     burst: int, sent: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

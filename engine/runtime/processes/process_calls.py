@@ -18,8 +18,6 @@ from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progres
 
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
 """Most rows of a frame. A child gets no frame while as many rows wait in it (PR-3). So it always has its next burst."""
-FRAMES_PER_CHILD: Final = 2
-"""Number of frames that wait in a child. It gets no frame while as many wait in it, unless they are full (PR-3)."""
 SILENT_SECS: Final = 2 * METRICS_SECS
 """Time without a frame after which a child is in a plain call."""
 NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
@@ -36,8 +34,8 @@ class ProcessCalls(BoltCalls):
         """The inputs that the child has not settled, by number."""
         self._untracked: deque[int] = deque()
         """Numbers of inputs that belong to no tree. They are acked when they are sent, and kept until the child has them."""
-        self._frame_ends: deque[int] = deque()
-        """Last number of each frame of which the child has not begun all rows. A full frame is not in it, because it cannot grow."""
+        self._part_end = 0
+        """Number of the last row of a frame that was not full. The child gets no frame before it has begun this row."""
         self._child: ChildProcess | None = None
         self._frame_size = FrameSize(ROWS_PER_FRAME)
         self._sent = self._ticks = 0
@@ -52,7 +50,7 @@ class ProcessCalls(BoltCalls):
         self._sent = self._ticks = 0
         self._sources, self.taken = {}, {}
         self._untracked.clear()
-        self._frame_ends.clear()
+        self._part_end = 0
         if child is None:  # else the progress is of its begin
             self.progress = NO_PROGRESS
         self.held_time.note_reading(True)
@@ -71,9 +69,10 @@ class ProcessCalls(BoltCalls):
     def has_no_room(self) -> bool:
         """True while the child has enough rows, and while somebody waits for the return of all rows.
 
-        The rows that come while frames wait in the child go over in one frame, instead of many small ones.
+        The rows that come while the child works on a frame go over in one frame, instead of many small ones.
         """
-        has_enough = len(self._frame_ends) >= FRAMES_PER_CHILD or self._sent - self.progress.taken >= self._frame_size.rows
+        taken = self.progress.taken
+        has_enough = self._part_end > taken or self._sent - taken >= self._frame_size.rows
         return self._child is None or has_enough or self._holders > 0
 
     def waiting(self) -> list[Tuple]:
@@ -98,7 +97,7 @@ class ProcessCalls(BoltCalls):
         first = self._sent + 1
         self._sent += len(given)
         if len(given) < min(self._core.burst_rows, self._run_context.config.burst):
-            self._frame_ends.append(self._sent)
+            self._part_end = self._sent
         self.held_time.note_rows(True)
         self.taken.update(enumerate(given, first))
         runs = rows_of(given)
@@ -189,8 +188,6 @@ class ProcessCalls(BoltCalls):
         """Note the progress of the child."""
         had_no_room = self.has_no_room
         before, self.progress = self.progress, progress
-        while self._frame_ends and self._frame_ends[0] <= progress.taken:
-            self._frame_ends.popleft()
         while self._untracked and self._untracked[0] <= progress.posted:
             self.taken.pop(self._untracked.popleft(), None)
         self._core.add_awaited_secs(progress.busy_secs - before.busy_secs)
