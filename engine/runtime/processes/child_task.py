@@ -13,7 +13,7 @@ from typing import Any, Final
 from engine.api import Calls, Fields
 from engine.api.fields import Streams
 from engine.clock import Clock
-from engine.errors import ERROR, ComponentError, Failure, UsageError
+from engine.errors import ComponentError
 from engine.kernel import (
     BoltBacklog,
     Choice,
@@ -22,7 +22,6 @@ from engine.kernel import (
     OutStream,
     SignalRing,
     Source,
-    are_plain,
     first_waiting,
     make_tuple,
     post_numbered,
@@ -32,7 +31,7 @@ from engine.kernel import (
 from engine.names import REPORT_STREAM, SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved
 from engine.raised import headline, without_exits
 from engine.randomness import RunRandom
-from engine.runtime.error_report import ErrorReport, safe_repr
+from engine.runtime.error_report import ErrorReport
 from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.plan import plan_tasks
 from engine.runtime.processes.child_executor import ChildExecutor, OnlyInstance
@@ -41,6 +40,7 @@ from engine.runtime.processes.frame_size import FrameSize
 from engine.runtime.processes.progress import METRICS_SECS, OtherVerdict, Progress
 from engine.runtime.processes.relay import Relay, RelayedMetrics, picklable
 from engine.runtime.processes.task_plan import TaskPlan
+from engine.runtime.processes.work_sender import WorkSender
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_port import LiveRunPort
 
@@ -102,9 +102,7 @@ class ChildTask:
         else:
             self.executor, self._state = ChildExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
         self._is_frozen = False
-        self._has_batches = REPORT_STREAM in plan.spec.streams
-        self._lost_of: Any = None
-        """Attempt of the newest emitted tuple of a batch that could not be sent. Only the first one of an attempt is reported."""
+        self._work = WorkSender(relay, plan.info, self.executor.reporter, has_batches=REPORT_STREAM in plan.spec.streams)
         self._packs: dict[int, Any] | None = {} if TAKES_PACKS in plan.spec.marks else None
         """Records of each open pack of a FlowControlBolt. The run needs the index of a record that failed."""
         self._targets: dict[Source, int] = {}
@@ -281,7 +279,7 @@ class ChildTask:
             acks, others, progress = kept
             self._kept = None
         if emits or acks or others or progress != self._sent:
-            length = self._send_work(emits, acks, others, progress)
+            length = self._work.send(emits, acks, others, progress)
             if emits and length:
                 self._emits_size.note(count, length)
         self._sent = progress
@@ -316,45 +314,6 @@ class ChildTask:
             core.settled_twice,
             self._state is not None and self._state.has_changes,
         )
-
-    def _send_work(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> int:
-        """Send a frame, and return its length. If a value cannot be pickled and loaded, send each row alone, and return 0."""
-        first = 1 if self._has_batches else 0  # the attempt can be loaded
-        if all(are_plain(rows, first) for _, rows, _ in emits):  # outside the `try`, so that a SystemExit of a signal handler ends the loop
-            return self._relay.send("work", emits, acks, others, progress)
-        try:
-            return self._relay.send_checked("work", emits, acks, others, progress)
-        except BaseException:  # noqa: BLE001 - code of a value; the loop below finds it
-            failed: dict[int, Failure] = {}
-            for target, rows, anchors in emits:
-                for row, anchor in zip(rows, anchors, strict=True):
-                    self._send_alone(target, row, anchor, failed)
-            fails = [*((number, failure, None) for number, failure in failed.items()), *(each for each in others if each[0] not in failed)]
-            self._relay.send("work", [], [each for each in acks if each not in failed], fails, progress)
-            return 0
-
-    def _send_alone(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> None:
-        """Send one emitted row. If a value of it cannot be pickled and loaded, its anchors fail."""
-        info = self._plan.info
-        try:
-            self._relay.send_checked("emits", [(target, [row], [anchor])])
-        except BaseException as error:  # noqa: BLE001 - code of the value
-            text = f"bolt {info.component_id!r} runs in a process and has emitted a value that pickle cannot store and load"
-            hint = "Emit values that pickle can store and load, or leave out processes=True."
-            told = UsageError(f"{text}: {safe_repr(row, 200)} ({headline(error)})", hint=hint)
-            failure = Failure(ERROR, info.component_id, info.task_id, headline(told))
-            if self._has_batches:
-                self._lose_batch(row[0], told, failure)
-                return
-            self.executor.reporter.report(told, next_step="the tuple is not emitted, and its anchors fail")
-            failed |= dict.fromkeys(anchor if isinstance(anchor, tuple) else (anchor,) if anchor else (), failure)
-
-    def _lose_batch(self, attempt: Any, error: UsageError, failure: Failure) -> None:
-        """Let an attempt fail, because a tuple of it cannot be sent."""
-        if attempt != self._lost_of:
-            self._lost_of = attempt
-            self.executor.reporter.report(error, next_step=f"batch {attempt} fails, and is tried again")
-            self._relay.send("lost", attempt, failure)
 
     def _send_metrics(self) -> None:
         self._metrics_due = self._now() + METRICS_SECS
