@@ -100,10 +100,18 @@ def post_numbered(Mailbox box not None, Source origin not None, RowKind kind, li
 def first_waiting(BoltCore core not None, uint64_t posted):
     """Return the number of the first row that waits in the mailbox, is held back, or has to run again. `posted` + 1 if none does.
 
-    Rows that have to run again may have gaps between them, because their call may have settled the others.
+    Rows may have gaps between them, because some could not be loaded, or the call of a burst has settled them. Rows of no tree have no
+    number. They are counted back from the end, and after a gap their number may be too large.
     """
-    cdef uint64_t first = posted + 1 - <uint64_t>(core.mailbox.tail - core.mailbox.head)
+    cdef Mailbox box = core.mailbox
+    cdef uint64_t first = posted + 1 - <uint64_t>(box.tail - box.head - core.tick_waits)
+    cdef Py_ssize_t i
     cdef Tuple tup
+    for i in range(box.head, box.tail):
+        tup = <Tuple>box.ring[i & box.mask]
+        if tup.root != 0:
+            first = min(first, tup.root)
+            break
     for tup in (*core.singly, *core.held_tuples.tuples()):
         if tup.root != 0:
             first = min(first, tup.root)

@@ -117,6 +117,7 @@ cdef class TaskCore:
     cdef double turn_start, lap_start, usual_call
     cdef double suspect, suspect_mean    # of the last lap, if one of its calls may have been slow: secs of that call, mean of all
     cdef Py_ssize_t stride
+    cdef public Py_ssize_t most_calls_per_lap
     cdef readonly double slow_call_secs
     cdef readonly double slowest_call    # the longest call over slow_call_secs since the last query of the executor
     cdef double lap_secs                 # time of the laps: calls and emits that ran on the loop

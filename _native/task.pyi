@@ -84,6 +84,8 @@ class TaskCore:
     """
 
     closing: bool
+    most_calls_per_lap: int
+    """Most calls between two readings of the clock. The default is 32."""
     def __init__(
         self,
         task_id: int,

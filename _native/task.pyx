@@ -219,7 +219,7 @@ cdef class TaskCore:
         self.misuse = misuse
         self.backlog = backlog
         self.slow_call_secs = slow_call_secs
-        self.stride = 1
+        self.stride, self.most_calls_per_lap = 1, MOST_CALLS_PER_LAP
         self.usual_call = FIRST_CALL
         self.thread = PyThreadState_Get()
 
@@ -301,7 +301,7 @@ cdef class TaskCore:
             self.usual_call = took / calls
         if took > LONG_LAP:
             self.stride = max(1, <Py_ssize_t>(self.stride * LONG_LAP / took))
-        elif took < SHORT_LAP and calls >= self.stride and self.stride < MOST_CALLS_PER_LAP:
+        elif took < SHORT_LAP and calls >= self.stride and self.stride < self.most_calls_per_lap:
             self.stride *= 2
         return at - self.turn_start >= TURN_SECS
 

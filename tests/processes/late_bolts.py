@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 
-from engine import BasicBolt, Fields, Tuple
+from engine import BasicBolt, Bolt, Fields, Tuple
 
 
 class Pages(BasicBolt):
@@ -47,3 +47,36 @@ class WaitsForFile(BasicBolt):
     def execute(self, tup: Tuple) -> None:
         while not os.path.exists(self.path):
             time.sleep(0.01)
+
+
+class SleepsSecs(BasicBolt):
+    """Sleeps as long as its input says. Other values take no time."""
+
+    def execute(self, tup: Tuple) -> None:
+        if isinstance(secs := tup["secs"], float):
+            time.sleep(secs)
+
+
+class HangsWithTicks(BasicBolt):
+    """Never returns from its first input, while ticks come."""
+
+    tick_tuple_freq_secs = 0.1
+
+    async def execute(self, tup: Tuple) -> None:
+        if not tup.is_tick:
+            await asyncio.get_running_loop().create_future()
+
+
+class AcksAllTogether(Bolt):
+    """Has calls that return only when the last input has come."""
+
+    concurrency = 20
+
+    def prepare(self) -> None:
+        self.has_all = asyncio.Event()
+
+    async def execute(self, tup: Tuple) -> None:
+        if tup["number"] == 19:
+            self.has_all.set()
+        await self.has_all.wait()
+        self.collector.ack(tup)

@@ -13,6 +13,8 @@ import engine
 from engine import BasicBolt, Config, TopologyBuilder, Tuple, spout
 from engine.runtime.processes.child_process import ChildProcess
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
+from engine.runtime.processes.process_calls import ProcessCalls
+from engine.runtime.processes.progress import Progress
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, late_bolts
 from tests.processes.test_deaths import until
@@ -141,6 +143,40 @@ def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(
     assert len(frames) <= 10 or burst == 1  # the first frames have 4 rows, until their size is known
 
 
+@pytest.mark.guarantee("PR-3")
+def test_the_next_frame_goes_when_all_rows_have_begun_though_none_has_returned() -> None:
+    feeder = Feeder("number")
+    builder = TopologyBuilder("play")
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", late_bolts.AcksAllTogether, processes=True).shuffle_grouping("numbers")
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            for number in range(20):
+                feeder.feed((number,))
+                await until(lambda number=number: run.snapshot().components["numbers"].emitted > number)
+            feeder.close()
+            await run.completed()
+
+    asyncio.run(main())
+    assert len(feeder.acked) == 20
+
+
+@pytest.mark.guarantee("PR-3", "RUN-2")
+def test_a_child_without_rows_never_tells_that_it_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Progress] = []
+    note_progress = ProcessCalls.note_progress
+
+    def noting(calls: ProcessCalls, progress: Progress) -> None:
+        told.append(progress)
+        note_progress(calls, progress)
+
+    monkeypatch.setattr(ProcessCalls, "note_progress", noting)
+    assert Play(bolts.Echo, range(1)).values == [(0,)]
+    assert told[-1].posted == 1
+    assert all(progress.is_idle for progress in told if progress.posted == 0)
+
+
 @pytest.mark.guarantee("PR-3", "RUN-2")
 def test_a_child_tells_at_once_that_it_is_idle_behind_emits_of_several_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
@@ -175,6 +211,69 @@ def test_a_tuple_that_waits_in_a_child_does_not_time_out() -> None:
 
     components = asyncio.run(main())
     assert (components["numbers"].acked, components["numbers"].failed) == (30, 0)
+
+
+@pytest.mark.deep
+@pytest.mark.guarantee("PR-3", "ACK-8")
+def test_tuples_that_wait_before_others_that_cannot_be_loaded_do_not_time_out() -> None:
+    feeder = Feeder("secs")
+    builder = TopologyBuilder("play", Config(message_timeout_secs=0.5))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", late_bolts.SleepsSecs, processes=True).shuffle_grouping("numbers")
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            for _ in range(8):  # then the frames can have all of the rest
+                feeder.feed((0.0,))
+            await until(lambda: len(feeder.acked) == 8)
+            for secs in (0.05,) * 30 + (bolts.Unreadable(),) * 30:
+                feeder.feed((secs,))
+            feeder.close()
+            await run.completed()
+
+    asyncio.run(main())
+    assert len(feeder.acked) == 38
+    assert {failure.reason for _, failure in feeder.failed} == {"error"}
+
+
+@pytest.mark.deep
+@pytest.mark.guarantee("PR-3", "ACK-8")
+def test_a_call_that_hangs_times_out_also_if_a_tick_waits_behind_it() -> None:
+    feeder = Feeder("number")
+    builder = TopologyBuilder("play", Config(message_timeout_secs=0.5))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", late_bolts.HangsWithTicks, processes=True).shuffle_grouping("numbers")
+    feeder.feed((1,))
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            await until(lambda: bool(feeder.failed))
+            await run.stop()
+
+    asyncio.run(main())
+    assert [failure.reason for _, failure in feeder.failed] == ["timeout"]
+
+
+@pytest.mark.deep
+@pytest.mark.guarantee("PR-2", "PR-3")
+def test_a_child_whose_calls_suddenly_become_slow_does_not_count_as_hanging() -> None:
+    feeder = Feeder("secs")
+    builder = TopologyBuilder("play", Config(process_timeout_secs=1.5))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", late_bolts.SleepsSecs, processes=True).shuffle_grouping("numbers")
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+            for _ in range(5_000):
+                feeder.feed((None,))
+            await until(lambda: len(feeder.acked) == 5_000)
+            for _ in range(32):
+                feeder.feed((0.1,))
+            feeder.close()
+            await run.completed()
+
+    asyncio.run(main())
+    assert (len(feeder.acked), feeder.failed) == (5_032, [])
 
 
 @pytest.mark.deep

@@ -17,6 +17,7 @@ class ChildExecutor(BoltExecutor):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.core.most_calls_per_lap = 1  # so that it tells its life and its verdicts behind each slow call
         if self.run_context.config.forgotten_ack == "wait":
             self.core.fails_forgotten = True  # the run must hear of a dropped input, to drop it too
             self._warned_of_forgotten = True  # the run warns

@@ -139,8 +139,8 @@ class ChildTask:
             self._end_run(error)
         else:
             self._relay.send("ready")
-            self._flush_soon()
             self.executor.start()
+            self._flush_soon()  # after the first step of the executor, which waits for rows then
             await self._is_over
         await self.executor.close()
         self._send_all()

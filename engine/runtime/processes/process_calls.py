@@ -17,7 +17,7 @@ from engine.runtime.processes.held_time import HeldTime
 from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progress
 
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
-"""Most rows of a frame. A child gets no frame while as many rows wait in it (PR-3). So it always has its next burst."""
+"""Most rows of a frame. A child gets no frame while as many rows wait in it (PR-3)."""
 SILENT_SECS: Final = 2 * METRICS_SECS
 """Time without a frame after which a child is in a plain call."""
 NewSources: TypeAlias = dict[int, tuple[str, str, int, Any]]
@@ -72,7 +72,7 @@ class ProcessCalls(BoltCalls):
         The rows that come while the child works on a frame go over in one frame, instead of many small ones.
         """
         taken = self.progress.taken
-        has_enough = self._part_end > taken or self._sent - taken >= self._frame_size.rows
+        has_enough = self._part_end > taken or self._sent - taken >= self._core.burst_rows
         return self._child is None or has_enough or self._holders > 0
 
     def waiting(self) -> list[Tuple]:
@@ -96,7 +96,8 @@ class ProcessCalls(BoltCalls):
             return None
         first = self._sent + 1
         self._sent += len(given)
-        if len(given) < min(self._core.burst_rows, self._run_context.config.burst):
+        is_full = len(given) >= min(self._core.burst_rows, self._run_context.config.burst)
+        if not is_full:
             self._part_end = self._sent
         self.held_time.note_rows(True)
         self.taken.update(enumerate(given, first))
@@ -107,7 +108,7 @@ class ProcessCalls(BoltCalls):
         return None
 
     def send_control(self, tup: Tuple) -> None:
-        """Send a control tuple behind all earlier rows. It has a number as they have."""
+        """Send a control tuple behind all earlier rows. It has a number as they have. It cannot grow, so no frame waits for it."""
         self._sent += 1
         self.held_time.note_rows(True)
         self.taken[self._sent] = tup
