@@ -60,15 +60,34 @@ async def cancel_and_wait(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[lis
 
     A task may swallow a cancellation by accident (`except BaseException`), so the function cancels again after one second.
     """
-    running = set(aio_tasks)
-    errors: list[BaseException] = []
-    for timeout_secs in (_SECOND_CANCEL_SECS, CLOSE_TIMEOUT_SECS - _SECOND_CANCEL_SECS):
-        for aio_task in running:
+    return await CancelledWork().cancel(aio_tasks)
+
+
+class CancelledWork:
+    """Asyncio tasks that are cancelled and have not ended. If a kill interrupts a wait for them, the next wait includes them."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def cancel(self, aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseException], int]:
+        """Do what `cancel_and_wait` does, for these tasks and for those of a wait that was interrupted."""
+        for aio_task in set(aio_tasks) - self._running:
+            self._running.add(aio_task)
             aio_task.cancel()
-        if running:
-            ended, running = await asyncio.wait(running, timeout=timeout_secs)
-            errors += [error for each in ended if (error := aio_task_error(each)) is not None]
-    return errors, len(running)
+        errors = await self._wait(_SECOND_CANCEL_SECS)
+        for aio_task in self._running:
+            aio_task.cancel()
+        errors += await self._wait(CLOSE_TIMEOUT_SECS - _SECOND_CANCEL_SECS)
+        count = len(self._running)
+        self._running.clear()
+        return errors, count
+
+    async def _wait(self, timeout_secs: float) -> list[BaseException]:
+        """Wait for the end of the tasks. Return the errors of those that have ended."""
+        if not self._running:
+            return []
+        ended, self._running = await asyncio.wait(self._running, timeout=timeout_secs)
+        return [error for each in ended if (error := aio_task_error(each)) is not None]
 
 
 async def await_or_cancel(coroutine: Coroutine[Any, Any, None], timeout_secs: float) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from engine.api import BasicBolt, BurstBolt, call_kind
 from engine.api.basic_results import emit_result, record_result
-from engine.cancellation import cancel_and_wait, was_cancelled
+from engine.cancellation import CancelledWork, was_cancelled
 from engine.errors import UsageError
 from engine.kernel import BoltCore, Burst, StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
@@ -57,6 +57,7 @@ class BoltCalls:
         self._max_calls = 1
         self._pool: futures.ThreadPoolExecutor | None = None
         self._concurrent: dict[asyncio.Task[None], Call] = {}
+        self._cancelled = CancelledWork()
         self._failures: deque[tuple[BaseException, Tuple]] = deque()
         self._awaited = 0
         """Calls that the executor itself awaits: 0 or 1."""
@@ -257,7 +258,7 @@ class BoltCalls:
             error, tup = self._failures.popleft()
             self._reporter.report(error, tup=tup, next_step="the input fails with the instance")
         try:
-            return await cancel_and_wait(running)
+            return await self._cancelled.cancel(running)
         finally:
             self._return_waiters.wake_all()
             if self._pool is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from engine.api.context import UserCounter, UserGauge, UserHistogram
-from engine.cancellation import aio_task_error, cancel_and_wait
+from engine.cancellation import CancelledWork, aio_task_error
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
@@ -27,6 +27,7 @@ class BackgroundTasks:
         self._timed = timed
         self._on_error = on_error
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._cancelled = CancelledWork()
         self.has_ended = False
 
     def create(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
@@ -58,7 +59,7 @@ class BackgroundTasks:
         for aio_task in running:
             aio_task.remove_done_callback(self._note_end)
         self._tasks.clear()
-        return await cancel_and_wait(running)
+        return await self._cancelled.cancel(running)
 
 
 class ExecutorContext:

@@ -2,12 +2,13 @@
 
 import asyncio
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 
-from engine import Bolt, Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
-from engine.testing import ACKER, Feeder, LeftoverTaskWarning, run_topology
+from engine import BasicBolt, Bolt, Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
+from engine.testing import ACKER, Feeder, KillTask, LeftoverTaskWarning, run_topology
 
 
 @pytest.mark.guarantee("RUN-3")
@@ -63,3 +64,46 @@ def test_a_run_that_closes_before_its_last_checkpoint_begins_no_other_one(at_sec
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeftoverTaskWarning)
         run_topology(builder.build(), Config(state_provider="tests.checkpoint.test_lost_tasks:SlowProvider"), during=stop)
+
+
+class Lingers(BasicBolt):
+    """Has a coroutine that needs some time to end when it is cancelled: its call, or its background work."""
+
+    concurrency = 2
+
+    def __init__(self, ends: list[float], in_background: bool) -> None:
+        self.ends = ends
+        self.in_background = in_background
+
+    async def execute(self, tup: Tuple) -> None:
+        if self.in_background:
+            self.context.create_task(self.linger())
+        else:
+            await self.linger()
+
+    async def linger(self) -> None:
+        """Wait until it is cancelled. Its end takes 0.6 s, and a second cancellation comes after 1 s."""
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(0.6)
+            self.ends.append(self.context.clock.now())
+
+
+@pytest.mark.guarantee("RUN-3", "ACK-15")
+@pytest.mark.parametrize("in_background", [False, True])
+def test_a_run_waits_for_the_coroutines_of_an_instance_that_is_killed_again_while_it_ends(in_background: bool) -> None:
+    ends: list[float] = []
+    feeder = Feeder("number")
+    builder = TopologyBuilder("closing")
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("lingers", partial(Lingers, ends, in_background)).shuffle_grouping("numbers")
+    feeder.feed((1,))
+
+    async def stop(run: Any) -> None:
+        await asyncio.sleep(5.2)
+        assert not ends
+        await run.stop()
+
+    run_topology(builder.build(), during=stop, faults=[KillTask("lingers", at_secs=5), KillTask("lingers", at_secs=5.1)])
+    assert len(ends) == 1
