@@ -53,7 +53,7 @@ class SleepsSecs(BasicBolt):
     """Sleeps as long as its input says. Other values take no time."""
 
     def execute(self, tup: Tuple) -> None:
-        if isinstance(secs := tup["secs"], float):
+        if isinstance(secs := tup["number"], float):
             time.sleep(secs)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import engine
-from engine import BasicBolt, Config, TopologyBuilder, Tuple, spout
+from engine import BasicBolt, Config, Topology, TopologyBuilder, Tuple, spout
 from engine.runtime.processes.child_process import ChildProcess
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.runtime.processes.process_calls import ProcessCalls
@@ -41,6 +41,15 @@ def counting(limit: int = 10**9) -> Any:
         yield from ((number,) for number in range(limit))
 
     return numbers
+
+
+def fed(bolt: type[Any], **settings: Any) -> tuple[Feeder, Topology]:
+    """Return a feeder, and a topology of it and a bolt in a process."""
+    feeder = Feeder("number")
+    builder = TopologyBuilder("play", Config(**settings))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("bolt", bolt, processes=True).shuffle_grouping("numbers")
+    return feeder, builder.build()
 
 
 async def stands_still(count: Callable[[], int]) -> None:
@@ -145,13 +154,10 @@ def test_inputs_that_come_one_by_one_go_to_a_busy_child_in_one_frame(
 
 @pytest.mark.guarantee("PR-3")
 def test_the_next_frame_goes_when_all_rows_have_begun_though_none_has_returned() -> None:
-    feeder = Feeder("number")
-    builder = TopologyBuilder("play")
-    builder.set_spout("numbers", feeder)
-    builder.set_bolt("bolt", late_bolts.AcksAllTogether, processes=True).shuffle_grouping("numbers")
+    feeder, topology = fed(late_bolts.AcksAllTogether)
 
     async def main() -> None:
-        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+        async with asyncio.timeout(60), engine.run(topology) as run:
             for number in range(20):
                 feeder.feed((number,))
                 await until(lambda number=number: run.snapshot().components["numbers"].emitted > number)
@@ -216,17 +222,14 @@ def test_a_tuple_that_waits_in_a_child_does_not_time_out() -> None:
 @pytest.mark.deep
 @pytest.mark.guarantee("PR-3", "ACK-8")
 def test_tuples_that_wait_before_others_that_cannot_be_loaded_do_not_time_out() -> None:
-    feeder = Feeder("secs")
-    builder = TopologyBuilder("play", Config(message_timeout_secs=0.5))
-    builder.set_spout("numbers", feeder)
-    builder.set_bolt("bolt", late_bolts.SleepsSecs, processes=True).shuffle_grouping("numbers")
+    feeder, topology = fed(late_bolts.SleepsSecs, message_timeout_secs=1.0)
 
     async def main() -> None:
-        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+        async with asyncio.timeout(60), engine.run(topology) as run:
             for _ in range(8):  # then the frames can have all of the rest
                 feeder.feed((0.0,))
             await until(lambda: len(feeder.acked) == 8)
-            for secs in (0.05,) * 30 + (bolts.Unreadable(),) * 30:
+            for secs in (0.1,) * 30 + (bolts.Unreadable(),) * 30:
                 feeder.feed((secs,))
             feeder.close()
             await run.completed()
@@ -239,14 +242,11 @@ def test_tuples_that_wait_before_others_that_cannot_be_loaded_do_not_time_out() 
 @pytest.mark.deep
 @pytest.mark.guarantee("PR-3", "ACK-8")
 def test_a_call_that_hangs_times_out_also_if_a_tick_waits_behind_it() -> None:
-    feeder = Feeder("number")
-    builder = TopologyBuilder("play", Config(message_timeout_secs=0.5))
-    builder.set_spout("numbers", feeder)
-    builder.set_bolt("bolt", late_bolts.HangsWithTicks, processes=True).shuffle_grouping("numbers")
+    feeder, topology = fed(late_bolts.HangsWithTicks, message_timeout_secs=0.5)
     feeder.feed((1,))
 
     async def main() -> None:
-        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+        async with asyncio.timeout(60), engine.run(topology) as run:
             await until(lambda: bool(feeder.failed))
             await run.stop()
 
@@ -257,18 +257,15 @@ def test_a_call_that_hangs_times_out_also_if_a_tick_waits_behind_it() -> None:
 @pytest.mark.deep
 @pytest.mark.guarantee("PR-2", "PR-3")
 def test_a_child_whose_calls_suddenly_become_slow_does_not_count_as_hanging() -> None:
-    feeder = Feeder("secs")
-    builder = TopologyBuilder("play", Config(process_timeout_secs=1.5))
-    builder.set_spout("numbers", feeder)
-    builder.set_bolt("bolt", late_bolts.SleepsSecs, processes=True).shuffle_grouping("numbers")
+    feeder, topology = fed(late_bolts.SleepsSecs, process_timeout_secs=2.5)
 
     async def main() -> None:
-        async with asyncio.timeout(60), engine.run(builder.build()) as run:
+        async with asyncio.timeout(60), engine.run(topology) as run:
             for _ in range(5_000):
                 feeder.feed((None,))
             await until(lambda: len(feeder.acked) == 5_000)
             for _ in range(32):
-                feeder.feed((0.1,))
+                feeder.feed((0.2,))
             feeder.close()
             await run.completed()
 
