@@ -29,7 +29,6 @@ STEPS: Final = {
     "guarantees": (PYTHON, "-m", "tests.guarantees", "--check"),
     "limits": project_tests("limits", "sources", "settings_tables"),
     "layers": project_tests("layers", "determinism"),
-    "english": project_tests("english"),
     "site": ("scripts/build-site", PYTHON),
     "examples": project_tests("examples"),
     "face": project_tests("face", "lazy_names"),
