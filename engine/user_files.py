@@ -1,15 +1,21 @@
-"""Package of the modules of users' files, which `python -m engine run FILE` imports. It has no files of its own.
+"""Names under which users' files are imported, such as the FILE of `python -m engine run FILE`.
 
-A pickled function or class is stored as the name of its module and its own name. Any process that imports this name imports this package
-first, and so gets a finder for the file. The finder looks into the folders of `sys.path`. A child process of `multiprocessing` has the
-`sys.path` of its parent, which contains the folder of the file.
+A file gets the name under which any program with the same `sys.path` imports it: `words` for `words.py`, `app.flows.words` for a file in
+the package `app.flows`. So relative imports find the user's own modules, `getLogger(__name__)` is a logger of the user, another file that
+imports this one gets the same module, and other processes load its pickled functions and classes.
+
+Some files have no such name: the name of `my flow.1.py` has a dot, and `queue` belongs to the standard library. They are imported as
+members of this module, which is a package without files. A process that loads their pickled objects imports this package first, and so gets
+a finder for them.
 """
 
 import hashlib
+import importlib
+import importlib.util
 import re
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -18,22 +24,62 @@ from typing import Final
 
 __path__: Final[list[str]] = []  # makes this module a package, so that Python imports it before a module of a file
 
+FALLBACK_PACKAGE: Final = __name__
+"""Package of the files that have no importable name."""
+
+LOADED: Final[set[str]] = set()
+"""Names of the modules of users' files that this process has loaded."""
+
+FOLDERS: Final[set[str]] = set()
+"""Folders of these files that are at the beginning of `sys.path`."""
+
 _DIGEST_BYTES: Final = 4
 _NAME: Final = re.compile(re.escape(__name__) + r"\.[a-z]+_(?P<file>\w+_[0-9a-f]{8})(?:_\d+)?")
 
 
-def module_name(kind: str, path: Path) -> str:
-    """Return the name of the module of a file: the same in every process, and another one for each path.
+def package_root(path: Path) -> tuple[Path, str]:
+    """Return the folder above the packages that contain a file, and the dotted name of the file below this folder.
 
-    kind: the noun for the content of the file, such as `topology`. path: the resolved path.
+    A folder is a package if it has an `__init__.py`. path: resolved.
     """
+    folder, name = path.parent, path.stem
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        name = f"{folder.name}.{name}"
+        folder = folder.parent
+    return folder, name
+
+
+def spec_of(kind: str, path: Path) -> ModuleSpec | None:
+    """Return the spec of the module of a file. Imports the packages that contain the file. None if Python cannot import such a file.
+
+    kind: the noun for the content of the file, such as `topology`. path: the resolved path, whose `package_root` is on `sys.path`.
+    """
+    return _importable_spec(path) or spec_from_file_location(_unused_name(module_name(kind, path)), path)
+
+
+def _importable_spec(path: Path) -> ModuleSpec | None:
+    """Return the spec of the name under which any program would import a file. None if there is no such name, or if it is taken."""
+    name = package_root(path)[1]
+    if "." in path.stem or name in sys.modules:
+        return None
+    importlib.invalidate_caches()
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name and f"{name}.".startswith(f"{error.name}."):  # a package of this name is elsewhere
+            return None
+        raise
+    return spec if spec is not None and spec.origin == str(path) else None
+
+
+def module_name(kind: str, path: Path) -> str:
+    """Return the name for a file that has no importable name: the same in every process, and another one for each path."""
     return f"{__name__}.{kind}_{_file_key(path)}"
 
 
-def unused_module_name(kind: str, path: Path) -> str:
-    """Return the name of the module of a file. Only a second import in the same process gets another name."""
-    base = name = module_name(kind, path)
-    number = 1
+def _unused_name(base: str) -> str:
+    """Return this name. Only a second import in the same process gets another name."""
+    name, number = base, 1
     while name in sys.modules:
         number += 1
         name = f"{base}_{number}"
@@ -57,8 +103,34 @@ class UserFileFinder(MetaPathFinder):
         for folder in sys.path:
             for file in Path(folder).resolve().glob("*.py"):
                 if _file_key(file) == found["file"]:
-                    return spec_from_file_location(fullname, file)
+                    return _spec_found(fullname, file)
         return None
+
+
+def _spec_found(fullname: str, file: Path) -> ModuleSpec | None:
+    """Return the spec of a file. Earlier versions gave such a name to every file, and stored states have it in their pickled values."""
+    name = package_root(file)[1]
+    if name in sys.modules or _importable_spec(file) is not None:
+        module = importlib.import_module(name)
+        if getattr(module, "__file__", None) == str(file):
+            return ModuleSpec(fullname, _SameModule(module), origin=str(file))
+    return spec_from_file_location(fullname, file)
+
+
+class _SameModule(Loader):
+    """Gives a second name to a module that is loaded."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module."""
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own spec back, because it has run already."""
+        module.__spec__ = self._spec
 
 
 sys.meta_path.append(UserFileFinder())  # last, so that it is only asked for names that nothing else finds

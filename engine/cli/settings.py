@@ -43,7 +43,7 @@ class Settings:
     config: Config
     origin: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    """One line for each key of Storm among the sources."""
+    """One line for each key of Storm among the sources, and for each ignored variable whose name is almost a setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,21 +197,15 @@ def _flattened(table: dict[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _from_environment(collected: _Collected, environ: Mapping[str, str]) -> None:
+    """Take the variables that are settings. Kubernetes sets others, such as `ENGINE_SERVICE_HOST` for a Service called `engine`."""
     for variable, text in sorted(environ.items()):
         if not variable.startswith(_VARIABLE_PREFIX) or variable in _OTHER_VARIABLES:
             continue
         key = variable.removeprefix(_VARIABLE_PREFIX).lower()
         if key in SETTINGS and variable.isupper():
             collected.parse_value(key, text, variable)
-        else:
-            collected.faults.append(f"{variable}: {_unknown_variable(key)}")
-
-
-def _unknown_variable(key: str) -> str:
-    near = key if key in SETTINGS else nearest(key, SETTINGS)
-    if near:
-        return f"no setting has this name. Did you mean {_VARIABLE_PREFIX}{near.upper()}?"
-    return f"no setting has this name, and the prefix {_VARIABLE_PREFIX} is reserved for settings. Unset the variable."
+        elif (near := key if key in SETTINGS else nearest(key, SETTINGS)) is not None:
+            collected.notes.append(f"{variable} is ignored: no setting has this name. Did you mean {_VARIABLE_PREFIX}{near.upper()}?")
 
 
 def _from_flags(collected: _Collected, flags: Iterable[str]) -> None:
@@ -282,7 +276,7 @@ def settings_options(function: _F) -> _F:
 def load_settings(flags: tuple[str, ...], config_file: Path | None, loaded: LoadedTopology | None = None) -> Settings:
     """Read the settings from defaults, topology file, TOML file, environment and flags.
 
-    Each key of Storm among them is noted on standard error.
+    Each key of Storm among them is noted on standard error, and so is each variable with an almost right name.
     """
     settings = read_settings(
         flags=flags,

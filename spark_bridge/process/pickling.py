@@ -14,8 +14,8 @@ from typing import Any, Final
 
 _MODULE_NAME: Final = "spark_bridge.process.cloudpickle_of_pyspark"
 """Name of the loaded module in both processes. Pickled functions refer to it, so it must be the same in both."""
-_USER_FILES: Final = "engine.user_files."
-"""Prefix of the modules of topology files. Spark's process may have another `sys.path`, so it may not find the file."""
+_USER_FILES: Final = "engine.user_files"
+"""The module that knows the modules of topology files. Spark's process may have another `sys.path`, so it may not find such a file."""
 _LOADING: Final = threading.Lock()
 
 
@@ -70,7 +70,8 @@ def _needs_registration(module: ModuleType | None) -> bool:
     spec = getattr(module, "__spec__", None)
     if spec is None or not spec.has_location or sys.modules.get(spec.name) is not module:
         return False
-    return spec.name.startswith(_USER_FILES) or ("." not in spec.name and not _is_importable(spec.name))
+    user_files = getattr(sys.modules.get(_USER_FILES), "LOADED", ())
+    return spec.name in user_files or ("." not in spec.name and not _is_importable(spec.name))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,7 +1,8 @@
 """Imports Python files that the user names, and explains why a file cannot be read.
 
-A Python file is imported like a script, with its own folder on `sys.path`, but not as `__main__`. Errors name the file, the line and the
-fix. The caller chooses the class of these errors.
+A Python file is imported as a module of the user's: with its own folder on `sys.path`, like a script, and as a member of its package if
+its folder has an `__init__.py`, but not as `__main__`. Errors name the file, the line and the fix. The caller chooses the class of these
+errors.
 """
 
 import importlib.util
@@ -16,7 +17,7 @@ from typing import Final
 
 from engine.errors import ConfigError, EngineError, TopologyError
 from engine.names import nearest
-from engine.user_files import unused_module_name
+from engine.user_files import FALLBACK_PACKAGE, FOLDERS, LOADED, package_root, spec_of
 
 INSTALL_IT: Final = ". Install it: "
 """Separates the text of a ModuleNotFoundError of our own packages from the command that installs the missing package."""
@@ -53,19 +54,17 @@ class UserFile:
     def load(self) -> ModuleType:
         """Import the file as a new module and return the module."""
         code = self.compile()
-        module = self._new_module()
-        folder = str(self.path.resolve().parent)
-        added = folder not in sys.path
-        if added:
-            sys.path.insert(0, folder)
-        sys.modules[module.__name__] = module
+        path = self.path.resolve()
+        folders = [each for each in dict.fromkeys((str(path.parent), str(package_root(path)[0]))) if each not in sys.path]
+        behind = sum(each in FOLDERS for each in sys.path)  # the names of earlier files must still lead to these files
+        sys.path[behind:behind] = folders
         try:
-            self._run(code, module)
+            module = self._run(code)
         except BaseException:
-            del sys.modules[module.__name__]
-            if added:
+            for folder in folders:
                 sys.path.remove(folder)
             raise
+        FOLDERS.update(folders)
         return module
 
     def compile(self) -> CodeType:
@@ -101,19 +100,13 @@ class UserFile:
         if lines:
             error.add_note(f"raised in {self.path}, line {lines[-1]}")
 
-    def _new_module(self) -> ModuleType:
-        """Return an empty module. Its name leads child processes to the file, so that they can load pickled objects of the file."""
-        resolved = self.path.resolve()
-        spec = importlib.util.spec_from_file_location(unused_module_name(self.kind, resolved), resolved)
-        if spec is None:
-            raise self.error(f"{self.path} cannot be imported", hint="Rename the file so that its name ends in .py.")
-        return importlib.util.module_from_spec(spec)
-
-    def _run(self, code: CodeType, module: ModuleType) -> None:
+    def _run(self, code: CodeType) -> ModuleType:
         try:
-            exec(code, vars(module))
+            return self._execute(code)
         except (TopologyError, ConfigError) as error:
             self.add_location(error)
+            raise
+        except self.error:
             raise
         except ModuleNotFoundError as error:
             raise self.user_code_error(error, "while it was imported", _hint_of_missing(error)) from error
@@ -124,6 +117,26 @@ class UserFile:
             raise
         except BaseException as error:
             raise self.user_code_error(error, "while it was imported", _hint_of(error)) from error
+
+    def _execute(self, code: CodeType) -> ModuleType:
+        """Run the file as a new module, which its package then has as an attribute."""
+        spec = spec_of(self.kind, self.path.resolve())
+        if spec is None:
+            raise self.error(f"{self.path} cannot be imported", hint="Rename the file so that its name ends in .py.")
+        module = importlib.util.module_from_spec(spec)
+        if spec.parent == FALLBACK_PACKAGE:
+            module.__package__ = ""  # a relative import must not look into the engine
+        sys.modules[spec.name] = module
+        try:
+            exec(code, vars(module))
+        except BaseException:
+            sys.modules.pop(spec.name, None)
+            raise
+        LOADED.add(spec.name)
+        package, _, name = spec.name.rpartition(".")
+        if package:
+            setattr(sys.modules[package], name, module)
+        return sys.modules.get(spec.name, module)
 
     def _own_frames(self, frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
         """Return the frames of user code, from the first frame in the file."""
@@ -142,6 +155,8 @@ def _hint_of_missing(error: ModuleNotFoundError) -> str:
 def _hint_of(error: BaseException) -> str:
     """Return the hint for an error in a user's file, which is a similar name if there is one."""
     near = None
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "Make a package: put an __init__.py into the folder of the file, and into each folder that the dots lead to."
     if isinstance(error, AttributeError) and error.name:
         near = nearest(error.name, dir(error.obj))
     elif isinstance(error, ImportError) and (wanted := getattr(error, "name_from", None)):  # Python 3.12 and later

@@ -55,7 +55,7 @@ import sys
 from engine.cli.topology_file import load_topology
 from spark_bridge.process import pickling
 load_topology({str(tmp_path / "flow.py")!r})
-add = next(module for name, module in sys.modules.items() if name.startswith("engine.user_files.topology_flow")).add
+add = sys.modules["flow"].add
 sys.stdout.buffer.write(pickling.dumps(lambda n: add(n)))
 """
     assert sent_and_called(script, tmp_path) == "43"
