@@ -309,7 +309,7 @@ class Coordinator(Spout, SpoutPortUser):
     def _forget(self) -> None:
         """Ask the source for partitions that it will never use again. An error of the user's method does not undo the commit."""
         try:
-            given = self._adapter.forgotten()
+            given = self._adapter.forgotten(self._batches.committed_positions)
             if inspect.isawaitable(given):
                 self._forget_aio_task = self.context.create_task(self._forget_later(given))
             else:

@@ -102,6 +102,11 @@ class OpenBatches:
         return found
 
     @property
+    def committed_positions(self) -> Mapping[Partition, Any]:
+        """Metadata of the newest committed batch with each partition."""
+        return self._committed.positions
+
+    @property
     def newest_metadata(self) -> Any:
         """Metadata of the newest open batch, or of the committed one."""
         return next(reversed(self._open.values())).metadata if self._open else self._committed.metadata

@@ -107,8 +107,8 @@ class CoordinatorAdapter(ABC):
     def _no_bool(self, given: object) -> FatalError:
         return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
 
-    def forgotten(self) -> object:
-        """Return the user's answer to `forgotten()`, which may be awaitable."""
+    def forgotten(self, committed: Positions) -> object:
+        """Return the user's answer to `forgotten()`, which may be awaitable. committed: metadata of the newest committed batches."""
         return ()
 
     def checked_forgotten(self, given: object) -> list[Partition]:
@@ -153,7 +153,8 @@ class PartitionedCoordinatorAdapter(CoordinatorAdapter):
 
     wrapped: PartitionedCoordinator
 
-    def forgotten(self) -> object:
+    def forgotten(self, committed: Positions) -> object:
+        self.wrapped.committed = _Copies(committed)
         return self.wrapped.forgotten()
 
     def _look(self, newest_metadata: Any, positions: Positions) -> None:

@@ -100,6 +100,9 @@ class PartitionedCoordinator(_Part):
     positions: Positions
     """Set before each call: the metadata of the newest batches. Emitters of open batches may not have replied yet."""
 
+    committed: Positions
+    """Set before each call of `forgotten`: the metadata of the newest committed batches."""
+
     @abstractmethod
     def is_ready(self) -> bool | Awaitable[bool]:
         """Return whether there is another batch, like `SpoutCoordinator.is_ready`.

@@ -323,7 +323,7 @@ def test_an_inconsistent_packed_set_is_rejected(metadata: str) -> None:
 
 @pytest.mark.guarantee("KS-5", "KS-7")
 def test_only_the_topology_of_a_later_version_is_read() -> None:
-    for metadata in ("stormcell:3:words:", "stormcell:3:words:whatever: it has", "stormcell:9999:words:CgID"):
+    for metadata in ("stormcell:4:words:", "stormcell:4:words:whatever: it has", "stormcell:9999:words:CgID"):
         note = decode(metadata)
         assert note == CommitNote("words", -1, ())
         assert note.is_by("words")

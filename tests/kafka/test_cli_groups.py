@@ -139,6 +139,22 @@ async def test_reset_is_refused(kafka: str, new_topic: NewTopic, capsys: Capture
     assert (first["committed"], first["acked"]) == (4, 3)
 
 
+async def test_the_group_of_a_transactional_topology_shows_its_progress_and_cannot_be_reset(
+    kafka: str, new_topic: NewTopic, capsys: Captured
+) -> None:
+    topic, group = await new_topic(partitions=2), fresh_name("group")
+    await produce(kafka, topic, range(10))
+    await commit(kafka, group, topic, 4, acked_set.copied_position("word count"))
+    [first, _] = (await shown(capsys, "lag", "--brokers", kafka, "--group", group))["partitions"]
+    assert (first["topology"], first["committed"], first["lag"], first["acked"]) == ("word count", 4, 6, 0)
+    where = ["reset", "--brokers", kafka, "--group", group, "--topic", topic, "--to", "0", "--yes"]
+    err = (await printed(capsys, *where, status=2))[1]
+    assert "the transactional topology 'word count' keeps its positions in its state provider" in err
+    assert "python -m engine transactions URL --topology word count" in err
+    assert (await committed(kafka, group, topic)).offset == 4
+    await printed(capsys, *where, "--partition", "1")  # no topology reads it
+
+
 async def test_missing_groups_topics_and_brokers(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, group = await words(kafka, new_topic)
     err = (await printed(capsys, "lag", "--brokers", kafka, "--group", f"{group}x", status=2))[1]

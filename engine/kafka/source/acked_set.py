@@ -3,7 +3,8 @@
 The metadata store the acked offsets above the commit (KS-7) and the name of the topology (KS-5).
 
 The text is `stormcell:<version>:<topology>:<base64>`. Every version has the topology at this place. Version 1 has a plain body. Version 2
-has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out.
+has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out. Version 3 has no body: the
+commit is a copy of a position that a transactional topology keeps in its state provider.
 
 A plain body consists of varints. The first varint is the base. Then gaps and lengths of runs alternate.
 A packed body has the same content, compressed by zlib. A length of 0 starts a bitmap. The next varint is the size of the bitmap (at most
@@ -29,6 +30,7 @@ MOST_BODY_BYTES: Final = 65_536
 _MARK: Final = "stormcell"
 _PLAIN: Final = "1"
 _PACKED: Final = "2"
+_COPY: Final = "3"
 _VERSION: Final = re.compile("[1-9][0-9]{0,3}")
 _LONGEST_NAME: Final = 96
 """Limit of a written name, in characters. Earlier versions cut longer names to this length, without a digest."""
@@ -50,6 +52,8 @@ class CommitNote(NamedTuple):
     """Committed offset above which the runs are."""
     runs: tuple[int, ...]
     """Finished offsets above the base, as start, stop, start, stop…"""
+    is_copy: bool = False
+    """True if the topology never reads this commit, because it keeps its positions in its state provider."""
 
     def is_by(self, topology: str) -> bool | None:
         """Return True if this topology wrote the commit. Return None if an older version cut the name, so the writer is unknown."""
@@ -95,6 +99,15 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tu
     return (metadata, left_out) if len(metadata) <= most_bytes else ("", left_out)
 
 
+def copied_position(topology: str) -> str:
+    """Return the metadata of a commit that only shows the progress of a transactional topology.
+
+    >>> copied_position("words")
+    'stormcell:3:words:'
+    """
+    return f"{_MARK}:{_COPY}:{written_name(topology)}:"
+
+
 def moved_to(note: CommitNote, offset: int) -> str:
     """Return the metadata of a commit of the same topology at another offset, without a set."""
     return f"{_MARK}:{_PLAIN}:{note.topology}:{base64.b64encode(_varint(offset)).decode()}"
@@ -106,15 +119,15 @@ def decode(metadata: str | None) -> CommitNote | None:
     If a later version wrote the metadata, only the topology is read. The base is then -1, so that it matches no commit.
 
     >>> decode("stormcell:1:words:CgID")
-    CommitNote(topology='words', base=10, runs=(12, 15))
-    >>> decode("stormcell:3:words:?")
-    CommitNote(topology='words', base=-1, runs=())
+    CommitNote(topology='words', base=10, runs=(12, 15), is_copy=False)
+    >>> decode("stormcell:4:words:?")
+    CommitNote(topology='words', base=-1, runs=(), is_copy=False)
     """
     parts = (metadata or "").split(":", 3)
     if len(parts) != 4 or parts[0] != _MARK or not _VERSION.fullmatch(parts[1]):
         return None
     if parts[1] not in (_PLAIN, _PACKED):
-        return CommitNote(parts[2], -1, ())
+        return CommitNote(parts[2], -1, (), is_copy=parts[1] == _COPY)
     try:
         body = base64.b64decode(parts[3], validate=True)
         base, runs = _read(body, has_bitmaps=False) if parts[1] == _PLAIN else _read(_unpacked(body), has_bitmaps=True)

@@ -138,8 +138,26 @@ async def plan_reset(admin: AdminClient, group: str, topic: str, numbers: Collec
             f"group {group!r} is {found.state}, with {len(found.members)} members. Only an Empty group can be reset", hint=hint
         )
     partitions = _chosen(await admin.partitions_of(topic), topic, numbers)
+    for partition in partitions:
+        _check_is_read(group, partition, commits.get(partition))
     offsets = await _targets(admin, partitions, target)
     return [_reset(partition, commits.get(partition), offsets[partition]) for partition in partitions]
+
+
+def _check_is_read(group: str, partition: PartitionId, commit: CommittedOffset | None) -> None:
+    """Raise UsageError for a commit that no reader of the group reads."""
+    note = None if commit is None else acked_set.decode(commit.metadata)
+    if note is not None and note.is_copy:
+        topology = acked_set.shown_name(note.topology)
+        text = (
+            f"{partition}: the transactional topology {topology!r} keeps its positions in its state provider. "
+            f"Group {group!r} only shows its progress, and a reset would change nothing"
+        )
+        hint = (
+            f"`python -m engine transactions URL --topology {topology}` shows them, where URL is the state_provider. "
+            "To read the topic again, run the topology under another name, with other outputs."
+        )
+        raise UsageError(text, hint=hint)
 
 
 async def commit_reset(admin: AdminClient, group: str, resets: Collection[OffsetReset]) -> None:

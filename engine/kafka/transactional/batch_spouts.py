@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from engine.api import TaskContext
 from engine.errors import UsageError
 from engine.kafka.client.errors import lost_offsets_warning
-from engine.kafka.client.partition import PartitionId, offsets_text
+from engine.kafka.client.partition import offsets_text
 from engine.kafka.transactional.batch_reader import UNKNOWN_RECORDS, BatchReader, Metadata, OffsetRange, partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
-from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.partition_reader import OffsetLost
 from engine.kafka.transactional.spout_coordinator import KafkaSpoutCoordinator
 from engine.transactional import (
@@ -23,49 +22,30 @@ from engine.transactional import (
 
 
 class _EmitterBase:
-    """Common base class of both emitters, with the reader and the commits to a group."""
+    """Common base class of both emitters, with the reader."""
 
     context: TaskContext
 
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self._config = config
-        self._commits: GroupCommits | None = None
         self._batches: BatchReader | None = None
         """None before `open`."""
 
     async def open(self) -> None:
         """Connect, with retries until it succeeds."""
-        config, context = self._config, self.context
-        batches = BatchReader(config, context)
+        batches = BatchReader(self._config, self.context)
         await batches.open()
         self._batches = batches
-        if config.group is not None:
-            self._commits = GroupCommits(batches.link, config.group, context.topology_name, batches.report)
-            context.create_task(self._commits.commit_when_due())
 
     async def close(self) -> None:
         """Disconnect."""
-        if self._batches is None:
-            return
-        try:
-            if self._commits is not None:
-                await self._commits.close()
-        finally:
+        if self._batches is not None:
             await self._batches.close()
-
-    def cleanup_before(self, txid: int) -> None:
-        """Forget the ends of earlier txids, which are committed."""
-        if self._commits is not None:
-            self._commits.forget_before(txid)
 
     @property
     def _reader(self) -> BatchReader:
         assert self._batches is not None
         return self._batches
-
-    def _note_end(self, attempt: TransactionAttempt, partition: PartitionId, end: int) -> None:
-        if self._commits is not None:
-            self._commits.note_batch_end(attempt.txid, partition, end)
 
 
 class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
@@ -84,7 +64,6 @@ class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
         except OffsetLost as lost:
             first, last = await self._reader.bounds_of(place)
             raise self._reader.lost_error(lost, first, last, f"transaction {attempt.txid}") from lost
-        self._note_end(attempt, place, taken.end)
         return taken.metadata()
 
     async def emit_partition_batch(
@@ -94,7 +73,6 @@ class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
         wanted = range_of(metadata)
         if wanted is not None:
             await self._reader.read_again(attempt, collector, partition_of(partition), wanted)
-            self._note_end(attempt, partition_of(partition), wanted.end)
 
     def expect_partition_batches(self, attempt: TransactionAttempt, planned: Mapping[Partition, Metadata]) -> None:
         """Begin to fetch the records of all these ranges."""
@@ -110,7 +88,6 @@ class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
         if start < first or self._reader.has_lost_its_end(place, start, last):
             raise self._reader.lost_error(OffsetLost(place, start), first, last, f"transaction {attempt.txid}")
         end = max(start, min(start + self._config.batch_records, last))
-        self._note_end(attempt, place, end)
         return OffsetRange(start, end, UNKNOWN_RECORDS).metadata()
 
 
@@ -129,7 +106,6 @@ class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):
             taken = await self._reader.read_new(attempt, collector, place, start)
         except OffsetLost as lost:
             taken = await self._reader.read_new(attempt, collector, place, await self._skip_lost(lost))
-        self._note_end(attempt, place, taken.end)
         return previous if taken == OffsetRange(start, start, 0) and previous is not None else taken.metadata()
 
     async def _skip_lost(self, lost: OffsetLost) -> int:
@@ -141,23 +117,6 @@ class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):
         text = f"{lost.partition}: offset {lost.offset} does not exist; the broker has {offsets_text(first, last)}"
         self._reader.report(lost_offsets_warning(text, lost.offset, first))
         return first
-
-
-class _CommitsToGroup(_EmitterBase):
-    """Emitter with a group. Only this class has `commit`, because the engine sends the commit phase only to emitters with this method."""
-
-    def commit(self, attempt: TransactionAttempt) -> None:
-        """Schedule a commit of the ends of this batch to the group."""
-        assert self._commits is not None
-        self._commits.commit_batch(attempt.txid)
-
-
-class GroupTransactionalEmitter(_CommitsToGroup, KafkaTransactionalEmitter):
-    """Emitter of a KafkaTransactionalSpout with a group."""
-
-
-class GroupOpaqueEmitter(_CommitsToGroup, KafkaOpaqueEmitter):
-    """Emitter of a KafkaOpaqueSpout with a group."""
 
 
 class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
@@ -177,7 +136,7 @@ class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
 
     def emitter(self) -> KafkaTransactionalEmitter:
         """Return a new emitter."""
-        return KafkaTransactionalEmitter(self.config) if self.config.group is None else GroupTransactionalEmitter(self.config)
+        return KafkaTransactionalEmitter(self.config)
 
 
 class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
@@ -193,7 +152,7 @@ class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
 
     def emitter(self) -> KafkaOpaqueEmitter:
         """Return a new emitter."""
-        return KafkaOpaqueEmitter(self.config) if self.config.group is None else GroupOpaqueEmitter(self.config)
+        return KafkaOpaqueEmitter(self.config)
 
 
 def _checked(config: object, name: str) -> KafkaBatchSpoutConfig:

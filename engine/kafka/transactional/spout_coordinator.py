@@ -1,4 +1,4 @@
-"""The coordinator of both Kafka spouts lists the partitions of the topics, and detects new records."""
+"""The coordinator of both Kafka spouts lists the partitions of the topics, detects new records, and commits positions to a group."""
 
 import asyncio
 import logging
@@ -11,8 +11,9 @@ from engine.kafka.client.errors import KafkaWarning, describe_error, fatal_error
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.client.topic_lookup import log_found_topics
-from engine.kafka.transactional.batch_reader import range_of
+from engine.kafka.transactional.batch_reader import partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
+from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.leader_offsets import LeaderOffsets
 from engine.transactional import Partition, PartitionedCoordinator
 
@@ -30,6 +31,8 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         self._at_first: Sequence[PartitionId] = ()
         self._stop_at: dict[PartitionId, int] = {}
         """First known ends of the first partitions, for `stop_at_end`."""
+        self._commits: GroupCommits | None = None
+        """None without a group."""
         self._is_open = False
 
     async def open(self) -> None:
@@ -53,10 +56,18 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         self._is_open = True
         context.create_task(self._keep_looking())
         context.create_task(watch_brokers(config, self._link.answered_at, SILENCE_SECS, self._report))
+        if config.group is not None:
+            self._commits = GroupCommits(self._link, config.group, context.topology_name, self._report)
+            context.create_task(self._commits.commit_when_due())
 
     async def close(self) -> None:
-        """Disconnect."""
-        if self._is_open:
+        """Commit the last positions to the group, and disconnect."""
+        if not self._is_open:
+            return
+        try:
+            if self._commits is not None:
+                await self._commits.close()
+        finally:
             await self._ends.close()
             await self._link.stop()
 
@@ -75,6 +86,13 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
     def partitions(self) -> Sequence[Partition]:
         """Return the names of the known partitions."""
         return [str(one) for one in self._partitions]
+
+    def forgotten(self) -> Sequence[Partition]:
+        """Schedule a commit of the committed positions to the group. The positions of all partitions are kept."""
+        if self._commits is not None:
+            ends = {partition_of(one): found.end for one, at in self.committed.items() if (found := range_of(at)) is not None}
+            self._commits.schedule(ends)
+        return ()
 
     def _has_more(self) -> bool:
         known = self._ends.known

@@ -9,7 +9,7 @@ from engine.errors import FatalError
 from engine.kafka import ToStream
 from engine.kafka.transactional import KafkaTransactionalSpout
 from engine.transactional import FailedBatch
-from tests.kafka.play import commit, committed, produce
+from tests.kafka.play import produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings, transact, widen
 from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_admin import create_topic, delete_topic
@@ -257,15 +257,3 @@ async def test_added_partitions_are_found_and_read_from_the_beginning(kafka: str
         assert await hand.until(2, f"{topic}-2", 5) == list(range(5))
         await produce(kafka, topic, range(5, 7), partition=0)
         assert await hand.until(3, f"{topic}-0", 2) == [5, 6]
-
-
-async def test_the_group_gets_the_ends_of_committed_batches(kafka: str, new_topic: NewTopic) -> None:
-    topic = await new_topic(partitions=1)
-    await produce(kafka, topic, range(8))
-    await commit(kafka, f"{topic}-group", topic, 5)
-    async with emitting(spout(kafka, topic, batch_records=4, group=f"{topic}-group")) as hand:
-        assert await hand.new(1, f"{topic}-0") == [0, 1, 2, 3]
-        assert await hand.new(2, f"{topic}-0") == [4, 5, 6, 7]
-        hand.emitter.commit(hand._attempt(1))
-    found = await committed(kafka, f"{topic}-group", topic)
-    assert (found.offset, found.metadata.split(":")[:3]) == (4, ["stormcell", "1", "by-hand"])
