@@ -12,6 +12,8 @@ from engine.api.spout import OnError
 from engine.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=BasicResult)
+"""Result of a user's function."""
 
 
 class BoltCallable(Protocol):
@@ -44,7 +46,7 @@ class BoltFunction(Generic[F]):
         """Store the function and its fields. `members` are settings and methods for the class of its bolts."""
         self.check_function(function)
         self.function: Final = function
-        """Undecorated function, for unit tests."""
+        """Undecorated function, for unit tests. A mapping from field names to values may take the place of an input tuple."""
         self.output_fields: Final = fields
         self.__name__ = name = function_name(function)
         self.__doc__ = function.__doc__
@@ -99,7 +101,7 @@ def bolt(
     threads: int = 0,
     on_error: OnError | None = None,
     tick_tuple_freq_secs: float | None = None,
-) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]: ...
+) -> Callable[[Callable[[Tuple], R]], BoltFunction[Callable[[Tuple | Mapping[str, Any]], R]]]: ...
 
 
 @overload

@@ -32,6 +32,9 @@ from engine.topology import ComponentSpec, Topology, TopologyBuilder
 _CONVENTIONAL_NAME: Final = re.compile(r"(?:(?:build|create|make|get|main)_)?topology")
 _RETURN_TEXT: Final = re.compile(r"(?:\w+\.)*(?:Transactional)?Topology(?:Builder)?(?: *\| *None)?")
 
+MOST_NAMED: Final = 3
+"""Functions that a hint names."""
+
 
 class Builder(Protocol):
     """Object of any class that builds a topology."""
@@ -156,7 +159,14 @@ def choose(module: ModuleType, path: Path, name: str | None) -> Candidate:
             raise TopologyFileError(f"{path} contains {len(tier)} topologies:{listed}", hint=hint)
         if tier:
             return tier[0]
-    raise TopologyFileError(f"{path} contains no topology.{_near_misses(module)}", hint="Add `topology = builder.build()` to the file.")
+    raise TopologyFileError(f"{path} contains no topology.{_near_misses(module)}", hint=_hint_without_topology(module, path))
+
+
+def _hint_without_topology(module: ModuleType, path: Path) -> str:
+    """Return how to give a file a topology, or how to name the function that may return it."""
+    names = [f"{path}:{name}" for name, function in _own_functions(module).items() if not _needed_arguments(function)]
+    own = "Add `topology = builder.build()` to the file."
+    return f"{own} If a function returns the topology, name it: {' or '.join(names[:MOST_NAMED])}." if names else own
 
 
 def is_builder(value: object) -> TypeGuard[Builder]:

@@ -32,6 +32,7 @@ In cases in which a real loop would hang, this loop raises `LoopDeadlock`, `Virt
 """
 
 import asyncio
+import inspect
 import math
 import selectors
 import warnings
@@ -42,9 +43,9 @@ from contextvars import Context
 from functools import partial
 from itertools import count
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
-from engine.errors import EngineError
+from engine.errors import EngineError, UsageError
 from engine.testing.loop_order import Draws, Moment, OrderedFuture, OrderedTask, permute_steps
 from engine.testing.thread_jobs import ThreadJobs, TimeHold
 
@@ -349,7 +350,8 @@ def run_virtual(
 ) -> T:
     """Run a coroutine function on a new `VirtualTimeLoop` and return its result.
 
-    The options are those of the loop. Tasks that still run when it returns are cancelled, with a `LeftoverTaskWarning`.
+    The options are those of the loop. Tasks that still run when it returns are cancelled, with a `LeftoverTaskWarning`. Raises UsageError
+    if `main` is no function.
 
     >>> async def main() -> float:
     ...     await asyncio.sleep(3600)
@@ -357,6 +359,11 @@ def run_virtual(
     >>> run_virtual(main)
     3600.0
     """
+    if not callable(given := cast(object, main)):
+        if inspect.iscoroutine(given):
+            given.close()
+        text = f"run_virtual() takes a coroutine function, not {type(given).__name__}"
+        raise UsageError(text, hint="Write run_virtual(main), without ().")
     factory = partial(VirtualTimeLoop, start, limit_secs=limit_secs, real_limit_secs=real_limit_secs, step_secs=step_secs, shuffle=shuffle)
     with asyncio.Runner(loop_factory=factory) as runner:
         result = runner.run(main())

@@ -99,7 +99,7 @@ CHOSEN = (
         2,
         """\
 Error: flow.py contains no topology.
-Fix: Add `topology = builder.build()` to the file.
+Fix: Add `topology = builder.build()` to the file. If a function returns the topology, name it: flow.py:words.
 """,
     ),
     Broken(

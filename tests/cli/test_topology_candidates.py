@@ -98,7 +98,15 @@ def test_a_function_that_is_named_needs_no_annotation(write: Write) -> None:
 def test_the_error_of_a_file_without_a_topology_names_similar_values(write: Write, text: str, miss: str) -> None:
     spec = write(text)
 
-    assert load_error(spec) == f"{spec} contains no topology.{miss}\nFix: Add `topology = builder.build()` to the file."
+    named = f" If a function returns the topology, name it: {spec}:my_topology." if "my_topology" in text else ""
+    assert load_error(spec) == f"{spec} contains no topology.{miss}\nFix: Add `topology = builder.build()` to the file.{named}"
+
+
+def test_the_error_of_a_file_without_a_topology_shows_how_to_name_its_functions(write: Write) -> None:
+    """Without an annotation, nobody can tell which function returns a topology."""
+    spec = write("def orders(): return _builder('orders')\ndef returns(): return _builder('returns')\ndef needy(path): pass")
+
+    assert load_error(spec).endswith(f"If a function returns the topology, name it: {spec}:orders or {spec}:returns.")
 
 
 def test_two_topologies_without_a_name_are_listed(write: Write) -> None:

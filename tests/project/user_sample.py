@@ -188,7 +188,14 @@ async def serve() -> int:
     return len(text)
 
 
+def test_a_function_without_a_topology() -> None:
+    """A mapping takes the place of the input, and the type of the result is known."""
+    assert_type(split.function({"line": "to be"}), Iterator[tuple[str]])
+    assert list(split.function({"line": "to be"})) == [("to",), ("be",)]
+
+
 if __name__ == "__main__":
+    test_a_function_without_a_topology()
     try:
         print(asyncio.run(serve()))
     except ComponentError as error:

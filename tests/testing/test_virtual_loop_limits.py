@@ -6,10 +6,11 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
-from engine.errors import EngineError
+from engine.errors import EngineError, UsageError
 from engine.testing.virtual_loop import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded, run_virtual
 from tests.patience import PATIENCE_SECS
 from tests.testing.virtual import loop_of_this_test
@@ -145,3 +146,14 @@ def test_a_socket_that_stays_silent_ends_at_the_limit_of_real_time() -> None:
 
     with pytest.raises(RealTimeExceeded, match="1 sockets are open"):
         run_virtual(main, real_limit_secs=0.05)
+
+
+@pytest.mark.parametrize("call", [True, False])
+def test_a_main_that_is_no_function_is_refused_with_the_fix(call: bool) -> None:
+    async def main() -> None:
+        raise AssertionError
+
+    given: Any = main() if call else None
+    with pytest.raises(UsageError, match=f"takes a coroutine function, not {type(given).__name__}") as caught:
+        run_virtual(given)
+    assert caught.value.hint == "Write run_virtual(main), without ()."
