@@ -24,9 +24,16 @@ _PLACES: Final = 5
 """Executors that a fault names."""
 _GIVE_ENGINE: Final = f"Write an archive of this environment by `{PACKAGE}`, and pass it by --archives env.tar.gz#environment"
 _GIVE_PYTHON: Final = "Install that version on the executors, and name it by python= of SparkConfig"
+_GIVE_SPARK: Final = "Install the pyspark here that has the version of the cluster (spark-submit --version tells it there)"
 _GIVE_FOLDER: Final = "Give a --spool folder that this machine and all executors reach under the same path, and may write"
 _MISMATCH: Final = re.compile(r"Python in worker has different version: (\S+) than that in driver: ([\d.]+)")
 _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
+_OTHER_SPARK: Final = re.compile(
+    r"java\.io\.InvalidClassException: (?:org\.apache\.spark|scala)\."
+    r"|java\.lang\.(?:NoSuch|NoClassDef|Abstract|IncompatibleClass)\w*Error: .{0,99}org[./]apache[./]spark[./]"
+    r"|java\.lang\.ClassCastException: cannot assign instance of \S+ to field org\.apache\.spark\."
+)
+"""A class of the driver's Spark that an executor cannot load, or a method that its Spark lacks."""
 _LOST: Final = re.compile(r"\(TID \d+\) \((\S+) executor \S+\)")
 
 
@@ -53,7 +60,7 @@ class Finding(NamedTuple):
 
     host: str
     kind: str
-    """`python`, `engine`, `program`, `folder`, or `wrote` with the name of a file."""
+    """`python`, `spark`, `engine`, `program`, `folder`, or `wrote` with the name of a file."""
     text: str
 
 
@@ -106,7 +113,7 @@ def probe_executors(spark: Any, call: Any, probe: Probe) -> list[Finding]:
         with watched_start(spark.sparkContext, call):
             return _ask(spark.sparkContext, look_at(platform.python_version(), __version__, pickled, probe.folder, probe.token))
     except Exception as error:
-        finding = finding_of_failure(str(error))
+        finding = finding_of_failure(str(error), spark.version)
         if finding is None:
             raise
         return [finding]
@@ -132,12 +139,17 @@ def _write_token(folder: str, token: str) -> None:
         file.write(token)
 
 
-def finding_of_failure(text: str) -> Finding | None:
-    """Return the finding of a failed job whose Python workers could not begin. None for any other failure."""
+def finding_of_failure(text: str, spark_version: str) -> Finding | None:
+    """Return the finding of a failed job whose tasks could not begin on the executors. None for any other failure.
+
+    spark_version: version of the driver.
+    """
     mismatch, missing, lost = _MISMATCH.search(text), _NO_PYTHON.search(text), _LOST.search(text)
     where = lost[1] if lost else "of the job"
     if mismatch:
         return Finding(where, "python", f"has Python {mismatch[1]}, and the engine runs on {mismatch[2].rstrip('.')}")
+    if _OTHER_SPARK.search(text):
+        return Finding(where, "spark", f"has another version of Spark than the driver, which has {spark_version}")
     return Finding(where, "python", f"cannot start the Python {missing[1]}") if missing else None
 
 
@@ -229,10 +241,9 @@ def _places(hosts: list[str]) -> str:
 
 
 def _fix(kind: str, text: str) -> str:
-    if kind in ("python", "engine"):
-        return _GIVE_PYTHON if kind == "python" else _GIVE_ENGINE
-    if kind == "folder":
-        return _GIVE_FOLDER
+    fix = {"python": _GIVE_PYTHON, "spark": _GIVE_SPARK, "engine": _GIVE_ENGINE, "folder": _GIVE_FOLDER}.get(kind)
+    if fix is not None:
+        return fix
     missing = re.search(r"No module named '(\w+)", text)
     if missing:
         return f"Install {missing[1]!r} there, pass its file by --py-files {missing[1]}.py, or pack its extra: `{PACKAGE} --extra NAME`"

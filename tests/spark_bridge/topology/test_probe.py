@@ -90,11 +90,22 @@ def test_a_part_that_needs_a_missing_module_is_named_with_its_component() -> Non
             'java.io.IOException: Cannot run program "/no/python": error=2',
             Finding("of the job", "python", "cannot start the Python /no/python"),
         ),
+        (
+            "Lost task 0.3 in stage 1.0 (TID 62) (10.0.0.7 executor 0): java.io.InvalidClassException: org.apache.spark.rdd.RDD; local "
+            "class incompatible: stream classdesc serialVersionUID = 2156047220611086279, local class serialVersionUID = -26",
+            Finding("10.0.0.7", "spark", "has another version of Spark than the driver, which has 4.2.1"),
+        ),
+        (
+            "java.lang.NoSuchMethodError: 'scala.Option org.apache.spark.TaskContext.cpus()'",
+            Finding("of the job", "spark", "has another version of Spark than the driver, which has 4.2.1"),
+        ),
         ("Job aborted: an executor was lost", None),
+        ("java.io.InvalidClassException: com.example.Row; local class incompatible", None),
+        ("java.lang.OutOfMemoryError: Java heap space at org.apache.spark.Task", None),
     ],
 )
 def test_workers_that_cannot_begin_are_faults_and_other_failures_are_not(text: str, expected: Finding | None) -> None:
-    assert finding_of_failure(text) == expected
+    assert finding_of_failure(text, "4.2.1") == expected
 
 
 HIDDEN = """
