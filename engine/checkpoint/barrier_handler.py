@@ -9,14 +9,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.api import TaskContext, Tuple
+from engine.backoff import Backoff
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.bolts import KeepsState
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
-from engine.raised import own_text, raised_text
+from engine.raised import headline, own_text, raised_text
 from engine.state import LayeredState, StatePlace
 from engine.topology.task_port import BoltPort, ControlHandler, RemoteInstance
+
+HOOK_BACKOFF: Final = Backoff(0.5, 5.0)
+"""Pauses between the calls of a `pre_commit` that raises. At most 5 calls fall into 10 s, so every error is reported."""
 
 
 class BarrierHandler(ControlHandler):
@@ -94,7 +98,10 @@ class StatefulBarrierHandler(BarrierHandler):
         self._place: Final = place
         self._key_of = None if getattr(bolt.key_of, "__func__", None) is KeepsState.key_of else bolt.key_of
         self._state: LayeredState[Any, Any] | None = None
-        """None until the instance is initialised."""
+        """None until the instance has received it, by INITSTATE, or by a COMMIT before that."""
+        self._is_initialised = False
+        self._told_txid = -1
+        """The last txid whose `pre_commit` has succeeded in this instance."""
         self._unwritten: Exception | None = None
         """Error of the last write. At the next barrier the error ends the instance."""
 
@@ -143,7 +150,7 @@ class StatefulBarrierHandler(BarrierHandler):
     async def _prepare(self, barrier: Barrier, barriers: list[Tuple]) -> None:
         """Freeze the changes and forward the barrier. Write the changes while the next tuples are processed (CP-7)."""
         state = self._state
-        if state is None:
+        if state is None or not self._is_initialised:
             self._release()
             self._settle(barriers, self._failure(TASK_DIED, "it is not initialised yet"))
             return
@@ -168,24 +175,35 @@ class StatefulBarrierHandler(BarrierHandler):
         self._settle(barriers)
 
     async def _commit(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Commit the frozen changes, and release the acks of their tuples."""
-        state = self._state
-        if state is not None:
+        """Commit the frozen changes, and release the acks of their tuples.
+
+        A fresh instance receives its state first, because its predecessor, or an earlier process, may not have completed `pre_commit`.
+        """
+        state = await self._receive_state()
+        if barrier.txid != self._told_txid:
             await self._tell_of_commit(barrier.txid)
+            self._told_txid = barrier.txid
         self._forward(barrier, barriers)
-        stored = state or await self._checkpoints.state_of(self._place, self._key_of)
-        await self._checkpoints.patiently(lambda: stored.commit(barrier.txid))
+        await self._checkpoints.patiently(lambda: state.commit(barrier.txid))
         await self._port.release_settles()
         self._settle(barriers)
 
     async def _tell_of_commit(self, txid: int) -> None:
-        """Call `pre_commit`. The commit is decided already, so it continues even if the hook raises."""
+        """Call `pre_commit` until it succeeds. The commit is decided, and what the hook commits elsewhere must not be lost (CP-4)."""
+        task = self._context.task_id
         try:
-            await self._call_hook(self._bolt.pre_commit, txid)
-        except FatalError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the user's own
-            self._port.report(error, f"checkpoint {txid} is committed nevertheless")
+            for pause_secs in HOOK_BACKOFF.pauses():
+                try:
+                    await self._call_hook(self._bolt.pre_commit, txid)
+                    return
+                except FatalError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the user's own
+                    self._checkpoints.note_repeating(task, f"pre_commit({txid}), which raised {headline(error)}")
+                    self._port.report(error, f"pre_commit({txid}) is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
+                await asyncio.sleep(pause_secs)
+        finally:
+            self._checkpoints.note_repeating(task, None)
 
     async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user. Raises TimeoutError after `checkpoint_timeout_secs`."""
@@ -214,15 +232,23 @@ class StatefulBarrierHandler(BarrierHandler):
         self._settle(barriers)
 
     async def _initialise(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """At the first INITSTATE, pass the state to the instance, and then let the waiting tuples pass."""
-        if self._state is None:
+        """At the first INITSTATE, let the waiting tuples pass. Before that, pass the state to the instance, unless a COMMIT has done it."""
+        await self._receive_state()
+        if not self._is_initialised:
+            self._is_initialised = True
+            self._port.open_gate()
+        self._forward(barrier, barriers)
+        self._settle(barriers)
+
+    async def _receive_state(self) -> LayeredState[Any, Any]:
+        """Return the state of the instance. The first call passes it to `init_state`."""
+        state = self._state
+        if state is None:
             state = await self._checkpoints.state_of(self._place, self._key_of)
             await self._call_hook(self._bolt.init_state, state)
             self._state = state
             self._port.guard_state(state)
-            self._port.open_gate()
-        self._forward(barrier, barriers)
-        self._settle(barriers)
+        return state
 
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)

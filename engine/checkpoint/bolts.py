@@ -56,9 +56,11 @@ class KeepsState(ABC):
         return None
 
     def pre_commit(self, txid: int) -> Awaitable[None] | None:
-        """Called before txid is committed in the state. The commit is decided already, and may be repeated after a crash.
+        """Called before txid is committed in the state, at least once for each txid, also after a crash. The commit is decided already.
 
-        If the hook raises, the engine reports the error and continues the commit.
+        If the hook raises, the engine reports the error and calls it again, with pauses, until it succeeds. Meanwhile the inputs wait. A
+        fresh instance may get this call for the txid of its predecessor, right after `init_state` and before its first tuple. Its state
+        contains the changes of this txid then. So let the hook find out by the txid what it has already committed elsewhere.
         """
         return None
 

@@ -69,6 +69,8 @@ class Checkpoints:
         self._troubles = 0
         """Number of store calls that are being retried."""
         self._waiting: dict[int, Collection[int]] = {}
+        self._repeating: dict[int, str] = {}
+        """The hook that each of these tasks repeats until it succeeds, and its last error, as text."""
         self._step_began = self._prepare_began = 0.0
         self._committed = self._recoveries = 0
         self._keys = self._bytes = 0
@@ -98,7 +100,7 @@ class Checkpoints:
                 continue  # the layout is unchanged, so each task loads its own deltas
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
-                await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, settled.txid))
+                await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, record.decided_txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._places)}
         await self.patiently(lambda: ledger.write(written))
@@ -166,14 +168,15 @@ class Checkpoints:
                 )
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
-                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.is_committed), ends_run=ENGINE_WRITES)
+                record = self.machine.record
+                await self.patiently(partial(state.load, record.decided_txid, record.is_committed), ends_run=ENGINE_WRITES)
                 await self.patiently(store.check, ends_run=ENGINE_WRITES)
                 self._states[name] = state
         return state
 
     @property
     def committed_txid(self) -> int:
-        """The newest txid that is committed in every store."""
+        """The newest txid whose COMMIT every task has executed."""
         record = self.machine.record
         return record.txid if record.phase == "committed" else record.txid - 1
 
@@ -260,6 +263,13 @@ class Checkpoints:
         else:
             self._waiting.pop(task, None)
 
+    def note_repeating(self, task: int, text: str | None) -> None:
+        """Note the call of a hook that a task repeats, and its last error, as text. None: it repeats none."""
+        if text is None:
+            self._repeating.pop(task, None)
+        else:
+            self._repeating[task] = text
+
     def _note_trouble(self, text: str | None) -> None:
         self._troubles += -1 if text is None else 1
         self._trouble = text or (self._trouble if self._troubles else None)
@@ -269,7 +279,8 @@ class Checkpoints:
         """Return the checkpoints for a snapshot."""
         machine = self.machine
         last_ms, keys, size, alignment_ms = self._last
-        waits = [
+        waits = [f"{self._named(task)} repeats {text}" for task, text in sorted(self._repeating.items())]
+        waits += [
             f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
             for task, sources in sorted(self._waiting.items())
         ]

@@ -57,6 +57,7 @@ class Transition(NamedTuple):
 
 TABLE: Final[Mapping[tuple[Phase, Step, Event], Transition]] = {
     ("committed", Step.IDLE, Event.BEGIN): Transition("committed", 0, Step.INITIALISE),
+    ("committing", Step.IDLE, Event.BEGIN): Transition("committing", 0, Step.COMMIT_AGAIN),
     ("committed", Step.INITIALISE, Event.DONE): Transition("committed", 0, Step.IDLE),
     ("committed", Step.INITIALISE, Event.FAILED): Transition("committed", 0, Step.INITIALISE),
     ("committed", Step.IDLE, Event.DUE): Transition("preparing", +1, Step.PREPARE),
@@ -84,6 +85,11 @@ class Record:
     """Round of the PREPARE. The deltas of this round count as committed once the phase is `committing`."""
     counted: tuple[tuple[int, int], ...] = ()
     """(txid, round) of the latest committed deltas, oldest first."""
+
+    @property
+    def decided_txid(self) -> int:
+        """The newest txid whose changes count, although tasks may still have to execute its COMMIT. -1: none."""
+        return self.txid - (self.phase == "preparing")
 
     def is_committed(self, txid: int, round_: int) -> bool:
         """Tell whether the deltas of this txid and round are committed."""
@@ -125,7 +131,10 @@ class Machine:
 
 
 def settled_at_start(record: Record) -> Record:
-    """Return the record with which a run starts. An interrupted commit is completed, and an interrupted prepare is dropped."""
+    """Return the record with which a run starts. An interrupted prepare is dropped.
+
+    An interrupted commit counts, and the run repeats it, because `pre_commit` of some tasks may not have succeeded (CP-4).
+    """
     if record.phase == "preparing":
-        return replace(record, phase="committed", txid=record.txid - 1)
-    return replace(record, phase="committed")
+        return replace(record, phase="committed", txid=record.decided_txid)
+    return record

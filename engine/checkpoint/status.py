@@ -32,4 +32,4 @@ class CheckpointSnapshot:
     trouble: str | None = None
     """Error of the store while it is unavailable. None: it is available."""
     waits_for: tuple[str, ...] = ()
-    """A text for each task that waits: `count[3] waits for the barrier of split[2]`."""
+    """A text for each task that waits: `count[3] waits for the barrier of split[2]`, `count[3] repeats pre_commit(7), which raised …`."""

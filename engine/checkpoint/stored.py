@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.checkpoint.machine import Record, settled_at_start
+from engine.checkpoint.machine import Record
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.errors import StateError
 from engine.state import Codec, ComponentSeal, Row, StatePlace, StoredTopology, TaskDelta, codec_named, committed_rows
@@ -41,7 +41,6 @@ class CommittedState:
         self._stored_components: list[str] = []
         self._unpickles = unpickles
         self._codec = entries.codec
-        self._settled = settled_at_start(entries.record)
 
     @classmethod
     async def of(cls, stored: StoredTopology, topology_name: str, *, unpickles: bool = False) -> "CommittedState":
@@ -66,7 +65,7 @@ class CommittedState:
     @property
     def txid(self) -> int:
         """Last committed txid, as a new run would read it. -1: none."""
-        return self._settled.txid
+        return self.record.decided_txid
 
     @property
     def codec(self) -> Codec:

@@ -279,6 +279,11 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         self._note_layers()
 
     @property
+    def prepared_txid(self) -> int | None:
+        """The txid of the frozen changes, which wait for a commit or a rollback. None: there are none."""
+        return None if self._frozen is None else self._frozen.txid
+
+    @property
     def has_changes(self) -> bool:
         """True while there are uncommitted changes."""
         return bool(self._changes or (self._frozen and self._frozen.layer))

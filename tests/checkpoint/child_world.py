@@ -74,6 +74,9 @@ class ChildWitness(Witness):
         self._send("commits", task, txid)
         self.chance.strike(raises=True)
 
+    def has_committed(self, task: Task, txid: int) -> None:
+        self._send("has_committed", task, txid)
+
     def rolls_back(self, task: Task) -> None:
         self._send("rolls_back", task)
         self.is_back = True

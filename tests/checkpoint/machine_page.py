@@ -15,7 +15,7 @@ def drawn() -> str:
     states = dict.fromkeys((phase, step) for phase, step, _ in TABLE)
     for phase, step in states:
         lines.append(f'    state "{phase.upper()}: {step.value}" as {_name(phase, step)}')
-    lines.append(f"    [*] --> {_name('committed', Step.IDLE)}")
+    lines += [f"    [*] --> {_name(phase, step)}" for phase, step in states if step is Step.IDLE]
     for (phase, step, event), to in TABLE.items():
         moves = f", txid {to.moves:+d}" if to.moves else ""
         lines.append(f"    {_name(phase, step)} --> {_name(to.phase, to.step)}: {event.value}{moves}")

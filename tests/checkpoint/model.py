@@ -1,7 +1,8 @@
 """Simple model of barriers, which computes the contents of each state with dicts, without layers and deltas.
 
 Each task's live values are its restored values with its changes. PREPARE(t) copies them into the cut of t. The record
-COMMITTING(t) commits this cut in all tasks. ROLLBACK, INITSTATE and a new process restore the committed cut.
+COMMITTING(t) commits this cut in all tasks. ROLLBACK, INITSTATE and a new process restore the committed cut. COMMITTED(t) may
+follow only when `pre_commit(t)` has succeeded in all tasks of one process.
 """
 
 from collections import Counter, defaultdict
@@ -42,7 +43,10 @@ class Witness:
         """Called at the end of `pre_prepare`."""
 
     def commits(self, task: Task, txid: int) -> None:
-        """Called in `pre_commit`."""
+        """Called at the beginning of `pre_commit`."""
+
+    def has_committed(self, task: Task, txid: int) -> None:
+        """Called at the end of `pre_commit`."""
 
     def rolls_back(self, task: Task) -> None:
         """Called in `pre_rollback`."""
@@ -107,6 +111,8 @@ class BarrierModel(Witness):
         self._set_aside: dict[tuple[int, int], dict[Task, Values]] = {}
         """Prepared values by txid and round of the PREPARE, and by task."""
         self._committed: dict[Task, Values] = {}
+        self._told: set[tuple[Task, int]] = set()
+        """Tasks of this process whose `pre_commit` has succeeded, and its txid."""
         self._back: set[Task] = set()
         """Tasks whose ROLLBACK has begun. Their next values must be the committed ones."""
         disk.on_written = self._on_written
@@ -133,12 +139,14 @@ class BarrierModel(Witness):
         self.states.clear()
         self._live.clear()
         self._back.clear()
+        self._told.clear()
 
     # Events of the tasks
 
     def initialised(self, task: Task, state: Any) -> None:
         super().initialised(task, state)
-        self._expect_phase(f"init_state of {task}", "committed")
+        if self._record.phase == "preparing":
+            self.add_violation(f"init_state of {task} while the saved record is {self._record}")
         self._falls_back(task, "INITSTATE")
 
     def touches(self, task: Task) -> None:
@@ -162,6 +170,9 @@ class BarrierModel(Witness):
 
     def commits(self, task: Task, txid: int) -> None:
         self._expect_phase(f"COMMIT({txid}) of {task}", "committing", txid)
+
+    def has_committed(self, task: Task, txid: int) -> None:
+        self._told.add((task, txid))
 
     def rolls_back(self, task: Task) -> None:
         self._expect_phase(f"ROLLBACK of {task}", "preparing")
@@ -193,6 +204,10 @@ class BarrierModel(Witness):
         before, self._record = self._record, Record(phase, txid, round_, prepared_round, tuple((each[0], each[1]) for each in counted))
         if phase == "committing" and before.phase != "committing":
             self._commit()
+        if phase == "committed" and before.phase == "committing":
+            untold = sorted(task for task in self._committed if (task, txid) not in self._told)
+            if untold:
+                self.add_violation(f"txid {txid} is done, and pre_commit({txid}) has not succeeded in {untold}")
 
     def _commit(self) -> None:
         record = self._record

@@ -62,13 +62,25 @@ def test_a_task_that_dies_between_two_checkpoints_is_initialised_at_once() -> No
 
 
 @pytest.mark.guarantee("CP-3", "CP-7")
-@pytest.mark.parametrize(("phase", "txid", "after"), [("preparing", 4, 3), ("committing", 4, 4), ("committed", 4, 4)])
-def test_a_start_finishes_an_interrupted_commit_and_drops_an_interrupted_prepare(phase: str, txid: int, after: int) -> None:
-    record = Record(phase, txid, round=9, prepared_round=8, counted=((3, 5),))  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("phase", "after", "decided", "actions"),
+    [
+        ("preparing", "committed", 3, ["initstate", None]),
+        ("committing", "committing", 4, ["commit", "initstate", None]),
+        ("committed", "committed", 4, ["initstate", None]),
+    ],
+)
+def test_a_start_repeats_an_interrupted_commit_and_drops_an_interrupted_prepare(
+    phase: str, after: str, decided: int, actions: list[str | None]
+) -> None:
+    record = Record(phase, 4, round=9, prepared_round=8, counted=((3, 5),))  # type: ignore[arg-type]
 
     settled = settled_at_start(record)
 
-    assert (settled.phase, settled.txid, settled.round, settled.counted) == ("committed", after, 9, ((3, 5),))
+    assert (settled.phase, settled.decided_txid, settled.round, settled.counted) == (after, decided, 9, ((3, 5),))
+    machine = walk(Event.BEGIN, record=settled)
+    assert [machine.action, *(machine.action for _ in actions[1:] if machine.apply_event(Event.DONE))] == actions
+    assert (machine.record.phase, machine.record.txid) == ("committed", decided)
 
 
 @pytest.mark.guarantee("CP-3")
@@ -94,7 +106,7 @@ def test_in_any_sequence_rounds_rise_and_each_txid_is_committed_once(seed: int) 
 
 
 def test_every_state_of_the_table_can_be_reached_and_left() -> None:
-    reached = {("committed", Step.IDLE)} | {(transition.phase, transition.step) for transition in TABLE.values()}
+    reached = {("committed", Step.IDLE), ("committing", Step.IDLE)} | {(transition.phase, transition.step) for transition in TABLE.values()}
     left = {(phase, step) for phase, step, _ in TABLE}
     assert reached == left
 

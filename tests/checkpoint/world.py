@@ -199,6 +199,7 @@ class Remember(StatefulBolt):
     async def pre_commit(self, txid: int) -> None:
         self.witness.commits(self.task, txid)
         await self.chance.wait()
+        self.witness.has_committed(self.task, txid)
 
     async def pre_rollback(self) -> None:
         self.witness.rolls_back(self.task)

@@ -243,6 +243,30 @@ class HangsInCommit(StatefulBasicBolt):
         Path(self.path).write_text(f"cancelled with {self.state.get('all', 0)}\n")
 
 
+class CommitsElsewhere(StatefulBasicBolt):
+    """Writes its calls and commits to a file. From txid 2 on, `pre_commit` raises as long as there is a file `path`.away."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def note(self, text: str) -> None:
+        with Path(self.path).open("a") as file:
+            file.write(f"{text}\n")
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        self.note(f"init_state with {state.get('all', 0)}")
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put("all", self.state.get("all", 0) + 1)
+
+    def pre_commit(self, txid: int) -> None:
+        if txid >= 2 and Path(f"{self.path}.away").exists():
+            self.note(f"refused {txid}")
+            raise ConnectionError("elsewhere is away")
+        self.note(f"committed {txid}")
+
+
 class KeyOfNeedsPrepare(ByPair):
     """Its `key_of` uses a value of `prepare`."""
 

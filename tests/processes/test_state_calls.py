@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import engine
 from engine import ComponentError, Config, FatalError, TopologyBuilder, spout
 from tests.processes import stateful_bolts as bolts
+from tests.processes.test_deaths import until
 from tests.processes.test_state import play, stored
 from tests.project.sources import ROOT
 
@@ -72,6 +74,35 @@ def test_a_hook_that_hangs_is_cancelled(is_process: bool, tmp_path: Path) -> Non
     assert path.read_text() != "cancelled with 20\n"  # at once, and not at the end
     [report] = snapshot.errors
     assert "pre_commit() did not return within 0.5 s" in report.text
+
+
+@pytest.mark.guarantee("PR-1", "CP-4")
+@both
+def test_a_pre_commit_that_raises_is_repeated_also_by_the_next_run(is_process: bool, tmp_path: Path) -> None:
+    path, away = tmp_path / "noted", tmp_path / "noted.away"
+    bolt = partial(bolts.CommitsElsewhere, str(path))
+    away.touch()
+
+    async def until_it_has_refused(times: int) -> None:
+        async with engine.run(topology(bolt, tmp_path, is_process, 10_000, pause_secs=0.01)) as run:
+            await until(lambda: path.exists() and path.read_text().count("refused 2\n") >= times)
+            await run.stop()
+
+    asyncio.run(until_it_has_refused(2))
+    first = path.read_text().splitlines()
+    assert first[0] == "init_state with 0"
+    assert first[-2:] == ["refused 2"] * 2
+    asyncio.run(until_it_has_refused(3))
+    away.unlink()
+    snapshot = asyncio.run(play(topology(bolt, tmp_path, is_process, 20, pause_secs=0.02)))
+
+    lines = path.read_text().splitlines()[len(first) :]
+    counted = int(lines[0].split()[-1])
+    assert counted > 0
+    assert lines[:4] == [f"init_state with {counted}", "refused 2", f"init_state with {counted}", "committed 2"]
+    assert lines[4:] == [f"committed {txid}" for txid in range(3, len(lines) - 1)]
+    assert stored(tmp_path / "state.db", keyed=False)["all"] == counted + 20
+    assert snapshot.components["numbers"].failed == 0
 
 
 @pytest.mark.guarantee("PR-1", "CP-4")

@@ -73,10 +73,9 @@ class ChildState:
         await state.write_frozen()
 
     async def pre_commit(self, txid: int) -> None:
-        """Commit the changes of a PREPARE."""
-        try:
-            await self._executor.call_hook(self._executor.component.pre_commit, txid)
-        finally:
+        """Call the hook, then commit the changes of a PREPARE. A child that began after the PREPARE got them with its rows."""
+        await self._executor.call_hook(self._executor.component.pre_commit, txid)
+        if self._loaded.prepared_txid == txid:
             await self._loaded.commit(txid)
 
     async def pre_rollback(self) -> None:
