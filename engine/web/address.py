@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.errors import ConfigError
+from engine.forks import open_unshared
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 128
@@ -67,7 +68,7 @@ async def bind(address: Address) -> socket.socket:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise _wrong_address(f"the host {address.host!r} is unknown ({why}). Correct the host, or write 127.0.0.1.") from error
     family, kind, protocol, _, place = min(found, key=lambda info: info[0] != socket.AF_INET)  # localhost is 127.0.0.1, then ::1
-    listening = socket.socket(family, kind, protocol)
+    listening = open_unshared(lambda: socket.socket(family, kind, protocol))
     try:
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # for a restart soon after the end

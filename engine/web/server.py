@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from engine.cancellation import cancel_and_wait
+from engine.forks import unshare
 from engine.runtime.run import Run
 from engine.web.access import Access
 from engine.web.address import Address, bind, parse_address
@@ -160,6 +161,11 @@ class _Connection(H11Protocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._take_timer: asyncio.TimerHandle | None = None
 
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, -1 if the connection is lost. The number may then belong to another file."""
+        accepted: socket.socket | None = self.transport.get_extra_info("socket") if self in self.connections else None
+        return -1 if accepted is None else accepted.fileno()
+
     @property
     def is_idle(self) -> bool:
         """True while no request is answered."""
@@ -169,6 +175,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Accept the connection, unless there are too many, or the server closes."""
         super().connection_made(transport)
+        unshare(self)
         transport.set_write_buffer_limits(high=0)  # so that pause_writing is called as soon as the client leaves something untaken
         if len(self.connections) > MOST_CONNECTIONS or self._owner.is_closing:
             transport.abort()

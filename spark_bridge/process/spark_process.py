@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from engine.errors import EngineBug, EngineError
+from engine.forks import unshare
 from engine.in_thread import in_thread
 from spark_bridge.process import launch, messages, pickling
 from spark_bridge.process.config import SparkConfig
@@ -62,6 +63,7 @@ class SparkProcess:
         Raises SparkMissing, SparkUnavailable or SparkDied.
         """
         ours, theirs = socket.socketpair()
+        unshare(ours, theirs)  # the child ends when its socket hangs up, and a forked process may outlive the run
         try:
             self._launched = await in_thread(self._pool, lambda: launch.launch_child(self._config, self._log, theirs))
         except BaseException:

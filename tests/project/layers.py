@@ -10,6 +10,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.lazy_names",
         "engine.names",
         "engine.errors",
+        "engine.forks",
         "engine.clock",
         "engine.randomness",
         "engine.version",

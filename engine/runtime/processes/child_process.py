@@ -16,9 +16,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any, Final
-from weakref import WeakSet
 
 from engine.clock import Clock
+from engine.forks import unshare
 from engine.in_thread import in_thread
 from engine.raised import headline
 from engine.runtime.processes.child import run_child
@@ -32,8 +32,6 @@ _END_SECS: Final = 5.0
 _UNREAD_SECS: Final = 0.5
 """Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
 _RUNNING: Final[set[PolledProcess]] = set()
-_SOCKETS: Final[WeakSet[socket.socket]] = WeakSet()
-"""Sockets of the connections to all children."""
 _STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix="start of a process")  # no POOL_NAME: `engine run` would report its idle thread
 
 
@@ -45,18 +43,8 @@ def _kill_all() -> None:
 
 
 def _forget_children() -> None:
-    """Release the children in a process that this process forks. It may outlive the run, and a child ends when its socket hangs up (PR-2).
-
-    The numbers of the sockets stay in use, because their objects still close them.
-    """
+    """Leave the children to the run, in a process that this process forks."""
     _RUNNING.clear()
-    sockets = [each.fileno() for each in _SOCKETS if each.fileno() >= 0]
-    _SOCKETS.clear()
-    if sockets:
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in sockets:
-            os.dup2(null, number, inheritable=False)
-        os.close(null)
 
 
 os.register_at_fork(after_in_child=_forget_children)
@@ -233,7 +221,7 @@ class ChildProcess:
 
 def _connected_sockets() -> tuple[socket.socket, socket.socket]:
     ours, theirs = socket.socketpair()
-    _SOCKETS.update((ours, theirs))
+    unshare(ours, theirs)  # a forked process may outlive the run, and a child ends when its socket hangs up (PR-2)
     return ours, theirs
 
 

@@ -5,6 +5,7 @@ One connection writes in its own thread. The other reads on the loop's thread, s
 
 import errno
 import hashlib
+import io
 import os
 import sqlite3
 import stat
@@ -16,19 +17,26 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from engine.errors import StateDamaged, StateError, StateProviderError, StateUnavailable
+from engine.forks import open_unshared
 from engine.in_thread import in_thread
 from engine.state.sqlite.tables import FORMAT, faults, make_tables, upgrade
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    def _try_lock(file: io.FileIO) -> None:
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+    def _unlock(file: io.FileIO) -> None:
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
-    def _try_lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _try_lock(file: io.FileIO) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(file: io.FileIO) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 APPLICATION_ID: Final = 0x53_74_6F_72
@@ -293,21 +301,24 @@ def _translated_error(error: sqlite3.Error, path: Path, holds: str) -> StateErro
 
 
 class FileLock:
-    """An exclusive lock on an empty file, which the operating system releases when the process dies. The file stays."""
+    """An exclusive lock on an empty file, which the operating system releases when the process dies. The file stays.
+
+    Processes that the owner forks do not keep the lock.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor: int | None = None
+        self._file: io.FileIO | None = None
 
     def take(self) -> bool:
         """Take the lock. Return False if it is taken. Raises OSError if the file cannot be created."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = open_unshared(lambda: io.FileIO(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+"))
         try:
-            _try_lock(descriptor)
+            _try_lock(file)
         except OSError:
-            os.close(descriptor)
+            file.close()
             return False
-        self._descriptor = descriptor
+        self._file = file
         return True
 
     def is_taken(self) -> bool | None:
@@ -323,9 +334,10 @@ class FileLock:
 
     def release(self) -> None:
         """Release the lock. No effect if it is not taken."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        file, self._file = self._file, None
+        if file is not None:
+            with file:
+                _unlock(file)  # not only closed: a process that was forked by C code may keep the file open
 
 
 def lock_of(path: Path, topology_name: str) -> FileLock | None:
