@@ -21,6 +21,7 @@ from engine.randomness import RunRandom
 from engine.runtime.assembly import Assembly, assemble
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.latest_failures import LatestFailures
+from engine.runtime.loop_end import LoopEnd
 from engine.runtime.memory_warning import warn_of_memory
 from engine.runtime.message_traces import MessageTrace, MessageTraces
 from engine.runtime.observe import observe, observe_edges
@@ -64,6 +65,7 @@ class Run:
         self._assembly: Assembly | None = None
         self._run_context: RunContext | None = None
         self._supervisor: Supervisor | None = None
+        self._loop_end: LoopEnd | None = None
         self._features = RunFeatures(topology, self.config)
         self._opening = Opening(self._features)
         self._traces: MessageTraces | None = None
@@ -137,7 +139,9 @@ class Run:
         self._supervisor.on_end(lambda _: traces.close())
         for callback in self._on_end:
             self._supervisor.on_end(callback)
+        self._loop_end = LoopEnd(topology.name, self._supervisor)
         await self._supervisor.start()
+        await self._loop_end.watch()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
         await self._close()
@@ -227,6 +231,8 @@ class Run:
         await self._opening.end("stopped")
         if self._supervisor is not None:
             await self._supervisor.close("stopped")
+        if self._loop_end is not None:
+            await self._loop_end.forget()
 
     def inlet(self, component_id: str) -> InletHandle:
         """Return the handle by which a service sends to an Inlet. Raises UsageError if the component is not an Inlet."""

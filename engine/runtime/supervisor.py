@@ -222,6 +222,11 @@ class Supervisor:
             call_end_callback(callback, self.error)
 
     @property
+    def is_closed(self) -> bool:
+        """True when everything is closed."""
+        return self._all_closed.done()
+
+    @property
     def is_abandoned(self) -> bool:
         """True if the clock of trees has ended. Before the close, only the end of the event loop cancels it."""
         clock = self._tree_clock_aio_task

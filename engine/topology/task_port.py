@@ -203,6 +203,10 @@ class BoltPortUser:
     def on_restart(self) -> None:
         """Note that an earlier instance of this task has died. Called before `prepare`; the port keeps its state."""
 
+    def on_drop(self) -> Awaitable[None] | None:
+        """Release threads and connections, because the instance was killed, or its `prepare` raised. `cleanup` is not called then."""
+        return None
+
 
 class RemoteInstance:
     """Stands for the instance of a stateful bolt that lives in another process."""

@@ -55,11 +55,14 @@ class BasicBoltRunner(BatchRunner):
         if result is not None:
             await result
 
+    def on_drop(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
     async def cleanup(self) -> None:
         for attempt in list(self.feed.batches):
             self.feed.drop_batch(attempt)
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self.on_drop()
         result = self._bolt.cleanup()
         if result is not None:
             await result

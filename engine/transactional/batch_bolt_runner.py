@@ -223,6 +223,9 @@ class BatchBoltRunner(BatchRunner):
         while self._ending:
             await asyncio.wait(list(self._ending))
 
+    async def on_drop(self) -> None:
+        await self._resources.close()
+
     async def cleanup(self) -> None:
         """End the task: drop all attempts, wait for the cleanups, close the resources."""
         for attempt in list(self.feed.batches):

@@ -115,11 +115,6 @@ class ProcessBoltExecutor(BoltExecutor):
         if self._child is not None:
             self._child.abandon()
 
-    def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
-        super()._note_end(aio_task)
-        if aio_task.cancelled() and not self.core.closing and self._child is not None:  # the event loop ends, and nobody closes the run
-            self._child.abandon()
-
     def _note_end_of_child(self, reason: str) -> None:
         """Handle the end of a process that nobody has ended (PR-2)."""
         error = ChildDied(reason)
