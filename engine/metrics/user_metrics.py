@@ -135,6 +135,7 @@ class _Declared(NamedTuple):
 
     number: int
     """Number of names declared before."""
+    name: str
     kind: MetricKind
     label_names: tuple[str, ...]
 
@@ -229,13 +230,14 @@ class UserMetrics:
             if labels.keys() != set(declared.label_names):
                 raise _other_labels(name, declared, labels)
             _check_label_values(labels, f"{kind} {name!r}")
-        key = (name, task, _values(declared, labels))
+        key = (declared.name, task, _values(declared, labels))
         metric = self._metrics.get(key)
         return self._metrics.setdefault(key, make()) if metric is None else metric
 
     def _declare(self, name: str, kind: MetricKind, labels: Mapping[str, str]) -> _Declared:
         """Check and store a new name and its labels."""
         _check_name(name, kind)
+        name = str.__str__(name)  # it may be of a class of the user, which another process cannot load
         metric = f"{kind} {name!r}"
         known = self._declared.get(name)
         if known is not None and known.kind != kind:
@@ -248,11 +250,12 @@ class UserMetrics:
                 hint = "Rename one of them."
                 raise UsageError(f"{metric} and {self._exported[one]} would both be exported as {one!r}", hint=hint)
         self._exported |= dict.fromkeys(exported, metric)
-        return self._declared.setdefault(name, _Declared(len(self._declared), kind, tuple(labels)))
+        return self._declared.setdefault(name, _Declared(len(self._declared), name, kind, tuple(map(str.__str__, labels))))
 
 
 def _values(declared: _Declared, labels: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple([labels[name] for name in declared.label_names])
+    values = [labels[name] for name in declared.label_names]
+    return tuple([value if type(value) is str else str.__str__(value) for value in values])
 
 
 def _other_labels(name: str, declared: _Declared, given: Iterable[str]) -> UsageError:

@@ -1,6 +1,7 @@
 """Metrics of user code: one per name, task and labels, of one kind, with names that can be exported."""
 
 import math
+from enum import StrEnum
 
 import pytest
 
@@ -200,3 +201,18 @@ def test_a_drop_that_can_never_match_is_refused(name: str, labels: dict[str, str
     assert caught.value.message == why
     assert caught.value.hint
     assert len(metrics.read()) == 6
+
+
+def test_names_and_labels_of_a_class_of_text_become_plain_texts() -> None:
+    class Shop(StrEnum):
+        NAME = "orders"
+        LABEL = "shop"
+        NORTH = "north"
+
+    metrics = UserMetrics()
+    metrics.counter(Shop.NAME, COUNT_0, {Shop.LABEL: Shop.NORTH}).add(2)
+    assert metrics.counter("orders", COUNT_0, {"shop": "north"}).value == 2
+    [metric] = metrics.read()
+    [change] = metrics.take_changes()
+    for name, labels in ((metric.name, metric.own_labels), (change.name, change.labels)):
+        assert [type(each) for each in (name, *labels, *labels.values())] == [str] * 3
