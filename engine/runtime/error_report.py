@@ -180,7 +180,7 @@ def failure_text(error: BaseException) -> str | None:
 def safe_repr(tup: object, most: int = 500) -> str:
     """Return the repr of a tuple, shortened, even if the repr of a value raises."""
     try:
-        return shorten(repr(tup), most)
+        return shorten(str.__str__(repr(tup)), most)  # `__repr__` may return a subclass of str, which pickle may not be able to store
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001 - a __repr__ of user code; the type of its error becomes the text

@@ -17,7 +17,7 @@ from engine.runtime.processes.batch_process import _Sent
 from engine.testing import Finished, run_topology
 from engine.transactional import BatchBolt, BatchCollector, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, ReduceInto, SqliteValues
-from tests.processes import batch_bolts, bolts
+from tests.processes import batch_bolts, bolts, plugin_bolts
 from tests.transactional.batch_topologies import Batches, BatchesEmitter
 
 BATCHES = [list(range(10 * count)) for count in (1, 2, 0, 3)]
@@ -216,7 +216,7 @@ def test_a_committer_in_a_process_stores_each_batch_once(tmp_path: Path) -> None
 
 
 @pytest.mark.guarantee("PR-1")
-@pytest.mark.parametrize("odd", [bolts.Unpicklable, bolts.Unreadable, batch_bolts.unhashable])
+@pytest.mark.parametrize("odd", [bolts.Unpicklable, bolts.Unreadable, plugin_bolts.thing, batch_bolts.unhashable])
 def test_a_batch_fails_if_one_of_its_emitted_tuples_cannot_be_sent(odd: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     by_attempt: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
     builder = TransactionalTopologyBuilder("odd", "numbers", Batches(BATCHES), max_spout_pending=2)
@@ -233,7 +233,7 @@ def test_a_batch_fails_if_one_of_its_emitted_tuples_cannot_be_sent(odd: Any, tmp
 
 
 @pytest.mark.guarantee("PR-1", "TX-6")
-@pytest.mark.parametrize("odd", [bolts.Unpicklable, bolts.Unreadable, batch_bolts.unhashable])
+@pytest.mark.parametrize("odd", [bolts.Unpicklable, bolts.Unreadable, plugin_bolts.thing, batch_bolts.unhashable])
 def test_an_attempt_with_many_tuples_that_cannot_be_sent_is_one_error(odd: Any, tmp_path: Path) -> None:
     play = Play(partial(batch_bolts.FailsOften, str(tmp_path / "fails"), 1, odd), [list(range(3000))], parallelism=1, keyed=True)
     finished = play.play()

@@ -6,11 +6,12 @@ tuples, in one order. The run counts the emitted tuples of each attempt, because
 
 from typing import Any
 
-from engine.errors import Failure
+from engine.errors import Failure, UsageError
 from engine.kernel import BatchFeed, BoltCore, TaskBatch, Tuple, emit_batch_rows
 from engine.names import REPORT_STREAM
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.runtime.processes.progress import OtherVerdict
+from engine.runtime.processes.row_apart import RowApart
 
 
 class _Sent:
@@ -32,6 +33,10 @@ class _Sent:
         assert batch is not None
         batch.dead = True
         self._failures.setdefault(attempt, failure)
+
+    def has_failed(self, attempt: Any) -> bool:
+        """Tell whether a tuple of the attempt could not be sent."""
+        return attempt in self._failures
 
     def take(self, attempt: Any) -> dict[int, int] | Failure:
         """Return the numbers of an attempt, or its failure. Forget its batch."""
@@ -82,6 +87,12 @@ class BatchProcessExecutor(ProcessBoltExecutor):
             for attempt, error in emit_batch_rows(self._sent.feed, stream, rows, target):
                 self._report_refused(error, next_step=f"batch {attempt} fails, and is tried again")
                 self._sent.fail(attempt, self.failure_of(error))
+
+    def _lose_row(self, row: RowApart, error: UsageError) -> None:
+        """Fail the batch of a row that cannot be loaded. Only the first one of an attempt is reported."""
+        if not self._sent.has_failed(row.batch):
+            self._report_refused(error, next_step=f"batch {row.batch} fails, and is tried again")
+        self._sent.fail(row.batch, self.failure_of(error))
 
     def _report(self, attempt: Any, anchor: Tuple | None) -> None:
         """Report the numbers of sent tuples of an attempt, anchored to its last control tuple."""

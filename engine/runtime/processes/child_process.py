@@ -20,9 +20,9 @@ from typing import Any, Final
 from engine.clock import Clock
 from engine.forks import unshare
 from engine.in_thread import in_thread
-from engine.raised import headline
 from engine.runtime.processes.child import run_child
 from engine.runtime.processes.frame_link import FrameLink
+from engine.runtime.processes.message_reader import MessageReader
 from engine.runtime.processes.polled_process import PolledProcess
 
 CHECKS_PER_TIMEOUT: Final = 4
@@ -71,6 +71,7 @@ class ChildProcess:
         self._on_message = on_message
         self._on_end = on_end
         self.link = FrameLink(loop, self._receive, self._note_lost)
+        self._reader = MessageReader(self._pass_on, lambda frame: self.link.send(pickle.dumps(("take_apart", frame), 5)))
         self._is_ended = False
         self._frames = 0
         self._heard_at = self._now()
@@ -193,14 +194,10 @@ class ChildProcess:
     def _receive(self, frame: bytes) -> None:
         self._frames += 1
         self._heard_at = self._now()
+        self._reader.read(frame)
+
+    def _pass_on(self, message: tuple[Any, ...]) -> None:
         if self._is_ended:
-            return
-        try:
-            message = pickle.loads(frame)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - code of the values; a SystemExit of theirs must not end the program
-            self.kill(f"its process has sent a value that cannot be read here: {headline(error)}")
             return
         try:
             self._on_message(message)

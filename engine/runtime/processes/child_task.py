@@ -37,8 +37,9 @@ from engine.runtime.plan import plan_tasks
 from engine.runtime.processes.child_executor import ChildExecutor, OnlyInstance
 from engine.runtime.processes.child_state import ChildState
 from engine.runtime.processes.frame_size import FrameSize
+from engine.runtime.processes.packed import pack_error
 from engine.runtime.processes.progress import METRICS_SECS, OtherVerdict, Progress
-from engine.runtime.processes.relay import Relay, RelayedMetrics, picklable
+from engine.runtime.processes.relay import Relay, RelayedMetrics
 from engine.runtime.processes.task_plan import TaskPlan
 from engine.runtime.processes.work_sender import WorkSender
 from engine.runtime.run_context import RunContext
@@ -91,6 +92,8 @@ class ChildTask:
         self._calls: dict[int, asyncio.Task[None]] = {}
         """Running calls of the run, by number."""
         self._is_over: asyncio.Future[None] = self._loop.create_future()
+        self._may_leave: asyncio.Future[None] = self._loop.create_future()
+        """Done when the run has loaded all messages. Until then it may ask to take one apart."""
         self._emits = Mailbox(plan.config.executor_receive_buffer_size, self._flush_soon)
         self._verdicts = SignalRing(self._flush_soon)
         run_context = self._run_context()
@@ -146,6 +149,7 @@ class ChildTask:
         self._send_all()
         self._send_metrics()
         self._relay.send("closed")
+        await self._may_leave
 
     # From the run
 
@@ -216,7 +220,7 @@ class ChildTask:
             result = await without_exits(getattr(self._state, method)(*arguments))
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a hook of the user, which may cancel itself
             if number in self._calls:  # else the run has cancelled the call
-                self._relay.send("raised", number, picklable(error))
+                self._relay.send("raised", number, pack_error(error))
             return
         # Emits and acks until now are before the barrier. At a PREPARE, later ones stay here until the run has forwarded the barrier.
         self._send_all()
@@ -232,7 +236,7 @@ class ChildTask:
         self._flush_soon()
 
     def _send_death(self, error: BaseException) -> None:
-        self._relay.send("died", picklable(error))
+        self._relay.send("died", pack_error(error))
 
     def _request_renewal(self, error: BaseException) -> None:
         self._relay.send("worn", error)
@@ -240,6 +244,12 @@ class ChildTask:
     def _on_close(self) -> None:
         if not self._is_over.done():
             self._is_over.set_result(None)
+
+    def _on_take_apart(self, frame: bytes) -> None:
+        self._work.take_apart(frame)
+
+    def _on_leave(self) -> None:
+        self._may_leave.set_result(None)
 
     # To the run
 
@@ -335,8 +345,9 @@ class ChildTask:
         self._relay.send("report", report)
 
     def _end_run(self, error: ComponentError) -> None:
-        cause = None if error.error is None else picklable(error.error)
-        self._relay.send("ended", error.message.removeprefix(f"{error.place}: "), error.hint, cause)
+        cause = None if error.error is None else pack_error(error.error)
+        message, hint = str.__str__(error.message), None if error.hint is None else str.__str__(error.hint)
+        self._relay.send("ended", message.removeprefix(f"{error.place}: "), hint, cause)
 
 
 def _relayed_streams(plan: TaskPlan, run_context: RunContext, box: Mailbox, target_of: dict[Source, int]) -> dict[str, OutStream]:

@@ -15,15 +15,17 @@ from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
-from engine.raised import raised_text
+from engine.raised import headline, raised_text
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
 from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
+from engine.runtime.processes.packed import Packed, unpacked, unpacked_error
 from engine.runtime.processes.process_calls import ROWS_PER_FRAME, ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
+from engine.runtime.processes.row_apart import LOAD, RowApart
 from engine.runtime.processes.task_plan import pickled_plan
 from engine.runtime.restart_policy import FailureStreak
 from engine.runtime.run_context import RunContext
@@ -154,14 +156,14 @@ class ProcessBoltExecutor(BoltExecutor):
         """Add changes of the state, which come before the result of `pre_prepare`."""
         self.changes |= part
 
-    def _on_raised(self, number: int, error: BaseException) -> None:
+    def _on_raised(self, number: int, error: Packed) -> None:
         answer = self._answers.get(number)
         if answer is not None and not answer.done():
-            answer.set_exception(error)
+            answer.set_exception(unpacked_error(error))
 
-    def _on_died(self, error: BaseException) -> None:
+    def _on_died(self, error: Packed) -> None:
         """Replace the child, because its instance has died with its state."""
-        self.kill(error)
+        self.kill(unpacked_error(error))
 
     def _on_worn(self, error: BaseException) -> None:
         """Replace the child when all rows have returned, unless the pause after the last renewal is not over."""
@@ -200,6 +202,23 @@ class ProcessBoltExecutor(BoltExecutor):
         if progress.restarts > self.calls.progress.restarts:
             self.policy.restarts += progress.restarts - self.calls.progress.restarts
         self.calls.note_progress(progress)
+
+    def _on_work_apart(self, rows: list[RowApart], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
+        """Apply work of which each emitted row is loaded alone. Only the anchors of a row that cannot be loaded fail (PR-1)."""
+        for row in rows:
+            try:
+                values = row.values.load()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - code of a value; a SystemExit of it must not end the program
+                self._lose_row(row, row.lost(self.info.component_id, LOAD, headline(error)))
+            else:
+                self._on_emits([(row.target, [values], [row.anchor])])
+        self._on_work([], acks, others, progress)
+
+    def _lose_row(self, row: RowApart, error: UsageError) -> None:
+        """Fail the anchors of a row that cannot be loaded."""
+        self._refuse_emit(row.anchors(), error)
 
     def _settle(self, acks: list[int], others: list[OtherVerdict]) -> None:
         core, taken = self.core, self.calls.taken
@@ -273,7 +292,7 @@ class ProcessBoltExecutor(BoltExecutor):
         self.run_context.publish(report)  # the child logs it, and so the log has it too
 
     def _on_log(self, attributes: dict[str, Any]) -> None:
-        record = logging.makeLogRecord(attributes)
+        record = logging.makeLogRecord({name: unpacked(value) for name, value in attributes.items()})
         logger = logging.getLogger(record.name)
         if logger.isEnabledFor(record.levelno):
             try:
@@ -290,8 +309,9 @@ class ProcessBoltExecutor(BoltExecutor):
         except UsageError as error:
             self.reporter.report(error, next_step="nothing: the metric is not counted")
 
-    def _on_ended(self, message: str, hint: str | None, cause: BaseException | None) -> None:
+    def _on_ended(self, message: str, hint: str | None, packed: Packed | None) -> None:
         """End the run, because the child cannot continue."""
+        cause = None if packed is None else unpacked_error(packed)
         if self._begun is not None and not self._begun.done():
             fatal = FatalError(message, hint=hint)
             fatal.__cause__ = cause
@@ -300,6 +320,8 @@ class ProcessBoltExecutor(BoltExecutor):
             self.run_context.end_run(ComponentError(self.info.component_id, self.info.task_id, cause, message=message, hint=hint))
 
     def _on_closed(self) -> None:
+        if self._child is not None:
+            self._child.send("leave")
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
 

@@ -8,12 +8,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.cancellation import OWN_CANCELLATION, was_cancelled
-from engine.kernel import are_plain
 from engine.metrics import TaskLabels, UserMetrics
-from engine.runtime.error_report import error_text, safe_repr, user_traceback
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.frame_link import FrameLink
+from engine.runtime.processes.packed import plain_or_packed
 from engine.runtime.processes.task_plan import TaskPlan
 
 
@@ -47,7 +45,7 @@ class Relay:
         logging.getLogger().handlers[:] = [_LogRelay(plan.info, self._send_record)]
 
     def _send_record(self, record: logging.LogRecord) -> None:
-        attributes = {name: value if _can_be_sent(value) else safe_repr(value) for name, value in vars(record).items()}
+        attributes = {plain_or_packed(name): plain_or_packed(value) for name, value in vars(record).items()}
         frame = pickle.dumps(("log", attributes), 5)
         if threading.get_ident() == self._thread:
             self.link.send(frame)
@@ -61,17 +59,6 @@ class Relay:
 
     def _note_end(self) -> None:
         self.ended.set_result(None)
-
-
-def _can_be_sent(value: object) -> bool:
-    """Tell whether pickle can store a value, and can load it here."""
-    if are_plain([(value,)]):
-        return True
-    try:
-        pickle.loads(pickle.dumps(value, 5))
-    except BaseException:  # noqa: BLE001 - code of the value
-        return False
-    return True
 
 
 class _LogRelay(logging.handlers.QueueHandler):
@@ -99,18 +86,5 @@ class RelayedMetrics(UserMetrics):
     def drop_metric(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> None:
         """Remove metrics here and in the run."""
         super().drop_metric(name, task, labels)
-        self.dropped.append((name, dict(labels)))
-
-
-def picklable(error: BaseException) -> BaseException:
-    """Return an error that the run can read. Its frames are in a note."""
-    if was_cancelled(error):
-        error.args = (OWN_CANCELLATION,)
-    frames = user_traceback(error)
-    if frames:
-        error.add_note(f"in the process of the task:\n{frames.rstrip()}")
-    try:
-        pickle.loads(pickle.dumps(error, 5))
-    except BaseException:  # noqa: BLE001 - an exception of user code; its text is what counts
-        return RuntimeError(error_text(error))
-    return error
+        if name in self._declared:  # else its labels are not checked
+            self.dropped.append((str.__str__(name), {str.__str__(label): str.__str__(value) for label, value in labels.items()}))

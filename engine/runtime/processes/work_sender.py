@@ -1,5 +1,6 @@
 """`WorkSender` sends the emits and the verdicts of a child, also if a value of them cannot be sent."""
 
+import pickle
 from typing import Any
 
 from engine.errors import ERROR, Failure, UsageError
@@ -7,8 +8,10 @@ from engine.kernel import are_plain
 from engine.raised import headline
 from engine.runtime.error_report import ErrorReporter, safe_repr
 from engine.runtime.plan import TaskInfo
+from engine.runtime.processes.packed import Packed
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.relay import Relay
+from engine.runtime.processes.row_apart import STORE, RowApart
 
 
 class WorkSender:
@@ -32,30 +35,44 @@ class WorkSender:
             return self._relay.send("work", emits, acks, others, progress)
         try:
             return self._relay.send_checked("work", emits, acks, others, progress)
-        except BaseException:  # noqa: BLE001 - code of a value; the loop below finds it
-            failed: dict[int, Failure] = {}
-            for target, rows, anchors in emits:
-                for row, anchor in zip(rows, anchors, strict=True):
-                    self._send_alone(target, row, anchor, failed)
-            fails = [*((number, failure, None) for number, failure in failed.items()), *(each for each in others if each[0] not in failed)]
-            self._relay.send("work", [], [each for each in acks if each not in failed], fails, progress)
+        except BaseException:  # noqa: BLE001 - code of a value; `_apart` finds it
+            self._relay.send(*self._apart(emits, acks, others, progress))
             return 0
 
-    def _send_alone(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> None:
-        """Send one emitted row. If a value of it cannot be pickled and loaded, its anchors fail."""
-        info = self._info
+    def take_apart(self, frame: bytes) -> None:
+        """Send the work of a frame once more, each row pickled on its own, because the run could not load a value of it."""
+        _, *work = pickle.loads(frame)
+        self._relay.send("apart", *self._apart(*work))
+
+    def _apart(self, emits: list[Any], acks: list[int], others: list[OtherVerdict], progress: Progress) -> tuple[Any, ...]:
+        """Return the message with each row alone. The anchors of a row that cannot be pickled and loaded here fail."""
+        failed: dict[int, Failure] = {}
+        rows = [
+            self._row_apart(target, row, anchor, failed)
+            for target, rows, anchors in emits
+            for row, anchor in zip(rows, anchors, strict=True)
+        ]
+        fails = [*((number, failure, None) for number, failure in failed.items()), *(each for each in others if each[0] not in failed)]
+        sent = [row for row in rows if row.values.pickled is not None]
+        return "work_apart", sent, [each for each in acks if each not in failed], fails, progress
+
+    def _row_apart(self, target: Any, row: tuple[Any, ...], anchor: int | tuple[int, ...], failed: dict[int, Failure]) -> RowApart:
+        """Return one emitted row. If it cannot be pickled and loaded, note the failure of its anchors."""
+        info, text, batch = self._info, safe_repr(row, 200), row[0] if self._has_batches else None
         try:
-            self._relay.send_checked("emits", [(target, [row], [anchor])])
+            pickled = pickle.dumps(row, 5)
+            pickle.loads(pickled)
         except BaseException as error:  # noqa: BLE001 - code of the value
-            text = f"bolt {info.component_id!r} runs in a process and has emitted a value that pickle cannot store and load"
-            hint = "Emit values that pickle can store and load, or leave out processes=True."
-            told = UsageError(f"{text}: {safe_repr(row, 200)} ({headline(error)})", hint=hint)
+            lost = RowApart(target, Packed(None, text), anchor, batch)
+            told = lost.lost(info.component_id, STORE, headline(error))
             failure = Failure(ERROR, info.component_id, info.task_id, headline(told))
             if self._has_batches:
-                self._lose_batch(row[0], told, failure)
-                return
-            self._reporter.report(told, next_step="the tuple is not emitted, and its anchors fail")
-            failed |= dict.fromkeys(anchor if isinstance(anchor, tuple) else (anchor,) if anchor else (), failure)
+                self._lose_batch(batch, told, failure)
+            else:
+                self._reporter.report(told, next_step="the tuple is not emitted, and its anchors fail")
+                failed |= dict.fromkeys(lost.anchors(), failure)
+            return lost
+        return RowApart(target, Packed(pickled, text), anchor, batch)
 
     def _lose_batch(self, attempt: Any, error: UsageError, failure: Failure) -> None:
         """Let an attempt fail, because a tuple of it cannot be sent."""
