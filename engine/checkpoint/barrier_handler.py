@@ -222,7 +222,7 @@ class StatefulBarrierHandler(BarrierHandler):
         state = self._state
         if state is not None:
             await self._call_hook(self._bolt.pre_rollback)
-        stored = state or await self._checkpoints.state_of(self._place, self._key_of)
+        stored = state or await self._stored_state()
         await stored.rollback()
         failure = self._failure(ROLLBACK, self._checkpoints.cause)
         self._port.fail_taken(failure)
@@ -244,11 +244,16 @@ class StatefulBarrierHandler(BarrierHandler):
         """Return the state of the instance. The first call passes it to `init_state`."""
         state = self._state
         if state is None:
-            state = await self._checkpoints.state_of(self._place, self._key_of)
+            state = await self._stored_state()
             await self._call_hook(self._bolt.init_state, state)
             self._state = state
             self._port.guard_state(state)
         return state
+
+    async def _stored_state(self) -> LayeredState[Any, Any]:
+        """Return the state of the task, which the first call loads."""
+        is_here = not isinstance(self._bolt, RemoteInstance)
+        return await self._checkpoints.state_of(self._place, self._key_of, opens_values=is_here)
 
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)

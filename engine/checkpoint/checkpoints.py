@@ -157,8 +157,10 @@ class Checkpoints:
         if self._end_run is not None:
             self._end_run(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
 
-    async def state_of(self, place: StatePlace, key_of: Callable[[Any], object] | None) -> LayeredState[Any, Any]:
-        """Return the state of a task. The first call loads it."""
+    async def state_of(
+        self, place: StatePlace, key_of: Callable[[Any], object] | None, *, opens_values: bool = True
+    ) -> LayeredState[Any, Any]:
+        """Return the state of a task. The first call loads it, and checks all of it (CP-11). opens_values: as in `LayeredState`."""
         name = (place.component_id, place.task_index)
         async with self._locks.setdefault(name, asyncio.Lock()):
             state = self._states.get(name)
@@ -167,10 +169,12 @@ class Checkpoints:
                     lambda: self._stores.store(place.component_id, place.task_index, place.slots), ends_run=ENGINE_WRITES
                 )
                 codec = codec_named(self._config.state_codec)
-                state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
+                cache_keys = self._config.state_cache_keys
+                state = LayeredState(store, codec, place, key_of=key_of, cache_keys=cache_keys, opens_values=opens_values)
                 record = self.machine.record
                 await self.patiently(partial(state.load, record.decided_txid, record.is_committed), ends_run=ENGINE_WRITES)
                 await self.patiently(store.check, ends_run=ENGINE_WRITES)
+                await self.patiently(state.check_values, ends_run=ENGINE_WRITES)
                 self._states[name] = state
         return state
 

@@ -4,6 +4,8 @@ Values are MessagePack with more of Python's types, or pickle if the user choose
 once, because one call in C costs less than a thousand calls.
 """
 
+import contextlib
+import io
 import pickle
 import sys
 from collections.abc import Callable, Mapping
@@ -201,7 +203,25 @@ class Pickle:
         try:
             return pickle.loads(encoded)
         except Exception as error:  # noqa: BLE001 - the class of a value may raise anything
-            raise ValueError(f"these bytes cannot be unpickled: {type(error).__name__}: {error}") from None
+            raise ValueError(f"{_wanted_class(encoded)} cannot be unpickled: {type(error).__name__}: {error}") from None
+
+
+class _ClassNoter(pickle.Unpickler):
+    """Notes the class that it has looked up last."""
+
+    last: str | None = None
+
+    def find_class(self, module: str, name: str) -> Any:
+        self.last = f"{module}.{name}"
+        return super().find_class(module, name)
+
+
+def _wanted_class(encoded: bytes) -> str:
+    """Return a text that names the class for which bytes cannot be unpickled."""
+    noter = _ClassNoter(io.BytesIO(encoded))
+    with contextlib.suppress(Exception):
+        noter.load()
+    return "these bytes" if noter.last is None else f"a value of {noter.last}"
 
 
 def codec_named(name: CodecName) -> Codec:

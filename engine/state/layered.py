@@ -36,7 +36,14 @@ MOST_TAKEN_UP: Final = 2 * FOLD_TXIDS
 KEYS_PER_TURN: Final = 1000
 ROWS_PER_TURN: Final = 500
 """Keys moved, or rows made, in one turn of the event loop."""
+VALUES_PER_TURN: Final = 100
+"""Values of classes of users that are decoded in one turn of the event loop."""
 _MISSING: Final = object()
+_LOST_CLASS: Final = (
+    "If its class was renamed or moved, keep the old name in the old module as an alias, such as Order = Purchase. "
+    "Otherwise delete the state of this component: python -m engine state delete, with --component."
+)
+_LOST_VALUE: Final = "Another codec wrote it, or the store is damaged. Inspect it with: python -m engine state show."
 _ENGINE_CALLS: Final = "Only the engine calls prepare_commit(), commit() and rollback() of a state. Remove such calls from the bolt."
 
 
@@ -59,9 +66,19 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
     """
 
     def __init__(
-        self, store: TaskStore, codec: Codec, place: StatePlace, *, key_of: Callable[[K], object] | None = None, cache_keys: int = 100_000
+        self,
+        store: TaskStore,
+        codec: Codec,
+        place: StatePlace,
+        *,
+        key_of: Callable[[K], object] | None = None,
+        cache_keys: int = 100_000,
+        opens_values: bool = True,
     ) -> None:
-        """key_of: returns the grouping value of a key. None: the key is its own grouping value."""
+        """key_of: returns the grouping value of a key. None: the key is its own grouping value.
+
+        opens_values: False if the bolt lives in another process, which decodes the values, because only it may know their classes.
+        """
         super().__init__(DELETED)
         self.place: Final = place
         self._store = store
@@ -72,6 +89,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         self._key_of = key_of if place.keyed else None
         self._slots = place.slots
         self._cache_keys = cache_keys
+        self._opens_values = opens_values
         self._holds_all = False
         """True if all rows of a lookup store are also in layers. Then a key in no layer needs no read."""
         self._frozen: Frozen | None = None
@@ -136,11 +154,11 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     def _scanned_items(self, store: LookupStore, known: Layer) -> Iterator[tuple[Any, Any]]:
         for row in store.scan():
-            key = self._decoded(self._key_codec, row.key, row.slot)
+            key = self._decoded_key(row.key, row.slot)
             if key not in known:
                 value = self._changes.get(key, _MISSING)
                 value = self._layered_value(key) if value is _MISSING else self._fresh_copy(value)
-                yield key, self._decoded(self._codec, cast(bytes, row.value), row.slot) if value is _MISSING else value
+                yield key, self._decoded(key, cast(bytes, row.value)) if value is _MISSING else value
 
     # Reading
 
@@ -172,22 +190,30 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         if slot not in self._slots:
             return DELETED
         stored = store.read(slot, self._key_codec.encode(key))
-        value = DELETED if stored is None else self._decoded(self._codec, stored, slot)
+        value = DELETED if stored is None else self._decoded(key, stored)
         if len(self._rows) >= self._cache_keys:
             for oldest in list(islice(self._rows, max(1, self._cache_keys // 10))):
                 del self._rows[oldest]
         self._rows[key] = value if type(value) in ATOMS else Encoded(cast(bytes, stored))
         return value
 
-    def _decoded(self, codec: Codec, stored: bytes, slot: int) -> Any:
+    def _decoded_key(self, stored: bytes, slot: int) -> Any:
         try:
-            return codec.decode(stored)
+            return self._key_codec.decode(stored)
         except ValueError as error:
-            raise StateError(
-                f"a stored row of {self.place.component_id!r}, {slot_text(slot, keyed=self.place.keyed)}, cannot be decoded "
-                f"(read as of txid {self.committed_txid}): {error}",
-                hint="Another codec wrote it, or the store is damaged. Inspect it with: python -m engine state show.",
-            ) from None
+            where = slot_text(slot, keyed=self.place.keyed)
+            raise self._undecodable(f"the key of a stored row of {self.place.component_id!r}, {where},", error, _LOST_VALUE) from None
+
+    def _decoded(self, key: Any, stored: bytes) -> Any:
+        try:
+            return self._codec.decode(stored)
+        except ValueError as error:
+            row = f"a stored row of {self.place.component_id!r}, key {key!r},"
+            raise self._undecodable(row, error, _LOST_CLASS if self._codec.name == "pickle" else _LOST_VALUE) from None
+
+    def _undecodable(self, what: str, error: ValueError, hint: str) -> StateError:
+        as_of = f" (read as of txid {self.committed_txid})" if self.committed_txid >= 0 else ""
+        return StateError(f"{what} cannot be decoded{as_of}: {error}", hint=hint)
 
     def _encoded(self, key: Any, value: Any) -> Encoded:
         try:
@@ -295,10 +321,27 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         """True if `key_of` of the bolt chooses the slots."""
         return self._key_of is not None
 
+    def stored_items(self) -> Iterator[tuple[Any, Any]]:
+        """Yield each key with an atom or with the bytes of its value, for `take_rows` in another process. Decodes no value."""
+        keys = dict.fromkeys(chain(self._changes, *self._older))
+        for key in keys:
+            value = next(layer[key] for layer in (self._changes, *self._older) if key in layer)
+            if value is not DELETED:
+                yield key, value if type(value) in ATOMS else self._encoded(key, value)
+        for row in () if self._lookup is None else self._lookup.scan():
+            key = self._decoded_key(row.key, row.slot)
+            if key not in keys:
+                yield key, Encoded(cast(bytes, row.value))
+
     def take_rows(self, rows: dict[Any, Any]) -> None:
-        """Add committed rows to the state of a store without rows."""
+        """Add committed rows to the state of a store without rows. Raises StateError for a value that cannot be decoded."""
         for key, value in rows.items():
-            self._rows[key] = value if type(value) in ATOMS else self._encoded(key, value)
+            self._rows[key] = self._atom(key, value) if type(value) is Encoded else value
+
+    def _atom(self, key: Any, stored: bytes) -> Any:
+        """Return a stored value if it is an atom, else its bytes. Raises StateError for a value that cannot be decoded."""
+        value = self._decoded(key, stored)
+        return value if type(value) in ATOMS else Encoded(stored)
 
     @property
     def frozen_changes(self) -> Layer:
@@ -367,11 +410,25 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
     async def _load_rows(self, store: ResidentStore) -> None:
         async for rows in store.load():
             for first in range(0, len(rows), ROWS_PER_TURN):
-                for slot, key, stored in rows[first : first + ROWS_PER_TURN]:
-                    value = self._decoded(self._codec, cast(bytes, stored), slot)
-                    atom = value if type(value) in ATOMS else Encoded(cast(bytes, stored))
-                    self._rows[self._decoded(self._key_codec, key, slot)] = atom
+                for slot, stored_key, stored in rows[first : first + ROWS_PER_TURN]:
+                    key = self._decoded_key(stored_key, slot)
+                    self._rows[key] = self._atom(key, cast(bytes, stored)) if self._opens_values else Encoded(cast(bytes, stored))
                 await asyncio.sleep(0)
+
+    async def check_values(self) -> None:
+        """Decode each stored value once, so that a start finds a value whose class is gone (CP-11). Raises StateError for the first one.
+
+        Only a pickle can lose its class. A MessagePack whose checksum fits can be decoded, and `load` has decoded the rows of a resident
+        store. In another process `take_rows` decodes them.
+        """
+        if self._codec.name != "pickle" or not self._opens_values:
+            return
+        stored = self.stored_items()
+        while some := list(islice(stored, VALUES_PER_TURN)):
+            for key, value in some:
+                if type(value) is Encoded:
+                    self._decoded(key, value)
+            await asyncio.sleep(0)
 
     async def fold(self) -> None:
         """Write the committed layers to the rows of the store. May be repeated after an error of the store."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import ModuleType
 from typing import Any
 
-from engine import BasicBolt, Bolt, FatalError, StatefulBolt, Tuple
+from engine import BasicBolt, Bolt, FatalError, StatefulBasicBolt, StatefulBolt, Tuple
 from tests.processes.bolts import LOGGER, Pairs
 
 PLUGIN = "plugin_of_a_child"
@@ -117,6 +117,25 @@ class StatefulPluginError(StatefulBolt):
     def execute(self, tup: Tuple) -> None:
         self.state.put(tup["number"], 1)
         self.collector.ack(tup)
+
+
+class KeepsThings(StatefulBasicBolt):
+    """Keeps a thing of the plugin for each number, and emits the number of the thing that it had."""
+
+    output_fields = "number"
+
+    def __init__(self, has_plugin: bool = True) -> None:
+        self.has_plugin = has_plugin
+
+    def prepare(self) -> None:
+        if self.has_plugin:
+            load_plugin()
+
+    def execute(self, tup: Tuple) -> tuple[int | None]:
+        number = tup["number"]
+        had = self.state.get(number)
+        self.state.put(number, load_plugin().Thing(number))
+        return (None if had is None else had.number,)
 
 
 class FailsOddly(Bolt):

@@ -16,12 +16,12 @@ from tests.processes import bolts
 class Play:
     """A run of the numbers of a feeder through one bolt in processes."""
 
-    def __init__(self, bolt: Any, numbers: Any = range(10), *, parallelism: int = 1, **config: Any) -> None:
+    def __init__(self, bolt: Any, numbers: Any = range(10), *, parallelism: int = 1, is_process: bool = True, **config: Any) -> None:
         self.feeder = Feeder("number")
         self.capture = Capture()
         builder = TopologyBuilder("play", Config(**config))
         builder.set_spout("numbers", self.feeder)
-        builder.set_bolt("bolt", bolt, parallelism=parallelism, processes=True).shuffle_grouping("numbers")
+        builder.set_bolt("bolt", bolt, parallelism=parallelism, processes=is_process).shuffle_grouping("numbers")
         topology = builder.build()
         if "default" in topology.components["bolt"].streams:
             builder.set_bolt("seen", self.capture).shuffle_grouping("bolt")

@@ -1,7 +1,9 @@
 """A value that only the child can load harms its own tuple, and nothing else (PR-1)."""
 
 import logging
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +79,27 @@ def test_a_hook_may_raise_an_error_of_the_child() -> None:
     play = Play(plugin_bolts.StatefulPluginError, range(3), state_checkpoint_interval_ms=200, message_timeout_secs=2)
     assert any("PluginError: odd" in report.text for report in play.finished.errors)
     assert "cannot be read here" not in str(play.finished.errors)
+
+
+@pytest.mark.guarantee("PR-1", "CP-3")
+def test_a_state_may_have_classes_of_the_child(tmp_path: Path) -> None:
+    settings = {"state_provider": f"sqlite:///{tmp_path}/state.db", "state_codec": "pickle"}
+    assert Play(plugin_bolts.KeepsThings, range(3), **settings).values == [(None,)] * 3
+    assert Play(plugin_bolts.KeepsThings, range(3), **settings).values == [(0,), (1,), (2,)]
+
+
+@pytest.mark.guarantee("PR-1", "CP-11")
+@pytest.mark.parametrize("is_process", [False, True])
+def test_a_start_names_the_value_whose_class_is_gone(is_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"state_provider": f"sqlite:///{tmp_path}/state.db", "state_codec": "pickle"}
+    monkeypatch.delitem(sys.modules, plugin_bolts.PLUGIN, raising=False)
+    Play(plugin_bolts.KeepsThings, [7], is_process=is_process, **settings)
+    sys.modules.pop(plugin_bolts.PLUGIN, None)
+    with pytest.raises(ComponentError) as raised:
+        Play(partial(plugin_bolts.KeepsThings, has_plugin=False), [7], is_process=is_process, **settings)
+    assert "a stored row of 'bolt', key 7, cannot be decoded" in raised.value.message
+    assert "a value of plugin_of_a_child.Thing cannot be unpickled: ModuleNotFoundError" in raised.value.message
+    assert "keep the old name in the old module as an alias" in str(raised.value.hint)
 
 
 @pytest.mark.guarantee("PR-1")

@@ -9,8 +9,8 @@ import pytest
 from engine.errors import StateError, StateUnavailable
 from engine.kernel import key_group
 from engine.state import StatePlace, codec_named, delta, fold_committed, layered
-from engine.state.codec import CodecName
-from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider
+from engine.state.codec import CodecName, Encoded
+from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider, SlowResidentStore
 from tests.state.states import checkpoint, counts, restarted, state_on
 
 # Keys
@@ -169,8 +169,52 @@ async def test_the_error_for_an_unreadable_row_names_the_component(store: AnySlo
         await state.load(3)
         state.get("a")
 
-    with pytest.raises(StateError, match=r"a stored row of 'count', task 0, cannot be decoded \(read as of txid 3\)"):
+    with pytest.raises(StateError, match=r"a stored row of 'count', key 'a', cannot be decoded \(read as of txid 3\)"):
         await read()
+
+
+class Order(NamedTuple):
+    """A class that is renamed before the next start."""
+
+    number: int
+
+
+@pytest.mark.guarantee("CP-11")
+@pytest.mark.parametrize("where", ["row", "delta"])
+async def test_a_start_names_the_value_whose_class_is_gone(store: AnySlowStore, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_on(store, codec="pickle")
+    state.put("plain", 1)
+    state.put("order", Order(7))
+    await checkpoint(state, 0)
+    if where == "row":
+        await state.fold()
+    monkeypatch.delitem(globals(), "Order")
+
+    async def start() -> None:
+        await (await restarted(store, 0, codec="pickle")).check_values()
+
+    text = "a stored row of 'count', key 'order', cannot be decoded (read as of txid 0): a value of tests.state.test_layered.Order cannot"
+    with pytest.raises(StateError, match=re.escape(text)):
+        await start()
+
+
+async def test_a_state_whose_values_another_process_decodes_gives_them_as_they_are(store: AnySlowStore) -> None:
+    state = state_on(store, codec="pickle")
+    state.put("row", Order(1))
+    state.put("deleted", Order(0))
+    await checkpoint(state, 0)
+    await state.fold()
+    state.delete("deleted")
+    state.put("delta", Order(2))
+    state.put("plain", 3)
+    await checkpoint(state, 1)
+    copy = state_on(store, codec="pickle", opens_values=False)
+    await copy.load(1, lambda *_: True)
+    found = dict(copy.stored_items())
+    assert {type(value) for value in found.values()} <= {Encoded, int}
+    other = state_on(SlowResidentStore(), codec="pickle")
+    other.take_rows(found)
+    assert dict(other.items()) == {"row": Order(1), "delta": Order(2), "plain": 3}
 
 
 # Checkpoints

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from itertools import islice
 from typing import Any, Final
 
+from engine.errors import FatalError, StateError
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
 from engine.state import LayeredState, ResidentStore, Row, StagedDelta, StatePlace, codec_named
@@ -55,8 +56,11 @@ class ChildState:
         await self._state.load()
 
     async def take_rows(self, pickled: bytes) -> None:
-        """Add committed rows."""
-        self._loaded.take_rows(pickle.loads(pickled))
+        """Add committed rows. A value that cannot be decoded ends the run, as when the run decodes it (CP-11)."""
+        try:
+            self._loaded.take_rows(pickle.loads(pickled))
+        except StateError as error:
+            raise FatalError(error.message, hint=error.hint) from None
 
     async def init_state(self) -> None:
         """Give the state to the instance."""

@@ -349,7 +349,7 @@ class _ChildInstance(RemoteInstance):
         """Copy the committed state to the child, and give it to the instance."""
         task = self._task
         await task.call_child("begin", state.place, state.uses_key_of)
-        items, size = state.items(), FrameSize(STATE_ROWS_PER_FRAME)
+        items, size = state.stored_items(), FrameSize(STATE_ROWS_PER_FRAME)
         while rows := dict(islice(items, size.rows)):
             pickled = pickle.dumps(rows, 5)
             size.note(len(rows), len(pickled))
