@@ -40,8 +40,9 @@ def run_child(connection: socket.socket, parent: "Connection[Any, Any] | None", 
 def _die() -> None:
     """End this process, because its loop has ended before its task. A loop that goes on would serve a task that nobody can close."""
     try:
-        traceback.print_exc()
-        sys.stdout.flush()
+        traceback.print_exc(file=sys.__stderr__)  # the other one sends text to the run, and needs the loop
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
     finally:
         os._exit(1)
 

@@ -35,11 +35,13 @@ from engine.runtime.error_report import ErrorReport
 from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.plan import plan_tasks
 from engine.runtime.processes.child_executor import ChildExecutor, OnlyInstance
+from engine.runtime.processes.child_log import keep_log_files, open_log_files
 from engine.runtime.processes.child_state import ChildState
 from engine.runtime.processes.frame_size import FrameSize
 from engine.runtime.processes.packed import pack_error
 from engine.runtime.processes.progress import METRICS_SECS, OtherVerdict, Progress
 from engine.runtime.processes.relay import Relay, RelayedMetrics
+from engine.runtime.processes.relayed_stream import relay_streams
 from engine.runtime.processes.task_plan import TaskPlan
 from engine.runtime.processes.work_sender import WorkSender
 from engine.runtime.run_context import RunContext
@@ -50,6 +52,8 @@ ROWS_PER_FLUSH: Final = 1024
 MOST_UNSENT_BYTES: Final = 1 << 20
 """Unsent bytes above which no emit is taken. The task then stops at its full mailbox, as behind any slow consumer."""
 
+keep_log_files()  # only the fork server and its children import this module, before they import the program
+
 
 async def serve(connection: socket.socket, plan: bytes) -> None:
     """Run the task of a pickled plan until the run closes it."""
@@ -57,13 +61,15 @@ async def serve(connection: socket.socket, plan: bytes) -> None:
     relay = Relay(loop)
     connection.setblocking(False)
     await loop.create_unix_connection(lambda: relay.link, sock=connection)
-    try:
-        read: TaskPlan = pickle.loads(plan)
-    except BaseException as error:  # noqa: BLE001 - code of the user's module, reported by the run
-        relay.send("ended", f"its factory cannot be loaded in a process: {headline(error)}", _LOADING_HINT, None)
-    else:
-        relay.log_to_run(read)
-        await ChildTask(read, relay).run()
+    with relay_streams(relay):
+        try:
+            read: TaskPlan = pickle.loads(plan)
+        except BaseException as error:  # noqa: BLE001 - code of the user's module, reported by the run
+            relay.send("ended", f"its factory cannot be loaded in a process: {headline(error)}", _LOADING_HINT, None)
+        else:
+            open_log_files()
+            relay.log_to_run(read)
+            await ChildTask(read, relay).run()
     await relay.close()
 
 

@@ -5,7 +5,6 @@ emits and its verdict.
 """
 
 import asyncio
-import logging
 import pickle
 from itertools import islice
 from typing import Any, Final
@@ -14,15 +13,14 @@ from engine.api import TaskContext
 from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
-from engine.metrics.user_metrics import MetricChange
 from engine.raised import headline, raised_text
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.error_report import ErrorReport
 from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
+from engine.runtime.processes.child_output import ChildOutput
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
 from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
-from engine.runtime.processes.packed import Packed, unpacked, unpacked_error
+from engine.runtime.processes.packed import Packed, unpacked_error
 from engine.runtime.processes.process_calls import ROWS_PER_FRAME, ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.row_apart import LOAD, RowApart
@@ -47,7 +45,8 @@ class ProcessBoltExecutor(BoltExecutor):
     def __init__(self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, ackers: list[SignalRing]) -> None:
         super().__init__(info, spec, run_context, ackers)
         self.calls = ProcessCalls(self.core, spec, run_context, self.reporter, wake=self.wakeup.set, on_slow_step=lambda secs: None)
-        self._labels = TaskLabels(info.component_id, info.task_id)
+        output = ChildOutput(TaskLabels(info.component_id, info.task_id), run_context, self.reporter)
+        self._on_report, self._on_log, self._on_print, self._on_metrics = output.publish, output.log, output.print, output.apply_metrics
         self._child: ChildProcess | None = None
         self._begun: asyncio.Future[None] | None = None
         """Done when the instance of the child is ready, or has failed for good."""
@@ -287,27 +286,6 @@ class ProcessBoltExecutor(BoltExecutor):
 
     def _on_alive(self) -> None:
         """Nothing to do: the frame itself is the sign."""
-
-    def _on_report(self, report: ErrorReport) -> None:
-        self.run_context.publish(report)  # the child logs it, and so the log has it too
-
-    def _on_log(self, attributes: dict[str, Any]) -> None:
-        record = logging.makeLogRecord({name: unpacked(value) for name, value in attributes.items()})
-        logger = logging.getLogger(record.name)
-        if logger.isEnabledFor(record.levelno):
-            try:
-                logger.handle(record)
-            except Exception:  # noqa: BLE001 - a filter of the user; the task goes on
-                logging.Handler().handleError(record)
-
-    def _on_metrics(self, changes: list[MetricChange], dropped: list[tuple[str, dict[str, str]]]) -> None:
-        metrics = self.run_context.metrics
-        try:
-            metrics.apply_changes(self._labels, changes)
-            for name, labels in dropped:
-                metrics.drop_metric(name, self._labels, labels)
-        except UsageError as error:
-            self.reporter.report(error, next_step="nothing: the metric is not counted")
 
     def _on_ended(self, message: str, hint: str | None, packed: Packed | None) -> None:
         """End the run, because the child cannot continue."""

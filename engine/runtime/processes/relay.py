@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
-import logging.handlers
+import os
 import pickle
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from engine.metrics import TaskLabels, UserMetrics
-from engine.runtime.plan import TaskInfo
+from engine.runtime.processes.child_log import LogRelay, send_all_records
 from engine.runtime.processes.frame_link import FrameLink
 from engine.runtime.processes.packed import plain_or_packed
 from engine.runtime.processes.task_plan import TaskPlan
+
+MOST_UNSENT_OUTPUT: Final = 1 << 24
+"""Unsent bytes above which log records and printed text go to the standard streams of the child, because the run does not read."""
 
 
 class Relay:
@@ -23,7 +26,7 @@ class Relay:
         self.receive: Callable[[bytes], None] = lambda frame: None
         self.ended: asyncio.Future[None] = loop.create_future()
         self.link = FrameLink(loop, lambda frame: self.receive(frame), self._note_end)
-        self._thread = threading.get_ident()
+        self._thread, self._pid = threading.get_ident(), os.getpid()
 
     def send(self, *message: Any) -> int:
         """Send a message, and return the length of its frame. Raises the error of a value that cannot be pickled."""
@@ -42,15 +45,25 @@ class Relay:
         """Send all log records to the run, with the task."""
         for name, level in plan.log_levels.items():
             logging.getLogger(name).setLevel(level)
-        logging.getLogger().handlers[:] = [_LogRelay(plan.info, self._send_record)]
+        send_all_records(LogRelay(plan.info, self._send_record))
 
-    def _send_record(self, record: logging.LogRecord) -> None:
-        attributes = {plain_or_packed(name): plain_or_packed(value) for name, value in vars(record).items()}
-        frame = pickle.dumps(("log", attributes), 5)
+    def _send_record(self, record: logging.LogRecord) -> bool:
+        return self._send_output("log", {plain_or_packed(name): plain_or_packed(value) for name, value in vars(record).items()})
+
+    def print(self, name: str, text: str) -> bool:
+        """Send text of a standard stream. Return False if that is not possible."""
+        return self._send_output("print", name, str.__str__(text))
+
+    def _send_output(self, *message: Any) -> bool:
+        """Send a message from any thread. Return False in a process that this one has forked, and if the run does not read."""
+        if os.getpid() != self._pid or self._loop.is_closed() or self.link.unsent_bytes > MOST_UNSENT_OUTPUT:
+            return False
+        frame = pickle.dumps(message, 5)
         if threading.get_ident() == self._thread:
             self.link.send(frame)
-        elif not self._loop.is_closed():
+        else:
             self._loop.call_soon_threadsafe(self.link.send, frame)
+        return True
 
     async def close(self) -> None:
         """Send what is left, and close the connection."""
@@ -59,21 +72,6 @@ class Relay:
 
     def _note_end(self) -> None:
         self.ended.set_result(None)
-
-
-class _LogRelay(logging.handlers.QueueHandler):
-    """Makes log records picklable, adds the task, and sends them."""
-
-    def __init__(self, info: TaskInfo, send: Callable[[logging.LogRecord], None]) -> None:
-        super().__init__(None)  # type: ignore[arg-type]  # `enqueue` is the only user of the queue
-        self._info = info
-        self._send = send
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Send a record."""
-        if not hasattr(record, "component"):
-            record.component, record.task = self._info.component_id, self._info.task_id
-        self._send(record)
 
 
 class RelayedMetrics(UserMetrics):
