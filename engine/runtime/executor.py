@@ -381,9 +381,13 @@ class Executor(Actor):
         except BaseException as error:
             if was_cancelled(error):
                 raise
-            too_long = f"{close.__name__}() did not return within {CLOSE_TIMEOUT_SECS:g} s and was cancelled"
             is_timeout = type(error) is TimeoutError and not error.args
-            self.reporter.report(TimeoutError(too_long) if is_timeout else error, next_step="nothing: the instance is closed")
+            told = TimeoutError(self._overdue_close_text(close)) if is_timeout else error
+            self.reporter.report(told, next_step="nothing: the instance is closed")
+
+    def _overdue_close_text(self, close: Callable[[], Any]) -> str:
+        """Return the text for a close that took too long."""
+        return f"{close.__name__}() did not return within {CLOSE_TIMEOUT_SECS:g} s and was cancelled"
 
     async def _call_close(self, close: Callable[[], Any]) -> None:
         # The coroutine of the hook is created here: a task that is cancelled before its first step would never await it.

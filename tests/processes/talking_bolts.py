@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from typing import Any
 
 from engine import BasicBolt, Tuple
@@ -79,3 +80,19 @@ class LogsToItsOwnFile(BasicBolt):
         LOGGER.warning("number %s", tup["number"])
 
 
+
+
+class Hangs(BasicBolt):
+    """Notes its process, and never returns. It may print meanwhile."""
+
+    def __init__(self, path: str, *, prints: bool = False) -> None:
+        self.path = path
+        self.prints = prints
+
+    def execute(self, tup: Tuple) -> None:
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+        while True:
+            time.sleep(0.1)
+            if self.prints:
+                print("still here")

@@ -248,6 +248,7 @@ class ChildTask:
         self._relay.send("worn", error)
 
     def _on_close(self) -> None:
+        self._relay.send("closing")
         if not self._is_over.done():
             self._is_over.set_result(None)
 

@@ -6,10 +6,12 @@ emits and its verdict.
 
 import asyncio
 import pickle
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
 from engine.api import TaskContext
+from engine.cancellation import CLOSE_TIMEOUT_SECS
 from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
 from engine.metrics import TaskLabels
@@ -33,6 +35,8 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import RemoteInstance
 
 _OUTPUT_HINT: Final = "Its output has the reason. A program keeps its start under if __name__ == '__main__'"
+CALL_GRACE_SECS: Final = 3.0
+"""Time in which a child must begin to close its instance (RUN-3). It does so between two plain calls."""
 LINGER_SECS: Final = 5.0
 """Time after `cleanup` until the process must have ended. A thread that is no daemon may keep it alive."""
 
@@ -50,6 +54,8 @@ class ProcessBoltExecutor(BoltExecutor):
         self._child: ChildProcess | None = None
         self._begun: asyncio.Future[None] | None = None
         """Done when the instance of the child is ready, or has failed for good."""
+        self._begins_closing: asyncio.Future[None] | None = None
+        """Done when the child has begun to close its instance, so that it is in no plain call."""
         self._closed: asyncio.Future[None] | None = None
         """Done when the child has closed its instance."""
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -96,10 +102,23 @@ class ProcessBoltExecutor(BoltExecutor):
             self._read(child, on=True)
             child.send("close")
             with self.calls.held_time.until_answer():
+                if not await self._begins_to_close(child, closed):
+                    self.reporter.report(ChildDied(self.calls.describe_hang(child)), next_step="nothing: the instance is closed")
+                    return  # `_retire_instance` kills the process
                 await closed  # `_close_component` limits this wait, then `_retire_instance` kills the process
             if not await child.wait(LINGER_SECS):
                 place = f"{self.info.component_id!r} (task {self.info.task_id})"
                 self.reporter.warn(f"the process of bolt {place} still ran {LINGER_SECS:g} s after cleanup(), in a thread, and was killed")
+
+    async def _begins_to_close(self, child: ChildProcess, closed: asyncio.Future[None]) -> bool:
+        """Wait until the child has begun to close its instance, or is gone. Return False if it hangs in a plain call."""
+        begins = self._begins_closing = self.run_context.loop.create_future()
+        await asyncio.wait([begins, closed], timeout=CALL_GRACE_SECS, return_when=asyncio.FIRST_COMPLETED)
+        return begins.done() or closed.done()
+
+    def _overdue_close_text(self, close: Callable[..., Any]) -> str:
+        pid = None if self._child is None else self._child.pid
+        return f"its process {pid} did not close the instance within {CLOSE_TIMEOUT_SECS:g} s: cleanup() or a running call has not returned"
 
     async def _retire_instance(self, *, call_close: bool) -> None:
         try:
@@ -296,6 +315,10 @@ class ProcessBoltExecutor(BoltExecutor):
             self._begun.set_exception(fatal)
         elif not self.core.closing:
             self.run_context.end_run(ComponentError(self.info.component_id, self.info.task_id, cause, message=message, hint=hint))
+
+    def _on_closing(self) -> None:
+        if self._begins_closing is not None and not self._begins_closing.done():
+            self._begins_closing.set_result(None)
 
     def _on_closed(self) -> None:
         if self._child is not None:

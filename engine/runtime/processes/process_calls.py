@@ -85,6 +85,12 @@ class ProcessCalls(BoltCalls):
         first = self.progress.taken + (2 if self._child.silent_secs > SILENT_SECS else 1)
         return [tup for number in range(first, self._sent + 1) if (tup := self.taken.get(number)) is not None]
 
+    def describe_hang(self, child: ChildProcess) -> str:
+        """Say what is known of a child that does not begin to close: its call, and the silence since about the begin of the call."""
+        tup = self.taken.get(self.progress.taken + 1)
+        call = "a plain call" if tup is None else f"a plain call, probably execute() of {safe_repr(tup, 200)}"
+        return f"its process {child.pid} is killed, because it hangs in {call}. It has sent nothing for {child.silent_secs:.1f} s"
+
     async def await_call(self, given: Tuple | Burst, *returned: object) -> BaseException | None:
         """Send a burst to the child."""
         assert isinstance(given, Burst)
