@@ -196,13 +196,17 @@ class Pickle:
     def encode(self, value: object) -> bytes:
         try:
             return pickle.dumps(value, protocol=5)
-        except Exception as error:  # noqa: BLE001 - the class of a value may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the class of a value may raise anything, SystemExit too
             raise Unencodable(f"a value of type {type(value).__name__} cannot be pickled: {error}") from None
 
     def decode(self, encoded: bytes) -> Any:
         try:
             return pickle.loads(encoded)
-        except Exception as error:  # noqa: BLE001 - the class of a value may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the class of a value may raise anything, SystemExit too
             raise ValueError(f"{_wanted_class(encoded)} cannot be unpickled: {type(error).__name__}: {error}") from None
 
 
@@ -219,7 +223,7 @@ class _ClassNoter(pickle.Unpickler):
 def _wanted_class(encoded: bytes) -> str:
     """Return a text that names the class for which bytes cannot be unpickled."""
     noter = _ClassNoter(io.BytesIO(encoded))
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception, SystemExit):
         noter.load()
     return "these bytes" if noter.last is None else f"a value of {noter.last}"
 

@@ -1,5 +1,6 @@
 """Codecs read values back equal and with the same types, and refuse foreign bytes."""
 
+import sys
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -131,6 +132,18 @@ def test_a_value_that_is_too_deep_is_refused(kind: type, depth: int) -> None:
     with pytest.raises(Unencodable):
         codec.encode(nested(kind, depth))
     assert codec.decode(codec.encode(nested(kind, 5))) == nested(kind, 5)
+
+
+class Exits:
+    """A value that ends the program when it is loaded."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (5,)
+
+
+def test_a_value_that_ends_the_program_when_it_is_loaded_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"a value of sys.exit cannot be unpickled: SystemExit: 5"):
+        Pickle().decode(Pickle().encode(Exits()))
 
 
 def test_the_error_names_the_value_that_pickle_cannot_write() -> None:
