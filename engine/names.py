@@ -1,7 +1,7 @@
 """Reserved names of components and streams, and suggestions for misspelt names."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 DEFAULT_STREAM: Final = "default"
 """Stream of an emit or a subscription that names no stream."""
@@ -37,6 +37,14 @@ TAKES_PACKS: Final = "takes_packs"
 """Class attribute of bolts whose inputs are packs of records."""
 TICK_STREAM: Final = "$tick"
 """Stream of ticks."""
+
+
+def plain_text(name: Any) -> Any:
+    """Return a text of a derived class, such as a StrEnum, as a plain str, and any other object unchanged.
+
+    Names are converted where they enter the engine. The compiled code takes only plain texts, and pickle may not find the class.
+    """
+    return str.__str__(name) if isinstance(name, str) else name
 
 
 def is_reserved(name: str) -> bool:

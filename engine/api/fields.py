@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from engine.errors import UsageError
-from engine.names import DEFAULT_STREAM, did_you_mean, is_reserved, is_writable
+from engine.names import DEFAULT_STREAM, did_you_mean, is_reserved, is_writable, plain_text
 
 Values: TypeAlias = tuple[object, ...] | list[Any]
 """Values of one tuple, one for each field. The engine copies a list into a tuple."""
@@ -34,6 +34,7 @@ class Fields:
 
     def __init__(self, *names: str, direct: bool = False) -> None:
         _check_names(names)
+        names = tuple(map(plain_text, names))
         _set(self, "names", names)
         _set(self, "direct", bool(direct))
         _set(self, "positions", {name: position for position, name in enumerate(names)})
@@ -124,7 +125,7 @@ def declare_streams(output_fields: object) -> Streams:
     streams: dict[str, Fields] = {}
     for stream, fields in output_fields.items():
         _check_stream_name(stream)
-        streams[stream] = _fields(stream, fields)
+        streams[plain_text(stream)] = _fields(stream, fields)
     return MappingProxyType(streams)
 
 

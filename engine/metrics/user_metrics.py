@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from engine.errors import UsageError
 from engine.metrics.value_histogram import Distribution, ValueHistogram
-from engine.names import is_writable
+from engine.names import is_writable, plain_text
 
 MetricKind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
@@ -237,7 +237,7 @@ class UserMetrics:
     def _declare(self, name: str, kind: MetricKind, labels: Mapping[str, str]) -> _Declared:
         """Check and store a new name and its labels."""
         _check_name(name, kind)
-        name = str.__str__(name)  # it may be of a class of the user, which another process cannot load
+        name = plain_text(name)
         metric = f"{kind} {name!r}"
         known = self._declared.get(name)
         if known is not None and known.kind != kind:
@@ -250,12 +250,12 @@ class UserMetrics:
                 hint = "Rename one of them."
                 raise UsageError(f"{metric} and {self._exported[one]} would both be exported as {one!r}", hint=hint)
         self._exported |= dict.fromkeys(exported, metric)
-        return self._declared.setdefault(name, _Declared(len(self._declared), name, kind, tuple(map(str.__str__, labels))))
+        return self._declared.setdefault(name, _Declared(len(self._declared), name, kind, tuple(map(plain_text, labels))))
 
 
 def _values(declared: _Declared, labels: Mapping[str, str]) -> tuple[str, ...]:
     values = [labels[name] for name in declared.label_names]
-    return tuple([value if type(value) is str else str.__str__(value) for value in values])
+    return tuple([value if type(value) is str else plain_text(value) for value in values])
 
 
 def _other_labels(name: str, declared: _Declared, given: Iterable[str]) -> UsageError:

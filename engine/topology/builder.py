@@ -11,7 +11,7 @@ from engine.api.fields import NO_STREAMS, Streams, declare_streams
 from engine.api.spout import SpoutFactory
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
-from engine.names import is_writable
+from engine.names import is_writable, plain_text
 from engine.raised import is_of_user_code, raised_text
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import Factory, FactoryFault, read_attribute
@@ -71,7 +71,7 @@ class TopologyBuilder:
     """
 
     def __init__(self, name: str, config: Config | None = None) -> None:
-        self.name = name
+        self.name: str = plain_text(name)
         self.config = config
         self._declarations: list[Declaration] = []
 
@@ -123,7 +123,7 @@ class TopologyBuilder:
         return topology
 
     def _declare(self, kind: Kind, component_id: str, given: object, parallelism: int, keywords: Mapping[str, object]) -> Declaration:
-        declaration = Declaration(component_id, kind, given, parallelism, dict(keywords))
+        declaration = Declaration(plain_text(component_id), kind, given, parallelism, dict(keywords))
         self._declarations.append(declaration)
         return declaration
 

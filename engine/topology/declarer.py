@@ -18,7 +18,7 @@ from engine.api.grouping import (
     PartialKey,
     Shuffle,
 )
-from engine.names import DEFAULT_STREAM
+from engine.names import DEFAULT_STREAM, plain_text
 from engine.topology.spec import Subscription
 
 
@@ -101,7 +101,7 @@ class BoltDeclarer:
 
     def grouping(self, component: str, grouping: Grouping, stream: str = DEFAULT_STREAM) -> Self:
         """Subscribe with a grouping object, such as `Shuffle()`."""
-        self._subscriptions.append(Subscription(component, stream, grouping))
+        self._subscriptions.append(Subscription(plain_text(component), plain_text(stream), grouping))
         return self
 
 

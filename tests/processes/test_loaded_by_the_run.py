@@ -2,14 +2,16 @@
 
 import logging
 import sys
+from enum import IntEnum, StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import ComponentError
-from tests.processes import plugin_bolts
+from engine import ComponentError, TopologyBuilder
+from engine.testing import Capture, Feeder, run_topology
+from tests.processes import bolts, plugin_bolts
 from tests.processes.test_instances import Play
 
 LOST = "bolt 'bolt' runs in a process and has emitted a value that the run cannot load: (Thing(1),) (ModuleNotFoundError: No module named"
@@ -57,6 +59,18 @@ def test_a_log_record_with_names_that_pickle_cannot_store_arrives(caplog: pytest
     Play(plugin_bolts.LogsOddly, range(2))
     records = [record for record in caplog.records if record.name == "orders"]
     assert [(record.getMessage(), record.levelname) for record in records] == [("0 failed", "north"), ("1 failed", "north")]
+
+
+@pytest.mark.guarantee("PR-1")
+def test_loggers_of_the_run_may_have_names_and_levels_of_any_class() -> None:
+    class Level(IntEnum):
+        LOUD = 41
+
+    logging.getLogger(plugin_bolts.odd_names().VALUE).setLevel(Level.LOUD)
+    try:
+        assert len(Play(plugin_bolts.CountsOddly, range(3)).feeder.acked) == 3
+    finally:
+        logging.getLogger("north").setLevel(logging.NOTSET)
 
 
 @pytest.mark.guarantee("PR-1")
@@ -115,3 +129,33 @@ def test_names_and_labels_of_metrics_may_be_of_any_class_of_text(caplog: pytest.
     assert (metric.name, metric.own_labels, metric.value) == ("orders", {"shop": "north"}, 3)
     assert [type(each) for each in (metric.name, *metric.own_labels, *metric.own_labels.values())] == [str] * 3
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+class Names(StrEnum):
+    """Names of a topology."""
+
+    TOPOLOGY = "play"
+    SPOUT = "numbers"
+    BOLT = "bolt"
+    FIELD = "number"
+
+
+@pytest.mark.guarantee("PR-1", "GRP-5")
+@pytest.mark.parametrize("is_process", [False, True])
+def test_names_of_a_topology_may_be_of_any_class_of_text(is_process: bool) -> None:
+    class Local(StrEnum):
+        STREAM = "even"
+        SEEN = "seen"
+
+    feeder, capture = Feeder(Names.FIELD), Capture()
+    builder = TopologyBuilder(Names.TOPOLOGY)
+    builder.set_spout(Names.SPOUT, feeder)
+    builder.set_bolt(Names.BOLT, bolts.Streams, processes=is_process).fields_grouping(Names.SPOUT, Names.FIELD)
+    builder.set_bolt(Local.SEEN, capture).shuffle_grouping(Names.BOLT, Local.STREAM)
+    builder.set_bolt("direct", Capture()).direct_grouping(Names.BOLT, "direct")
+    topology = builder.build()
+    assert {type(name) for name in (topology.name, *topology.components)} == {str}
+    feeder.feed((2,))
+    feeder.close()
+    run_topology(topology)
+    assert capture.values == [(2, "even")]

@@ -28,7 +28,7 @@ from engine.kernel import (
     take_emits,
     take_verdicts,
 )
-from engine.names import REPORT_STREAM, SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved
+from engine.names import REPORT_STREAM, SYSTEM_COMPONENT, TAKES_PACKS, TICK_STREAM, is_reserved, plain_text
 from engine.raised import headline, without_exits
 from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport
@@ -353,8 +353,7 @@ class ChildTask:
 
     def _end_run(self, error: ComponentError) -> None:
         cause = None if error.error is None else pack_error(error.error)
-        message, hint = str.__str__(error.message), None if error.hint is None else str.__str__(error.hint)
-        self._relay.send("ended", message.removeprefix(f"{error.place}: "), hint, cause)
+        self._relay.send("ended", error.message.removeprefix(f"{error.place}: "), plain_text(error.hint), cause)
 
 
 def _relayed_streams(plan: TaskPlan, run_context: RunContext, box: Mailbox, target_of: dict[Source, int]) -> dict[str, OutStream]:

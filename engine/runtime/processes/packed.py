@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from engine.cancellation import OWN_CANCELLATION, was_cancelled
 from engine.kernel import are_plain
+from engine.names import plain_text
 from engine.runtime.error_report import error_text, safe_repr, user_traceback
 
 
@@ -35,7 +36,7 @@ def plain_or_packed(value: object) -> Any:
     """Return a value of a built-in type unchanged, a text of a derived class as str, and any other value packed."""
     if are_plain([(value,)]):
         return value
-    return str.__str__(value) if isinstance(value, str) else pack(value, safe_repr(value))
+    return plain_text(value) if isinstance(value, str) else pack(value, safe_repr(value))
 
 
 def unpacked(value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from engine.metrics import TaskLabels, UserMetrics
+from engine.names import plain_text
 from engine.runtime.processes.child_log import LogRelay, send_all_records
 from engine.runtime.processes.frame_link import FrameLink
 from engine.runtime.processes.packed import plain_or_packed
@@ -52,7 +53,7 @@ class Relay:
 
     def print(self, name: str, text: str) -> bool:
         """Send text of a standard stream. Return False if that is not possible."""
-        return self._send_output("print", name, str.__str__(text))
+        return self._send_output("print", name, plain_text(text))
 
     def _send_output(self, *message: Any) -> bool:
         """Send a message from any thread. Return False in a process that this one has forked, and if the run does not read."""
@@ -85,4 +86,4 @@ class RelayedMetrics(UserMetrics):
         """Remove metrics here and in the run."""
         super().drop_metric(name, task, labels)
         if name in self._declared:  # else its labels are not checked
-            self.dropped.append((str.__str__(name), {str.__str__(label): str.__str__(value) for label, value in labels.items()}))
+            self.dropped.append((plain_text(name), {plain_text(label): plain_text(value) for label, value in labels.items()}))

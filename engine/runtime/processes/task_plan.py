@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.config import Config
+from engine.names import plain_text
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec, Topology
@@ -36,8 +37,7 @@ def pickled_plan(info: TaskInfo, spec: ComponentSpec, run_context: RunContext) -
 
 
 def _log_levels() -> dict[str, int]:
+    """Return the levels by name. Both may be of enum classes that pickle cannot find."""
     root = logging.getLogger()
-    loggers = {
-        name: logger.level for name, logger in root.manager.loggerDict.items() if isinstance(logger, logging.Logger) and logger.level
-    }
-    return {**loggers, "": root.level}
+    loggers = [each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger) and each.level]
+    return {**{plain_text(logger.name): int(logger.level) for logger in loggers}, "": int(root.level)}
