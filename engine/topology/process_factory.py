@@ -61,15 +61,18 @@ def dumps_factory(value: object) -> bytes:
 
 
 def main_module() -> dict[str, str]:
-    """Return how a new process imports the program, as `multiprocessing` names it. Empty if it cannot: the program has no file, or
-    is the `__main__` of a package or of a folder.
+    """Return how a new process imports the program, as arguments of `multiprocessing.spawn.prepare`.
+
+    Empty if it cannot: the program has no file, or it is the `__main__` of a package or of a folder, which has no guard.
     """
     main = sys.modules["__main__"]
     name = getattr(getattr(main, "__spec__", None), "name", None)
     if name is not None:
         return {} if name.rpartition(".")[2] == "__main__" else {"init_main_from_name": name}
     path = getattr(main, "__file__", None)  # of a script that is read from standard input, it is <stdin>
-    return {"init_main_from_path": os.path.abspath(path)} if path is not None and os.path.isfile(path) else {}
+    if path is None or not os.path.isfile(path) or os.path.basename(path) == "ipython":
+        return {}
+    return {"init_main_from_path": os.path.abspath(path)}
 
 
 class _FactoryPickler(pickle.Pickler):

@@ -292,6 +292,7 @@ def test_a_program_ends_although_its_server_hangs(tmp_path: Path) -> None:
     done = play_program(tmp_path, WITH_A_SERVER_THAT_HANGS, str(tmp_path / "pids"))
     assert done.returncode == 0, done.stderr
     assert not runs(int(done.stdout))
+    assert done.stderr == ""  # no warning of a process that still ran, in a thread
 
 
 THAT_FORKS_BETWEEN_RUNS = """
