@@ -3,8 +3,12 @@
 import importlib
 import io
 import operator
+import os
 import pickle
+import socket
+import sys
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 from engine.api import BoltFunction, Global, Reply
@@ -15,9 +19,7 @@ from engine.topology.spec import ComponentSpec
 
 def process_faults(where: str, declared: object, factory: object) -> list[str]:
     """Return the faults of a bolt with `processes=True`."""
-    import multiprocessing  # imported here, so that `import engine` stays fast
-
-    if "forkserver" not in multiprocessing.get_all_start_methods():
+    if not (hasattr(os, "fork") and hasattr(socket, "send_fds")):
         return [f"{where}: this system cannot start the processes of processes=True. Remove it, or use Linux or macOS."]
     bolt_class = declared if isinstance(declared, type) else type(declared)
     if issubclass(bolt_class, Reply):
@@ -58,8 +60,28 @@ def dumps_factory(value: object) -> bytes:
     return written.getvalue()
 
 
+def main_module() -> dict[str, str]:
+    """Return how a new process imports the program, as arguments of `multiprocessing.spawn.prepare`.
+
+    Empty if it cannot: the program has no file, or it is the `__main__` of a package or of a folder, which has no guard.
+    """
+    main = sys.modules["__main__"]
+    name = getattr(getattr(main, "__spec__", None), "name", None)
+    if name is not None:
+        return {} if name.rpartition(".")[2] == "__main__" else {"init_main_from_name": name}
+    path = getattr(main, "__file__", None)  # of a script that is read from standard input, it is <stdin>
+    if path is None or not os.path.isfile(path) or os.path.basename(path) == "ipython":
+        return {}
+    return {"init_main_from_path": os.path.abspath(path)}
+
+
 class _FactoryPickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__" and not main_module():
+            raise pickle.PicklingError(
+                f"{value.__qualname__} is defined in __main__, which a new process cannot import. It imports files only, and this program "
+                "comes from standard input, -c, a notebook or a __main__.py. Move it into a file of its own, and import it"
+            )
         if not isinstance(value, BoltFunction):
             return NotImplemented
         module, name = value.function.__module__, value.function.__qualname__

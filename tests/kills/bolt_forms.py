@@ -17,7 +17,7 @@ SIGNALS: Final = (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP)
 """Signals that strike the process of a bolt. One that is stopped is killed after `PROCESS_TIMEOUT_SECS`."""
 PROCESS_TIMEOUT_SECS: Final = 10.0
 """A process that runs must not be silent for so long on a busy machine."""
-FORK_SERVER: Final = "multiprocessing.forkserver"
+FORK_SERVER: Final = "ForkService"
 """Text in the command lines of a fork server and of its children."""
 
 EachT = TypeVar("EachT")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 import random
 import secrets
@@ -15,6 +14,7 @@ from engine import Config, Run, Topology, run
 from engine.transactional import TransactionalTopologyBuilder
 from engine.transactional.values import ReduceInto, SqliteValues
 from tests.processes import batch_bolts
+from tests.processes.children import children_of
 from tests.transactional.batch_topologies import Batches
 
 KILLS = 6
@@ -46,8 +46,7 @@ async def kill_children(name: str, running: Run, draws: random.Random) -> int:
     while True:
         await asyncio.sleep(draws.uniform(0.001, 0.05))
         summed = running.snapshot().components["sums"].executed
-        there = [each for each in list(multiprocessing.process._children) if each.name.startswith(f"{name}/")]  # type: ignore[attr-defined]
-        pids = sorted(each._popen.pid for each in there if getattr(each, "_popen", None) is not None)
+        pids = sorted(child.pid for child in children_of(name))
         if summed > seen + 300 and pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(draws.choice(pids), signal.SIGKILL)

@@ -3,17 +3,13 @@
 import asyncio
 import gc
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing import forkserver
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,6 @@ import engine
 from engine import ComponentError, Config, Run, TopologyBuilder, spout
 from engine.runtime.processes import child_process
 from engine.runtime.processes.child_process import ChildProcess
-from engine.runtime.processes.polled_process import PolledProcess
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, late_bolts
@@ -273,7 +268,7 @@ def test_a_child_that_stops_during_its_start_is_replaced(tmp_path: Path) -> None
 def test_a_start_that_is_cancelled_before_it_begins_leaves_no_socket() -> None:
     async def main() -> None:
         may_go_on = threading.Event()
-        child_process._STARTS.submit(may_go_on.wait, 20)
+        child_process._STARTS.pool.submit(may_go_on.wait, 20)
         loop = asyncio.get_running_loop()
         starting = asyncio.ensure_future(ChildProcess.start("never", b"", loop, lambda message: None, lambda reason: None))
         await asyncio.sleep(0)
@@ -286,26 +281,6 @@ def test_a_start_that_is_cancelled_before_it_begins_leaves_no_socket() -> None:
         asyncio.run(main())
         gc.collect()
     assert [str(each.message) for each in caught if issubclass(each.category, ResourceWarning)] == []
-
-
-@pytest.mark.guarantee("PR-2")
-def test_threads_that_ask_for_the_status_of_a_killed_child_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start of another child asks, too."""
-    process = PolledProcess(target=time.sleep, args=(60,))
-    process.start()
-    process.kill()
-    wait([process.sentinel], 20)
-    read = forkserver.read_signed
-
-    def slowly(fd: int) -> Any:
-        time.sleep(0.1)
-        return read(fd)
-
-    monkeypatch.setattr(forkserver, "read_signed", slowly)
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda _: process.exitcode, range(2))) == [-signal.SIGKILL] * 2
-    process.join()
-    process.close()
 
 
 @pytest.mark.guarantee("PR-1", "ACK-12")

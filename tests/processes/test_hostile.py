@@ -8,7 +8,6 @@ import sys
 import time
 from collections import Counter
 from functools import partial
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from engine import ComponentError, Config, TopologyBuilder
 from engine.runtime.processes.child_process import ChildProcess
 from engine.testing import Capture, Feeder, run_topology
 from tests.processes import bolts, hostile
-from tests.processes.test_deaths import Numbers, begin_program, endless, pids, runs, until
+from tests.processes.test_deaths import Numbers, begin_program, pids, runs, until
 from tests.processes.test_instances import Play
 from tests.processes.test_pickling import SCRIPT
 from tests.project.sources import ROOT
@@ -247,26 +246,6 @@ def test_a_program_ends_while_a_run_goes_on_in_a_daemon_thread(tmp_path: Path) -
         program.kill()
         program.wait()
     asyncio.run(until(lambda: not any(map(runs, pids(path))), secs=2))
-
-
-@pytest.mark.deep
-@pytest.mark.guarantee("PR-2")
-def test_children_go_on_after_the_end_of_the_fork_server(tmp_path: Path) -> None:
-    """A service manager sends SIGTERM to all processes, and the fork server has no handler for it."""
-
-    async def main() -> None:
-        async with asyncio.timeout(60), engine.run(endless(tmp_path / "pids", 2)) as run:
-            await until(lambda: run.snapshot().components["bolt"].acked > 20)
-            os.kill(forkserver._forkserver._forkserver_pid, signal.SIGTERM)  # type: ignore[attr-defined]
-            await asyncio.sleep(1.5)
-            acked = run.snapshot().components["bolt"].acked
-            await until(lambda: run.snapshot().components["bolt"].acked > acked + 20)
-            assert [task.restarts for task in run.snapshot().components["bolt"].tasks] == [0, 0]
-            os.kill(pids(tmp_path / "pids")[0], signal.SIGKILL)
-            await until(lambda: len(pids(tmp_path / "pids")) == 3)
-
-    asyncio.run(main())
-    asyncio.run(until(lambda: not any(map(runs, pids(tmp_path / "pids"))), secs=2))
 
 
 @pytest.mark.guarantee("PR-1", "RUN-4")

@@ -199,3 +199,4 @@ def test_a_program_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
     assert "UsageError: topology 'plus' starts to run while a new process imports this program\nFix: Put the start" in done.stderr
     assert "if __name__ == '__main__'" in done.stderr
     assert "An attempt has been made" not in done.stderr  # a page of multiprocessing, for each task and each of its starts
+    assert "its process could not import the program: UsageError: topology 'plus' starts" in done.stderr

@@ -11,6 +11,7 @@ ALLOWED = {
     "engine/api/context.py": "names the class of a task's generator, and draws nothing",
     "engine/clock.py": "the one place that reads time",
     "engine/randomness.py": "the one place that draws from the operating system",
+    "engine/runtime/processes/program_state.py": "lets a child know the time zone of the program",
     "engine/web/access_token.py": "a token is secret, and no part of what a seed replays",
     "_native/ids.pyx": "seeds itself from the operating system where it is given no seed",
 }

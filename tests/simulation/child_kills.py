@@ -1,9 +1,9 @@
 """kill -9 of the children of a simulated run, and restarts of its tasks, at the moments of its plan."""
 
 import asyncio
-import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from engine import Run
 from engine.runtime.processes.process_bolt import ProcessBoltExecutor
 from engine.testing import VirtualTimeLoop
+from tests.processes.children import children_of
 from tests.simulation.plan import ChildKill, TaskRestart
 
 PATIENCE_SECS = 0.002
@@ -67,7 +68,7 @@ class ChildKills:
 
     def _kill(self, bolt: Any, moment: str) -> None:
         child = bolt._child
-        if child is not None and child.pid is not None and not child._gone.done():
+        if child is not None and not child._gone.done():
             with suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)
                 self.killed.append(moment)
@@ -82,10 +83,10 @@ async def _restart(run: Run, restart: TaskRestart) -> None:
 
 def children_left(topology: str) -> list[str]:
     """Return the names of the children that outlive their run (PR-2). One whose start was cancelled needs a moment to end."""
-    children = [child for child in multiprocessing.active_children() if child.name.startswith(f"{topology}/")]
-    for child in children:
-        child.join(CHILD_SECS)
-    return [child.name for child in children if child.is_alive()]
+    end = time.monotonic() + CHILD_SECS
+    while (left := [child.name for child in children_of(topology) if child.is_running]) and time.monotonic() < end:
+        time.sleep(0.01)
+    return left
 
 
 @contextmanager

@@ -11,7 +11,6 @@ paths. In a round of parents, no process may be left two seconds after the death
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 import random
 import signal
@@ -26,6 +25,7 @@ from typing import Any, Final, Literal, TypeAlias
 import engine
 from engine import Config, Topology, TopologyBuilder
 from tests.kills.rounds import Killed
+from tests.processes.children import children_of
 from tests.processes.test_deaths import runs
 from tests.project.sources import ROOT
 from tests.soak import campaign
@@ -139,8 +139,7 @@ class KilledRun:
 
     def _children(self) -> dict[int, str]:
         """The processes of the run by id, with their tasks."""
-        there = [each for each in list(multiprocessing.process._children) if each.name.startswith(f"{self.name}/")]  # type: ignore[attr-defined]
-        found = {each._popen.pid: each.name for each in there if getattr(each, "_popen", None) is not None}
+        found = {child.pid: child.name for child in children_of(self.name)}
         self._pids.update(found)
         return {pid: name for pid, name in found.items() if runs(pid)}
 

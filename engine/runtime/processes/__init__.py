@@ -1,7 +1,7 @@
 """Bolt tasks whose instances live in child processes (PR-1 to PR-3).
 
 `process_bolt` is the actor in the run, and `child_task` runs the instance. A `FrameLink` connects them.
-`batch_process` is the actor of a bolt of transactions.
+`batch_process` is the actor of a bolt of transactions. `fork_server` starts the processes, by requests to `fork_service` in another one.
 """
 
 from engine.names import REPORT_STREAM

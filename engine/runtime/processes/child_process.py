@@ -1,29 +1,25 @@
 """`ChildProcess` starts, watches and ends the process of one bolt task.
 
-All children come from the fork server of `multiprocessing`, which has imported the engine. So a start takes some milliseconds.
+All children come from the `ForkServer`, which has imported the engine. So a start takes some milliseconds.
 """
 
 import asyncio
 import atexit
-import multiprocessing
-import multiprocessing.util  # registers its exit function, which waits for all processes, before `_kill_all` is registered
 import os
 import pickle
 import signal
 import socket
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from engine.clock import Clock
-from engine.forks import unshare
 from engine.in_thread import in_thread
-from engine.runtime.processes.child import run_child
+from engine.runtime.processes.fork_server import FORK_SERVER
+from engine.runtime.processes.forked_process import RUNNING, ForkedProcess
 from engine.runtime.processes.frame_link import FrameLink
 from engine.runtime.processes.message_reader import MessageReader
-from engine.runtime.processes.polled_process import PolledProcess
+from engine.runtime.processes.program_state import ProgramState
 
 CHECKS_PER_TIMEOUT: Final = 4
 """Number of checks without a frame after which a child counts as hanging. A pause of the run itself counts as one check."""
@@ -31,23 +27,31 @@ _END_SECS: Final = 5.0
 """Longest wait for the end of a killed process. A process in an uninterruptible system call may take longer."""
 _UNREAD_SECS: Final = 0.5
 """Time to read what an ended process has sent. Processes that it has forked may hold its end of the connection open."""
-_RUNNING: Final[set[PolledProcess]] = set()
-_STARTS: Final = ThreadPoolExecutor(1, thread_name_prefix="start of a process")  # no POOL_NAME: `engine run` would report its idle thread
 
 
 @atexit.register
 def _kill_all() -> None:
-    """Kill the processes of runs that nobody has closed. Else `multiprocessing`, which is called later, would wait for them."""
-    for process in _RUNNING:
+    """Kill the processes of runs that nobody has closed, and their server."""
+    for process in list(RUNNING):
         process.kill()
+    FORK_SERVER.end()
 
 
-def _forget_children() -> None:
-    """Leave the children to the run, in a process that this process forks."""
-    _RUNNING.clear()
+class _Starts:
+    """The thread on which processes start, one after another."""
+
+    def __init__(self) -> None:
+        self.forget()
+        os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self) -> None:
+        """Begin anew in a process that has been forked. It has no threads and no children."""
+        # No POOL_NAME: `engine run` would report its idle thread.
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="start of a process")
+        RUNNING.clear()
 
 
-os.register_at_fork(after_in_child=_forget_children)
+_STARTS: Final = _Starts()
 
 
 class ChildDied(Exception):
@@ -59,7 +63,7 @@ class ChildProcess:
 
     def __init__(
         self,
-        process: PolledProcess,
+        process: ForkedProcess,
         loop: asyncio.AbstractEventLoop,
         on_message: Callable[[tuple[Any, ...]], None],
         on_end: Callable[[str], None],
@@ -80,8 +84,7 @@ class ChildProcess:
         """Why this end has killed the process."""
         self._explaining: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(process.sentinel, self._note_gone)
-        _RUNNING.add(process)
+        process.watch(loop, self._note_gone)
 
     @classmethod
     async def start(
@@ -93,36 +96,25 @@ class ChildProcess:
         on_end: Callable[[str], None],
     ) -> "ChildProcess":
         """Start a process for a pickled `TaskPlan`. Raises OSError if the system cannot start one."""
-        ours, theirs = _connected_sockets()
         child: ChildProcess | None = None
-        _preload_engine()
-        process = PolledProcess(target=run_child, args=(theirs, _own_pidfd(), plan), name=name)
-        begun_or_cancelled = threading.Lock()
-
-        def begin() -> None:
-            if not begun_or_cancelled.acquire(blocking=False):
-                return
-            try:
-                process.start()
-            finally:
-                theirs.close()
-
+        forked: list[tuple[socket.socket, ForkedProcess]] = []
         try:
-            await in_thread(_STARTS, begin)
+            await in_thread(_STARTS.pool, lambda: forked.append(FORK_SERVER.fork(name)))
+            [(connection, process)] = forked
             child = cls(process, loop, on_message, on_end)
-            ours.setblocking(False)
-            await loop.create_unix_connection(lambda: child.link, sock=ours)
+            connection.setblocking(False)
+            await loop.create_unix_connection(lambda: child.link, sock=connection)
+            child.link.send(pickle.dumps(ProgramState.now(name), 5))
+            child.link.send(plan)
         except BaseException:
-            ours.close()  # so that the process ends itself
-            if begun_or_cancelled.acquire(blocking=False):
-                theirs.close()
             if child is not None:
                 child.abandon()  # else its end would count as the end of the next one
+            _STARTS.pool.submit(_drop, forked)  # behind the start, which may still run
             raise
         return child
 
     @property
-    def pid(self) -> int | None:
+    def pid(self) -> int:
         """The id of the process."""
         return self._process.pid
 
@@ -152,8 +144,7 @@ class ChildProcess:
     def kill(self, reason: str) -> None:
         """Kill the process. `on_end` gets the reason."""
         self._reason = self._reason or reason
-        if self._process.exitcode is None:
-            self._process.kill()
+        self._process.kill()
 
     def abandon(self) -> None:
         """Kill the process, and hear no more of it."""
@@ -162,14 +153,12 @@ class ChildProcess:
             if pending is not None:
                 pending.cancel()
         self.link.abort()
-        if self._process.exitcode is None:
-            self._process.kill()
+        self._process.kill()
 
     async def end(self) -> None:
         """Kill the process if it still runs, and wait for its end."""
         self.abandon()
-        if await self.wait(_END_SECS):
-            self._process.close()
+        await self.wait(_END_SECS)
 
     async def wait(self, secs: float) -> bool:
         """Wait until the process has ended, at most `secs`. Return True if it has."""
@@ -177,19 +166,9 @@ class ChildProcess:
         return self._gone.done()
 
     def _note_gone(self) -> None:
-        if self._process.exitcode is not None and not self._gone.done():
-            self._loop.remove_reader(self._process.sentinel)
-            _RUNNING.discard(self._process)
-            self._gone.set_result(None)
-            self.link.read_rest()  # else its death would be noticed only when the run may emit again
-            self._loop.call_later(_UNREAD_SECS, self._hang_up)
-
-    def _hang_up(self) -> None:
-        """Close the connection of a process that is gone. It still runs if only the fork server has ended, such as by a SIGTERM to all."""
-        try:
-            os.kill(self._process.pid or 0, 0)
-        except (ProcessLookupError, ValueError):  # the latter: the process object is closed
-            self.link.abort()
+        self._gone.set_result(None)
+        self.link.read_rest()  # else its death would be noticed only when the run may emit again
+        self._loop.call_later(_UNREAD_SECS, self.link.abort)
 
     def _receive(self, frame: bytes) -> None:
         self._frames += 1
@@ -213,35 +192,22 @@ class ChildProcess:
             self.kill(f"its process {self.pid} has closed its connection and was killed")
         if not self._is_ended:
             self._is_ended = True
-            self._on_end(self._reason or f"its process {self.pid} {_ended_text(self._process.exitcode)}")
+            self._on_end(self._reason or f"its process {self.pid} {_ended_text(self._process.status)}")
 
 
-def _connected_sockets() -> tuple[socket.socket, socket.socket]:
-    ours, theirs = socket.socketpair()
-    unshare(ours, theirs)  # a forked process may outlive the run, and a child ends when its socket hangs up (PR-2)
-    return ours, theirs
+def _drop(forked: list[tuple[socket.socket, ForkedProcess]]) -> None:
+    """End a process that nobody waits for any more."""
+    for connection, process in forked:
+        connection.close()
+        process.kill()
 
 
-def _own_pidfd() -> "Connection[Any, Any] | None":
-    """Return a pidfd of this process as an object that pickle can send to a child. Return None if the system has no pidfd.
-
-    A child also watches this process itself, because a fork from C code does not call `_forget_children`.
-    """
+def _ended_text(status: int | None) -> str:
+    if status is None:
+        return "ended, with a status that nobody knows because the fork server has ended or hangs"
+    if status >= 0:
+        return f"ended with status {status}"
     try:
-        return Connection(os.pidfd_open(os.getpid()), writable=False)
-    except (AttributeError, OSError):  # no Linux, or a kernel before 5.3
-        return None
-
-
-def _ended_text(exit_code: int | None) -> str:
-    if exit_code is None or exit_code >= 0:
-        return f"ended with status {exit_code}"
-    try:
-        return f"was killed by {signal.Signals(-exit_code).name}"
+        return f"was killed by {signal.Signals(-status).name}"
     except ValueError:
-        return f"was killed by signal {-exit_code}"
-
-
-def _preload_engine() -> None:
-    """Let the fork server import the engine, so that its children need not. Has no effect on a server that runs."""
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["__main__", "engine.runtime.processes.child_task"])
+        return f"was killed by signal {-status}"

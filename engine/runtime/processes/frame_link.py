@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from engine.clock import Clock
 
-_LENGTH: Final = struct.Struct("<Q")
+LENGTH: Final = struct.Struct("<Q")
 _SLICE_SECS: Final = 0.002
 """Time after which the delivery of frames lets the event loop run other work (BP-4)."""
 
@@ -47,7 +47,7 @@ class FrameLink(asyncio.Protocol):
     def send(self, frame: bytes) -> None:
         """Send a frame after all earlier ones. Has no effect after the end of the connection."""
         if self._transport is not None and not self._transport.is_closing():  # `connection_lost` comes a turn after the end
-            self._transport.write(_LENGTH.pack(len(frame)) + frame)
+            self._transport.write(LENGTH.pack(len(frame)) + frame)
 
     @property
     def unsent_bytes(self) -> int:
@@ -99,11 +99,11 @@ class FrameLink(asyncio.Protocol):
     def _take_frame(self) -> bytes | None:
         """Remove and return the next frame, None if it has not arrived completely."""
         received = self._received
-        if len(received) < _LENGTH.size:
+        if len(received) < LENGTH.size:
             return None
-        end = _LENGTH.size + int(_LENGTH.unpack_from(received)[0])
+        end = LENGTH.size + int(LENGTH.unpack_from(received)[0])
         if len(received) < end:
             return None
-        frame = bytes(memoryview(received)[_LENGTH.size : end])
+        frame = bytes(memoryview(received)[LENGTH.size : end])
         del received[:end]
         return frame

@@ -34,7 +34,7 @@ from engine.state import LayeredState
 from engine.topology import ComponentSpec
 from engine.topology.task_port import RemoteInstance
 
-_OUTPUT_HINT: Final = "Its output has the reason. A program keeps its start under if __name__ == '__main__'"
+_OUTPUT_HINT: Final = "Its error output has the reason"
 CALL_GRACE_SECS: Final = 3.0
 """Time in which a child must begin to close its instance (RUN-3). It does so between two plain calls."""
 LINGER_SECS: Final = 5.0
@@ -56,6 +56,8 @@ class ProcessBoltExecutor(BoltExecutor):
         """Done when the instance of the child is ready, or has failed for good."""
         self._begins_closing: asyncio.Future[None] | None = None
         """Done when the child has begun to close its instance, so that it is in no plain call."""
+        self._import_error: str | None = None
+        """Why the child could not import the program."""
         self._closed: asyncio.Future[None] | None = None
         """Done when the child has closed its instance."""
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -76,6 +78,7 @@ class ProcessBoltExecutor(BoltExecutor):
         self.component = component
         self.core.bind(lambda burst: burst, basic=False, burst_rows=ROWS_PER_FRAME)  # a result goes to `ProcessCalls.await_call`
         context = self.run_context
+        self._import_error = None
         begun = self._begun = context.loop.create_future()
         self._closed = context.loop.create_future()
         plan = pickled_plan(self.info, self.spec, context)
@@ -140,7 +143,7 @@ class ProcessBoltExecutor(BoltExecutor):
         error = ChildDied(reason)
         if self._begun is not None and not self._begun.done():
             hint = f". {_OUTPUT_HINT}" if "ended with status" in reason else ""
-            self._begun.set_exception(ChildDied(f"{reason}, before its instance was ready{hint}"))
+            self._begun.set_exception(ChildDied(self._import_error or f"{reason}, before its instance was ready{hint}"))
         elif self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
             self.kill(error)
@@ -207,6 +210,10 @@ class ProcessBoltExecutor(BoltExecutor):
     def _receive(self, message: tuple[Any, ...]) -> None:
         kind, *arguments = message
         getattr(self, f"_on_{kind}")(*arguments)
+
+    def _on_unimportable(self, why: str) -> None:
+        """Note why the child ends."""
+        self._import_error = f"its process could not import the program: {why}"
 
     def _on_ready(self) -> None:
         if self._begun is not None and not self._begun.done():
