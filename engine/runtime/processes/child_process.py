@@ -205,7 +205,7 @@ class ChildProcess:
         try:
             self._on_message(message)
         except Exception as error:  # noqa: BLE001 - else asyncio would close the connection, and this end might never hear of it
-            self.kill(f"a message of its process could not be handled: {type(error).__name__}: {error}")
+            self.kill(f"a message of its process could not be handled: {headline(error)}")
 
     def _note_lost(self) -> None:
         if not self._is_ended:

@@ -5,7 +5,6 @@ emits and its verdict.
 """
 
 import asyncio
-import logging
 import pickle
 from itertools import islice
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 from engine.api import TaskContext
 from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
+from engine.log import log_again
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
 from engine.raised import raised_text
@@ -273,13 +273,7 @@ class ProcessBoltExecutor(BoltExecutor):
         self.run_context.publish(report)  # the child logs it, and so the log has it too
 
     def _on_log(self, attributes: dict[str, Any]) -> None:
-        record = logging.makeLogRecord(attributes)
-        logger = logging.getLogger(record.name)
-        if logger.isEnabledFor(record.levelno):
-            try:
-                logger.handle(record)
-            except Exception:  # noqa: BLE001 - a filter of the user; the task goes on
-                logging.Handler().handleError(record)
+        log_again(attributes, self.info.component_id, self.info.task_id)
 
     def _on_metrics(self, changes: list[MetricChange], dropped: list[tuple[str, dict[str, str]]]) -> None:
         metrics = self.run_context.metrics

@@ -10,11 +10,14 @@ from typing import Any
 
 from engine.cancellation import OWN_CANCELLATION, was_cancelled
 from engine.kernel import are_plain
+from engine.log import name_task
 from engine.metrics import TaskLabels, UserMetrics
-from engine.runtime.error_report import error_text, safe_repr, user_traceback
+from engine.raised import add_note
+from engine.runtime.error_report import error_text, user_traceback
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.frame_link import FrameLink
 from engine.runtime.processes.task_plan import TaskPlan
+from engine.safe_text import safe_repr
 
 
 class Relay:
@@ -84,8 +87,7 @@ class _LogRelay(logging.handlers.QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send a record."""
-        if not hasattr(record, "component"):
-            record.component, record.task = self._info.component_id, self._info.task_id
+        name_task(record, self._info.component_id, self._info.task_id)
         self._send(record)
 
 
@@ -108,7 +110,7 @@ def picklable(error: BaseException) -> BaseException:
         error.args = (OWN_CANCELLATION,)
     frames = user_traceback(error)
     if frames:
-        error.add_note(f"in the process of the task:\n{frames.rstrip()}")
+        add_note(error, f"in the process of the task:\n{frames.rstrip()}")
     try:
         pickle.loads(pickle.dumps(error, 5))
     except BaseException:  # noqa: BLE001 - an exception of user code; its text is what counts
