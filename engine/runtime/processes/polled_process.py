@@ -21,7 +21,12 @@ class _OnePoll(Popen):
 
     def __init__(self, process_obj: BaseProcess) -> None:
         self._polls = threading.Lock()
-        super().__init__(process_obj)
+        # What `Popen.__init__` does, without its flush of the standard streams. The fork server needs none, and no child could start
+        # while a stream is closed, full, or an object of the program that raises.
+        self._fds: list[int] = []
+        self.returncode = None
+        self.finalizer = None  # type: ignore[assignment]  # `_launch` sets it, as for every Popen
+        self._launch(process_obj)  # type: ignore[attr-defined]  # typeshed leaves it out
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         """Return the status, or None while the process runs. With the flag 0, wait for its end."""
