@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, get_args
 
+from engine.safe_text import safe_str
+
 FailureReason = Literal["failed", "error", "timeout", "forgotten", "rollback", "task_died"]
 
 _REASONS: Final = get_args(FailureReason)
@@ -150,7 +152,7 @@ class ComponentError(EngineError):
     def __init__(
         self, component_id: str, task_id: int | None, error: BaseException | None, *, message: str | None = None, hint: str | None = None
     ) -> None:
-        what = message or ("failed for good" if error is None else f"failed for good: {type(error).__name__}: {error}")
+        what = message or ("failed for good" if error is None else f"failed for good: {type(error).__name__}: {safe_str(error)}")
         self.component_id = component_id
         self.task_id = task_id
         super().__init__(f"{self.place}: {what}", hint=hint)

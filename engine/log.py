@@ -1,31 +1,137 @@
 """Standard loggers below `engine`, which name the component and the task in each record.
 
-The engine only logs. Only the command line calls `configure`, because an embedded run must not change the logging of its program (RUN-5).
+The engine logs by `EngineLogger` and by nothing else. Only the command line calls `configure`, because an embedded run must not change the
+logging of its program (RUN-5).
 """
 
 import contextlib
+import itertools
 import json
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
+
+from engine.program_exit import raise_out_of_loop
+from engine.safe_text import safe_str, shorten
 
 _STANDARD_ATTRIBUTES: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 _CLIENTS: Final = frozenset({"aiokafka"})
 
 
-class TaskLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that adds `component` and `task` to each record."""
+class EngineLogger:
+    """A standard logger for the engine, whose methods never raise (RUN-6).
 
-    def __init__(self, logger: logging.Logger, component_id: str, task_id: int) -> None:
-        super().__init__(logger, {"component": component_id, "task": task_id})
+    The filters, handlers, formatters and the record factory of the program may raise. Then this record is lost, and standard error says
+    so. An exit that they raise ends the program, through the event loop.
+    """
 
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the component and the task to the `extra` of the call."""
-        kwargs["extra"] = {**(self.extra or {}), **kwargs.get("extra", {})}
-        return msg, kwargs
+    def __init__(self, name: str, component_id: str | None = None, task_id: int | None = None) -> None:
+        """component_id, task_id: named in each record, by `name_task`."""
+        self._logger = logging.getLogger(name)
+        self._component_id = component_id
+        self._task_id = task_id
+
+    def for_task(self, component_id: str, task_id: int) -> "EngineLogger":
+        """Return the same logger with the place of a task."""
+        return EngineLogger(self._logger.name, component_id, task_id)
+
+    def info(self, message: str, *values: object) -> None:
+        """Log what the operator may want to know."""
+        self._log(logging.INFO, message, values, None)
+
+    def warning(self, message: str, *values: object) -> None:
+        """Log what the operator should look at."""
+        self._log(logging.WARNING, message, values, None)
+
+    def error(self, message: str, *values: object, exc_info: BaseException | None = None) -> None:
+        """Log an error, with the traceback of `exc_info`."""
+        self._log(logging.ERROR, message, values, exc_info)
+
+    def critical(self, message: str, *values: object) -> None:
+        """Log the end of a run."""
+        self._log(logging.CRITICAL, message, values, None)
+
+    def is_enabled_for(self, level: int) -> bool:
+        """Tell whether records of a level are logged."""
+        return self._logger.isEnabledFor(level)
+
+    def _log(self, level: int, message: str, values: tuple[object, ...], error: BaseException | None) -> None:
+        logger = self._logger
+        try:
+            if not logger.isEnabledFor(level):
+                return
+            path, line, function, _ = logger.findCaller(stacklevel=3)  # the caller of the method that called this one
+            info = None if error is None else (type(error), error, error.__traceback__)
+            record = logger.makeRecord(logger.name, level, path, line, message, values, info, function)
+            if self._component_id is not None:
+                name_task(record, self._component_id, self._task_id)
+            logger.handle(record)
+        except BaseException as raised:  # noqa: BLE001 - code of the program; only this record is lost
+            _lose_record(raised, logger.name, level, _joined(message, values))
+
+
+def log_again(attributes: dict[str, Any], component_id: str, task_id: int) -> None:
+    """Log a record of a task's child process, by the attributes of the record. Never raises, like `EngineLogger`."""
+    name, level = attributes["name"], attributes["levelno"]
+    try:
+        logger = logging.getLogger(name)
+        if logger.isEnabledFor(level):
+            record = logging.makeLogRecord({})
+            made = {key: vars(record)[key] for key in ("component", "task") if key in vars(record)}  # by the record factory of the program
+            vars(record).update(attributes | made)
+            name_task(record, component_id, task_id)
+            logger.handle(record)
+    except BaseException as raised:  # noqa: BLE001 - code of the program; only this record is lost
+        _lose_record(raised, name, level, attributes["msg"])
+
+
+def name_task(record: logging.LogRecord, component_id: str, task_id: int | None) -> None:
+    """Set `component` and `task` of a record. If the program has set them, set `engine_component` and `engine_task` instead."""
+    for name, value in (("component", component_id), ("task", task_id)):
+        found = vars(record).get(name, value)
+        is_ours = type(found) is type(value) and found == value
+        setattr(record, name if is_ours else f"engine_{name}", value)
+
+
+_MOST_TOLD: Final = 5
+"""Lost records that standard error names. From then on it names the 10th, the 100th, the 1,000th and so on."""
+
+_lost_records = itertools.count(1)
+
+
+def _lose_record(error: BaseException, logger_name: str, level: int, text: str) -> None:
+    """Write to standard error that a record is lost, because code of the program raised `error`. An exit goes to the event loop.
+
+    Writes nothing if the program has set `logging.raiseExceptions` to False, as the standard library does.
+    """
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        raise_out_of_loop(error)
+        return
+    number = next(_lost_records)
+    if not logging.raiseExceptions or (number > _MOST_TOLD and str(number).strip("0") != "1"):
+        return
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    place = "" if last is None else f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
+    times = f" ({number:,} records lost so far)" if number > 1 else ""
+    with contextlib.suppress(BaseException):  # standard error may be closed, full, or an object of the program
+        print(
+            f"engine: a log record is lost{times}, because the logging of this program raised {type(error).__name__}: {safe_str(error)}"
+            f"{place}. Correct this filter, handler, formatter or record factory. The record: {logging.getLevelName(level)} {logger_name}: "
+            f"{shorten(text, 2000)}",
+            file=sys.stderr,
+        )
+
+
+def _joined(message: str, values: tuple[object, ...]) -> str:
+    try:
+        return message % values
+    except Exception:  # noqa: BLE001 - a __str__ of user code
+        return message
 
 
 class PlainFormatter(logging.Formatter):
@@ -112,7 +218,7 @@ def configure(level: str, *, json_lines: bool = False, stream: Callable[[], Text
 
 
 def _where(record: logging.LogRecord) -> str:
-    component, task = getattr(record, "component", None), getattr(record, "task", None)
+    component, task = (getattr(record, f"engine_{name}", getattr(record, name, None)) for name in ("component", "task"))
     if component is None or record.getMessage().startswith(f"{component!r}"):  # the message already names the component
         return ":"
     return f" [{component!r}]:" if task is None else f" [{component!r} task {task}]:"

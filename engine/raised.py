@@ -1,6 +1,7 @@
 """Formats errors of user code, with the lines that raised them."""
 
 import asyncio
+import contextlib
 import os
 import traceback
 from collections.abc import Awaitable, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from engine.errors import EngineError, FatalError, with_hint
+from engine.safe_text import safe_str
 
 _T = TypeVar("_T")
 
@@ -27,15 +29,33 @@ _STANDARD_FOLDERS: Final = (f"{Path(os.__file__).parent.as_posix()}/", "<frozen 
 
 def own_text(error: BaseException) -> str:
     """Return the text of an error, with the texts of a group's members. Never raise, even if `__str__` of the error raises."""
-    try:
-        text = str.__str__(str(error))  # `__str__` may return a subclass of str, which pickle may not be able to store
-    except KeyboardInterrupt:
-        raise
-    except BaseException as second:  # noqa: BLE001 - a __str__ of user code; its error becomes the text
-        text = f"its text cannot be shown, {type(second).__name__}"
+    text = safe_str(error)
     if isinstance(error, BaseExceptionGroup):
         text = f"{text}: {_members_text(error)}"
     return text
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an error, even if its class replaces `add_note`. An error whose `__notes__` is no list gets none."""
+    with contextlib.suppress(Exception):
+        BaseException.add_note(error, note)
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """Return the notes of an error. Empty if its class does something of its own with them."""
+    try:
+        notes: object = getattr(error, "__notes__", None)
+    except Exception:  # noqa: BLE001 - a property of user code
+        return []
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+
+
+def frames_of(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of an error. Empty if their source cannot be found because of a module loader of user code."""
+    try:
+        return list(traceback.extract_tb(error.__traceback__))
+    except Exception:  # noqa: BLE001 - a loader of user code
+        return []
 
 
 def headline(error: BaseException) -> str:
@@ -85,12 +105,12 @@ async def without_exits(work: Awaitable[_T]) -> _T:
 
 def is_of_user_code(error: BaseException) -> bool:
     """Tell whether the traceback of an error has a line of user code."""
-    return any(_library_of(frame.filename.replace("\\", "/")) is None for frame in traceback.extract_tb(error.__traceback__))
+    return any(_library_of(frame.filename.replace("\\", "/")) is None for frame in frames_of(error))
 
 
 def user_places(error: BaseException) -> list[str]:
     """Return the last lines of user code in a traceback, innermost first. Without user code return lines of libraries. May be empty."""
-    frames = list(traceback.extract_tb(error.__traceback__))
+    frames = frames_of(error)
     owners = [_library_of(frame.filename.replace("\\", "/")) for frame in frames]
     users = [frame for frame, owner in zip(frames, owners, strict=True) if owner is None]
     others = [frame for frame, owner in zip(frames, owners, strict=True) if owner != ENGINE]

@@ -1,12 +1,18 @@
 """Contents of log lines. Only `configure` changes the logging of the process."""
 
+import asyncio
+import inspect
+import itertools
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from engine.log import JsonFormatter, PlainFormatter, TaskLogger, configure
+from engine.log import EngineLogger, JsonFormatter, PlainFormatter, configure, log_again
 
 
 def _record(message: str, *arguments: object, **extra: object) -> logging.LogRecord:
@@ -17,11 +23,21 @@ def _record(message: str, *arguments: object, **extra: object) -> logging.LogRec
 
 
 def test_a_task_logger_adds_component_and_task(caplog: pytest.LogCaptureFixture) -> None:
-    TaskLogger(logging.getLogger("engine.runtime"), "count", 7).warning("restarted %d times", 3, extra={"deaths": 2})
+    EngineLogger("engine.runtime").for_task("count", 7).warning("restarted %d times", 3)
 
     (record,) = caplog.records
     assert record.getMessage() == "restarted 3 times"
-    assert (vars(record)["component"], vars(record)["task"], vars(record)["deaths"]) == ("count", 7, 2)
+    assert (vars(record)["component"], vars(record)["task"]) == ("count", 7)
+
+
+def test_a_record_names_the_line_that_logs(caplog: pytest.LogCaptureFixture) -> None:
+    EngineLogger("engine.runtime").for_task("count", 7).error("restarted", exc_info=ValueError("no"))
+
+    (record,) = caplog.records
+    assert (record.pathname, record.funcName) == (__file__, "test_a_record_names_the_line_that_logs")
+    assert "EngineLogger" in inspect.getsource(sys.modules[__name__]).splitlines()[record.lineno - 1]
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ValueError
 
 
 def test_a_plain_line_names_the_component_and_the_task() -> None:
@@ -94,3 +110,135 @@ def test_log_lines_of_client_libraries_are_hidden_by_default(capsys: pytest.Capt
 @pytest.mark.guarantee("RUN-5")
 def test_importing_the_engine_adds_no_handler() -> None:
     assert logging.getLogger("engine").handlers == []
+
+
+# Logging of the program that raises
+
+
+class Own(BaseException):
+    """No Exception, like the outcomes of a test framework."""
+
+
+ODD = [ValueError("no"), StopIteration(), asyncio.CancelledError(), GeneratorExit(), RecursionError(), Own("no")]
+
+
+@pytest.fixture(autouse=True)
+def none_lost_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.log._lost_records", itertools.count(1))
+
+
+@contextmanager
+def attached(handler: logging.Handler | None = None, factory: Any = None) -> Iterator[None]:
+    """Add a handler to the root logger, and set a record factory."""
+    root, before = logging.getLogger(), logging.getLogRecordFactory()
+    if handler is not None:
+        root.addHandler(handler)
+    if factory is not None:
+        logging.setLogRecordFactory(factory)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(before)
+        if handler is not None:
+            root.removeHandler(handler)
+
+
+class Raising(logging.Handler):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise self.error
+
+
+@pytest.mark.guarantee("RUN-6")
+@pytest.mark.parametrize("error", ODD, ids=lambda error: type(error).__name__)
+def test_a_handler_that_raises_costs_only_the_record(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+    with attached(Raising(error)):
+        EngineLogger("engine.x").error("seen %d times", 3)
+        EngineLogger("engine.x").error("again")
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert f"raised {type(error).__name__}" in first
+    assert f"at {__file__}:" in first
+    assert first.endswith("The record: ERROR engine.x: seen 3 times")
+    assert second.endswith("The record: ERROR engine.x: again")
+
+
+@pytest.mark.guarantee("RUN-6")
+def test_standard_error_is_not_flooded_by_lost_records(capsys: pytest.CaptureFixture[str]) -> None:
+    with attached(Raising(ValueError("no"))):
+        for _ in range(1_500):
+            EngineLogger("engine.x").error("lost")
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5 + 3
+    assert "(1,000 records lost so far)" in lines[-1]
+
+
+@pytest.mark.guarantee("RUN-6")
+@pytest.mark.parametrize("made", [None, "nonsense", ValueError("no"), asyncio.CancelledError()], ids=str)
+def test_a_record_factory_that_is_wrong_costs_only_the_record(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def factory(*arguments: Any, **named: Any) -> Any:
+        if isinstance(made, BaseException):
+            raise made
+        return made
+
+    with attached(factory=factory):
+        EngineLogger("engine.x").for_task("count", 7).error("gone")
+        log_again({"name": "engine.x", "levelno": logging.ERROR, "msg": "of a child"}, "count", 7)
+
+    assert [line.partition("The record: ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "ERROR engine.x: gone",
+        "ERROR engine.x: of a child",
+    ]
+
+
+@pytest.mark.guarantee("RUN-6")
+@pytest.mark.parametrize("broken", [None, "closed", "raises"])
+def test_lost_records_are_survived_without_standard_error(broken: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        def write(self, text: str) -> None:
+            raise SystemExit(3) if broken == "raises" else ValueError("I/O operation on closed file")
+
+    monkeypatch.setattr(sys, "stderr", Stream() if broken else None)
+    with attached(Raising(ValueError("no"))):
+        EngineLogger("engine.x").error("gone")
+
+
+@pytest.mark.guarantee("RUN-6")
+@pytest.mark.parametrize("way", [EngineLogger("engine.x").for_task("count", 7).error, None], ids=["here", "child"])
+def test_attributes_of_a_record_factory_stay(way: Any, caplog: pytest.LogCaptureFixture) -> None:
+    usual = logging.getLogRecordFactory()
+
+    def factory(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = usual(*arguments, **named)
+        record.component = "billing"
+        return record
+
+    with attached(factory=factory):
+        if way is not None:
+            way("restarted")
+        else:  # a record of a child, whose factory is the usual one
+            log_again(vars(usual("engine.x", logging.ERROR, "", 1, "restarted", (), None)) | {"component": "count", "task": 7}, "count", 7)
+
+    (record,) = caplog.records
+    assert (vars(record)["component"], vars(record)["task"], vars(record)["engine_component"]) == ("billing", 7, "count")
+    assert "engine_task" not in vars(record)
+    assert PlainFormatter().format(record).endswith(" ['count' task 7]: restarted")
+
+
+@pytest.mark.guarantee("RUN-6")
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_a_handler_that_exits_ends_the_program_through_its_loop(kind: type[BaseException]) -> None:
+    went_on = []
+
+    async def main() -> None:
+        EngineLogger("engine.x").error("exits")
+        went_on.append(True)
+        await asyncio.sleep(60)
+
+    with attached(Raising(kind(3))), pytest.raises(kind):
+        asyncio.run(main())
+    assert went_on

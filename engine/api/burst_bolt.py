@@ -11,6 +11,7 @@ from engine.api.fields import Fields, Values
 from engine.errors import UsageError
 from engine.kernel import Burst as CompiledBurst
 from engine.names import DEFAULT_STREAM
+from engine.safe_text import safe_repr
 
 
 class Burst(Protocol):
@@ -174,6 +175,6 @@ class FunctionBurstBolt(BurstBolt):
     def _wrong(self, given: object) -> UsageError:
         name = type(self).__name__
         return UsageError(
-            f"@bolt(burst=True) {name}() yielded or returned {given!r}"[:300],
+            f"@bolt(burst=True) {name}() yielded or returned {safe_repr(given)}"[:300],
             hint=f"In {name}(), yield pairs of an input and values, such as `yield tup, (word,)`.",
         )

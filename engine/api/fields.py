@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.errors import UsageError
 from engine.names import DEFAULT_STREAM, did_you_mean, is_reserved, is_writable, plain_text
+from engine.safe_text import safe_repr
 
 Values: TypeAlias = tuple[object, ...] | list[Any]
 """Values of one tuple, one for each field. The engine copies a list into a tuple."""
@@ -202,5 +203,4 @@ def _plural(count: int, noun: str) -> str:
 
 def short_repr(value: object) -> str:
     """Return the repr of a value, cut to 80 characters for an error message."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return safe_repr(value, _SHOWN_CHARACTERS + 1, end="…")

@@ -4,7 +4,6 @@ A run opens its checkpoints before its tasks start, and closes them after its ta
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
+from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
 from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StateProvider, StoreRetry, codec_named, fold_committed
@@ -26,7 +26,7 @@ THE_STORES: Final = (StateUnavailable, StateFenced)
 """Errors of the store, which end the run. Any other StateError may come from a value of the user, and ends only the instance."""
 ENGINE_WRITES: Final = (StateError,)
 """Errors of records that the engine writes itself. Restarting a task cannot repair them, so they end the run."""
-LOGGER: Final = logging.getLogger("engine.checkpoint")
+LOGGER: Final = EngineLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
 

@@ -50,7 +50,7 @@ def run_in_terminal(
     outcome = Outcome(result.exit_status, result.snapshot, result.error)
     session.call_view(shown.end, outcome)
     if outcome.error is not None:
-        if isinstance(outcome.error, ComponentError) and not LOGGER.isEnabledFor(logging.ERROR):
+        if isinstance(outcome.error, ComponentError) and not LOGGER.is_enabled_for(logging.ERROR):
             _show_reports(outcome.error, reports)
         show_error(outcome.error)
     return outcome

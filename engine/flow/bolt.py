@@ -19,6 +19,7 @@ from engine.errors import UsageError
 from engine.flow.call_limit import CallLimit, DaemonThreads
 from engine.flow.records import PackCall, Records
 from engine.names import DEFAULT_STREAM, POOL_NAME
+from engine.safe_text import safe_repr
 
 
 class FlowControlBolt(BasicBolt):
@@ -214,7 +215,7 @@ def _rows(bolt: FlowControlBolt, result: object) -> Iterator[Values]:
         return iter((result,))
     if isinstance(result, GeneratorType):
         return result
-    found = f"{result!r}"[:200]
+    found = f"{safe_repr(result)}"[:200]
     raise UsageError(
         f"{type(bolt).__name__}.process() must return a tuple or None, not {found} ({type(result).__name__})",
         hint="To emit several tuples for a record, yield them.",

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import logging
 import math
 import threading
 from collections import deque
@@ -17,8 +16,9 @@ from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.flow.records import PackCall
 from engine.kernel import StepTimer
-from engine.log import TaskLogger
+from engine.log import EngineLogger
 from engine.raised import without_exits
+from engine.safe_text import safe_repr
 
 CHECKS_PER_LIMIT: Final = 8
 """Number of checks of a running call within its limit. The delay until an overdue call is found is at most an eighth of the limit."""
@@ -34,7 +34,7 @@ SHOWN_CHARACTERS: Final = 200
 IDLE_THREAD_SECS: Final = 10.0
 """Time without work after which a thread ends."""
 _ROUNDING_SECS: Final = 1e-6
-LOGGER: Final = logging.getLogger("engine.flow")
+LOGGER: Final = EngineLogger("engine.flow")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -55,7 +55,7 @@ class CallLimit:
         self.secs: Final = secs
         self._where = f"bolt {context.component_id!r}"
         self._now = context.clock.now
-        self._logger = TaskLogger(LOGGER, context.component_id, context.task_id)
+        self._logger = LOGGER.for_task(context.component_id, context.task_id)
         self._timer = StepTimer(self._now, config.slow_call_warn_ms / 1000, self._warn_of_slow_call)
         self._next_warning = -math.inf
         by_task = _ABANDONED.setdefault(asyncio.get_running_loop(), {})
@@ -118,7 +118,8 @@ class CallLimit:
         if not has_ended:
             state = f"still runs {GRACE_SECS:g} s after it was cancelled" if cancels else "still runs in its thread, which was replaced"
             what = f"{state} (calls of this task that still run: {len(self._abandoned)}, at most {MAX_ABANDONED})"
-        return TimeoutError(f"process() did not return within {self.secs:g} s (call_timeout_secs), and {what}. Record: {_shown(record)}")
+        shown = safe_repr(record, SHOWN_CHARACTERS)
+        return TimeoutError(f"process() did not return within {self.secs:g} s (call_timeout_secs), and {what}. Record: {shown}")
 
     async def _end(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> bool:
         """End a call. With `cancels`, cancel the call and wait at most GRACE_SECS. If the call still runs, abandon it and return False."""
@@ -149,14 +150,6 @@ class CallLimit:
                 self._where,
                 secs * 1000,
             )
-
-
-def _shown(record: object) -> str:
-    try:
-        text = repr(record)
-    except Exception as error:  # noqa: BLE001 - the user's own __repr__; the text names its error instead
-        return f"a {type(record).__name__} whose repr raised {type(error).__name__}"
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
 
 
 class DaemonThreads(Executor):

@@ -9,6 +9,7 @@ from engine.api import TaskContext
 from engine.errors import FatalError, StateError, StateFenced
 from engine.kernel import DonePrefix
 from engine.raised import headline
+from engine.safe_text import safe_repr
 from engine.state import Ledger, StoreRetry
 
 FORMAT: Final = 1
@@ -107,12 +108,12 @@ class PositionKeeper:
             ) from error
         except StateError as error:
             raise FatalError(
-                f"{self._where}: its position {position!r} cannot be written: {error.message}",
+                f"{self._where}: its position {safe_repr(position)} cannot be written: {error.message}",
                 hint=error.hint or "A position is made of bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these.",
             ) from error
         except Exception as error:  # under on_error="fail" the run would wait forever for a position that is never written
             raise FatalError(
-                f"{self._where}: its position {position!r} cannot be written: {headline(error)}",
+                f"{self._where}: its position {safe_repr(position)} cannot be written: {headline(error)}",
                 hint="A state provider raises StateUnavailable for temporary errors, and StateError for all others.",
             ) from error
         self.position, self.recorded = position, done

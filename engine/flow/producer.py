@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.api import TaskContext
 from engine.errors import EngineError, Failure
+from engine.safe_text import safe_repr
 
 Yielded: TypeAlias = tuple[Any, Any] | None
 """(position, record), or None if the source has nothing at the moment."""
@@ -49,7 +50,7 @@ class FlowProducer(ABC):
     def give_up(self, position: Any, record: Any, failure: Failure) -> None:
         """Handle a record that has used up `FlowSettings.max_retries`, and counts as done. The default reports an error."""
         raise EngineError(
-            f"the record at {position!r} was given up: {failure.describe()}",
+            f"the record at {safe_repr(position)} was given up: {failure.describe()}",
             hint="Override FlowProducer.give_up() to keep such records, or leave max_retries at none.",
         )
 

@@ -11,6 +11,7 @@ from engine.backoff import Backoff
 from engine.cancellation import was_cancelled
 from engine.errors import UsageError
 from engine.flow.producer import IMMUTABLE, FlowProducer, Yielded, own_position
+from engine.safe_text import safe_repr
 
 BUFFER_RECORDS: Final = 4096
 """Maximum number of records that are read ahead from an async generator."""
@@ -64,12 +65,12 @@ class RecordReader(ABC):
     def _checked(self, item: Any) -> tuple[Any, Any]:
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise UsageError(
-                f"{type(self._producer).__name__}.records() yielded {item!r}"[:300],
+                f"{type(self._producer).__name__}.records() yielded {safe_repr(item)}"[:300],
                 hint="Yield (position, record), or None if there is nothing at the moment.",
             )
         if item[0] is None:
             raise UsageError(
-                f"{type(self._producer).__name__}.records() yielded a record without a position: {item[1]!r}"[:300],
+                f"{type(self._producer).__name__}.records() yielded a record without a position: {safe_repr(item[1])}"[:300],
                 hint="Yield (position, record). A restart continues behind the position.",
             )
         return own_position(item[0]), item[1]
@@ -120,7 +121,7 @@ class GeneratorReader(RecordReader):
         found: Any = self._producer.records(own_position(self._after))
         if not isinstance(found, Iterable):
             raise UsageError(
-                f"{type(self._producer).__name__}.records() returned {found!r}, which cannot be iterated"[:300],
+                f"{type(self._producer).__name__}.records() returned {safe_repr(found)}, which cannot be iterated"[:300],
                 hint="Yield (position, record) in it. An async generator is an `async def records` that yields.",
             )
         return iter(found)

@@ -17,6 +17,7 @@ from engine.flow.settings import FlowSettings
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import PackDelivery, TaskWindow
 from engine.maybe_await import maybe_await
+from engine.safe_text import safe_repr
 from engine.state import StoreRetry
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
@@ -233,7 +234,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         if self._store_error is not None:
             return self._store_error
         if controller.is_full:
-            return f"{controller.pending_records:,} records wait for the one behind position {controller.prefix.position!r}"
+            return f"{controller.pending_records:,} records wait for the one behind position {safe_repr(controller.prefix.position)}"
         if all(window.state == "BUSY" for window in controller.chooser.windows):
             return "every task is BUSY"
         return None

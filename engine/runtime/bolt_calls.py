@@ -19,6 +19,7 @@ from engine.raised import without_exits
 from engine.runtime.basic_collector import CURRENT_CALL, Call
 from engine.runtime.error_report import ErrorReporter
 from engine.runtime.run_context import RunContext
+from engine.safe_text import safe_repr
 from engine.topology import ComponentSpec
 from engine.waiters import Waiters
 
@@ -209,11 +210,11 @@ class BoltCalls:
         """Return the error for a result of execute that is not allowed."""
         if self.takes_bursts:
             return UsageError(
-                f"bolt {self._spec.component_id!r}: execute_many() returned {result!r} ({type(result).__name__})"[:300],
+                f"bolt {self._spec.component_id!r}: execute_many() returned {safe_repr(result)} ({type(result).__name__})"[:300],
                 hint="A BurstBolt emits by self.collector.emit(values, tup) and returns None. A @bolt(burst=True) may yield pairs.",
             )
         return UsageError(
-            f"bolt {self._spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})",
+            f"bolt {self._spec.component_id!r}: execute() returned {safe_repr(result)} ({type(result).__name__})",
             hint="A Bolt emits by self.collector.emit(...) and returns None. A BasicBolt yields or returns tuples of values.",
         )
 

@@ -1,7 +1,6 @@
 """Reports each component error with its task, the input, the frames of user code, and the engine's next step (SV-5)."""
 
 import asyncio
-import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from typing import Final, Literal, TypeAlias, cast
 
 from engine.clock import Clock
 from engine.errors import EngineBug, EngineError, UsageError, with_hint
-from engine.log import TaskLogger
-from engine.raised import ENGINE, Frames, headline, members_of, own_text, owners_of
+from engine.log import EngineLogger
+from engine.raised import ENGINE, Frames, frames_of, headline, members_of, notes_of, own_text, owners_of
+from engine.safe_text import safe_repr, shorten
 
-LOGGER: Final = logging.getLogger("engine.runtime")
+LOGGER: Final = EngineLogger("engine.runtime")
 MOST_REPORTS: Final = 5
 """Different errors that one task may report within WINDOW_SECS."""
 WINDOW_SECS: Final = 10.0
@@ -86,7 +86,7 @@ class ErrorReporter:
         self._full_traceback = full_traceback
         self._repeats: dict[_Kind, _Repeats] = {}
         self._left_out = 0
-        self._logger = TaskLogger(LOGGER, component_id, task_id)
+        self._logger = LOGGER.for_task(component_id, task_id)
         self.errors = 0
         self.logs = True
         """False: reports are published and not logged, because a listener reports them once more."""
@@ -94,7 +94,7 @@ class ErrorReporter:
     def report(self, error: BaseException, *, tup: object = None, next_step: str, verb: Literal["raised", "reported"] = "raised") -> None:
         """Log and publish an error, or only count it if a limit is reached."""
         if not isinstance(cast(object, error), BaseException):
-            text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {error!r}, which is not an exception"
+            text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {safe_repr(error)}, which is not an exception"
             raise UsageError(text, hint='Write report_error(ValueError("...")).')
         self.errors += 1
         kind = _kind_of(error, next_step)
@@ -167,29 +167,12 @@ def error_text(error: BaseException) -> str:
     """Return `KeyError: 'word'` with its notes, or with the hint of an engine error."""
     if isinstance(error, EngineError) and error.hint:
         return shorten(f"{type(error).__name__}: {with_hint(error.message, error.hint)}", 2000)
-    notes = getattr(error, "__notes__", ())
-    text = headline(error)
-    return shorten("\n".join((text, *(note for note in notes if isinstance(note, str)))) if isinstance(notes, list) else text, 2000)
+    return shorten("\n".join((headline(error), *notes_of(error))), 2000)
 
 
 def failure_text(error: BaseException) -> str | None:
     """Return the text of a FailTuple, None if it has none."""
     return shorten(own_text(error), 2000) or None
-
-
-def safe_repr(tup: object, most: int = 500) -> str:
-    """Return the repr of a tuple, shortened, even if the repr of a value raises."""
-    try:
-        return shorten(str.__str__(repr(tup)), most)  # `__repr__` may return a subclass of str, which pickle may not be able to store
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # noqa: BLE001 - a __repr__ of user code; the type of its error becomes the text
-        return f"<{type(tup).__name__} that cannot be shown: a value's repr raised {type(error).__name__}>"
-
-
-def shorten(text: str, most: int = 500) -> str:
-    """Cut a text after `most` characters."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def user_traceback(error: BaseException, *, full: bool = False, causes: int = MOST_CAUSES) -> str:
@@ -198,7 +181,7 @@ def user_traceback(error: BaseException, *, full: bool = False, causes: int = MO
     Shows frames of user code. Consecutive frames of libraries and of the engine become one line. Leaves out the engine's
     frames at the top, and those below a call that the engine refused. full: show all frames.
     """
-    text = _format_frames(list(traceback.extract_tb(error.__traceback__)), full=full, refused=_is_refusal(error))
+    text = _format_frames(frames_of(error), full=full, refused=_is_refusal(error))
     if not causes or isinstance(error, EngineError):
         return text
     text += _format_members(error, full=full, causes=causes)
@@ -226,7 +209,7 @@ def _handled_error(error: BaseException) -> BaseException | None:
     Errors that the engine was handling do not count, because it may call components while it handles an earlier error.
     """
     handled = None if error.__suppress_context__ else error.__context__
-    frames = [] if handled is None else traceback.extract_tb(handled.__traceback__)
+    frames = [] if handled is None else frames_of(handled)
     return handled if frames and owners_of(frames)[0] != ENGINE else None  # the first frame caught the error
 
 

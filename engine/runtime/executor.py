@@ -21,13 +21,14 @@ from engine.cancellation import (
 from engine.clock import Clock
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
 from engine.kernel import StepTimer, TaskCore, Tuple
-from engine.raised import PROGRAMS_END_HINT, raised_text, without_exits
+from engine.raised import PROGRAMS_END_HINT, add_note, raised_text, without_exits
 from engine.runtime.actor import Actor
 from engine.runtime.error_report import ErrorReporter, error_text
 from engine.runtime.plan import TaskInfo
 from engine.runtime.restart_policy import FailureStreak, RestartPolicy
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import BackgroundTasks, ExecutorContext
+from engine.safe_text import safe_repr
 from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.waiters import Waiters
@@ -231,7 +232,7 @@ class Executor(Actor):
     def _program_end_error(self, error: BaseException) -> ComponentError:
         """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, because it may be a Ctrl-C."""
         if isinstance(error, KeyboardInterrupt):
-            error.add_note(f"raised in {self.spec.kind} {self.info.component_id!r} (task {self.info.task_id})")
+            add_note(error, f"raised in {self.spec.kind} {self.info.component_id!r} (task {self.info.task_id})")
             raise error
         message = f"raised {raised_text(error)}, which is not an Exception"
         return ComponentError(self.info.component_id, self.info.task_id, error, message=message, hint=PROGRAMS_END_HINT)
@@ -524,6 +525,6 @@ class Executor(Actor):
             await result
         else:
             raise UsageError(
-                f"{self.spec.kind} {self.info.component_id!r}: {function.__name__}() returned {result!r}",
+                f"{self.spec.kind} {self.info.component_id!r}: {function.__name__}() returned {safe_repr(result)}",
                 hint="It must return None, or be async def.",
             )

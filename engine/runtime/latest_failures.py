@@ -6,9 +6,9 @@ from typing import Final
 from engine.clock import Clock
 from engine.errors import Failure
 from engine.names import is_reserved
-from engine.runtime.error_report import shorten
 from engine.runtime.failure_snapshot import FailureSnapshot
 from engine.runtime.plan import TaskInfo
+from engine.safe_text import safe_repr, shorten
 
 MOST_FAILURES: Final = 20
 """Failed trees that a run keeps, and that it notes within PERIOD_SECS. Failures beyond this number are only counted by the spouts."""
@@ -42,7 +42,7 @@ class LatestFailures:
         if not self._left or now < self._not_before or is_reserved(info.component_id):
             return
         self._left -= 1
-        text = message_id_text(message_id)
+        text = safe_repr(message_id, LONGEST_ID)
         took = self._clock.now() - now
         if took > 0.001:
             self._not_before = now + took / LONGEST_SHARE
@@ -63,16 +63,3 @@ class LatestFailures:
     def read(self) -> tuple[FailureSnapshot, ...]:
         """Return the failures, the newest last."""
         return tuple(self._failures)
-
-
-def message_id_text(message_id: object) -> str:
-    """Return the repr of a message id, shortened, even if its `__repr__` raises."""
-    try:
-        if isinstance(message_id, (str, bytes, bytearray)):
-            message_id = message_id[: LONGEST_ID + 1]  # the repr of a long text would be made whole before it is cut
-        text = str.__str__(repr(message_id))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a __repr__ of user code; the type of its error becomes the text
-        return shorten(f"<{type(message_id).__name__} whose repr raised {type(error).__name__}>", LONGEST_ID)
-    return shorten(text, LONGEST_ID)

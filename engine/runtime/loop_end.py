@@ -1,13 +1,13 @@
 """Closes a run whose event loop ends although nobody has left the run, for example in a notebook that has lost it (RUN-5)."""
 
-import logging
 import warnings
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from engine.log import EngineLogger
 from engine.runtime.supervisor import Supervisor
 
-LOGGER: Final = logging.getLogger("engine.runtime")
+LOGGER: Final = EngineLogger("engine.runtime")
 
 
 class LoopEnd:
@@ -54,5 +54,5 @@ class LoopEnd:
             f"the run of {self._name!r} was entered and never left: {what}. Write `async with engine.run(topology) as run`, "
             "or await run.stop() when you are done."
         )
-        LOGGER.warning(text)
+        LOGGER.warning("%s", text)
         warnings.warn(text, ResourceWarning, stacklevel=2)

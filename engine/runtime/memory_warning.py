@@ -1,13 +1,13 @@
 """Warns if a run keeps state, positions or transactions in `memory://`, because a crash loses them."""
 
-import logging
 import re
 from typing import Final
 
 from engine.config import Config
+from engine.log import EngineLogger
 from engine.topology import Topology
 
-LOGGER: Final = logging.getLogger("engine.runtime")
+LOGGER: Final = EngineLogger("engine.runtime")
 _MEMORY: Final = "memory://"
 
 

@@ -14,11 +14,11 @@ from typing import Final, Literal, TypeAlias, cast
 from engine.errors import Failure, UsageError
 from engine.names import did_you_mean, is_reserved
 from engine.runtime.assembly import Assembly
-from engine.runtime.error_report import shorten
 from engine.runtime.latest_failures import LONGEST_ERROR
 from engine.runtime.run_context import RunContext
 from engine.runtime.spout_executor import SpoutExecutor
 from engine.runtime.tree_timeouts import event_text
+from engine.safe_text import shorten
 
 MOST_TRACES: Final = 10
 LONGEST_WAIT_SECS: Final = 60.0

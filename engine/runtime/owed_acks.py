@@ -7,7 +7,7 @@ from typing import cast
 
 from engine.errors import UsageError
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.error_report import safe_repr
+from engine.safe_text import safe_repr
 
 LONGEST_TUPLE = 200
 

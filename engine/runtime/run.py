@@ -1,7 +1,6 @@
 """Entry point of the runtime: `run(topology, config)` runs a topology as actors on the running event loop."""
 
 import asyncio
-import logging
 import math
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from engine.errors import ComponentError, UsageError
 from engine.kernel import BoltBacklog, Tuple
 from engine.metrics import UserMetrics
 from engine.names import ACKER_COMPONENT, did_you_mean
+from engine.outward import call_outward
 from engine.randomness import RunRandom
 from engine.runtime.assembly import Assembly, assemble
 from engine.runtime.error_report import ErrorReport
@@ -32,12 +32,11 @@ from engine.runtime.run_context import RunContext
 from engine.runtime.run_features import RunFeatures
 from engine.runtime.run_port import LiveRunPort
 from engine.runtime.snapshot import Snapshot
-from engine.runtime.supervisor import RunState, Supervisor, call_end_callback
+from engine.runtime.supervisor import END_CALLBACK, RunState, Supervisor
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.topology import Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
-LOGGER: Final = logging.getLogger("engine.runtime")
 
 
 def run(topology: Topology, config: Config | None = None) -> "Run":
@@ -105,7 +104,7 @@ class Run:
         if self._supervisor is None:
             callbacks, self._on_end = self._on_end, []
             for callback in callbacks:
-                call_end_callback(callback, None)
+                call_outward(END_CALLBACK, callback, None)
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
@@ -153,10 +152,7 @@ class Run:
     def _publish(self, report: ErrorReport) -> None:
         self._errors.append(report)
         for listener in tuple(self.on_report):
-            try:
-                listener(report)
-            except Exception as error:
-                LOGGER.error("a listener of on_report raised", exc_info=error)
+            call_outward("a listener of on_report", listener, report)
 
     def _end_run(self, error: ComponentError) -> None:
         self._supervised.end_run(error)
@@ -185,7 +181,7 @@ class Run:
         if self._supervisor is not None:
             self._supervisor.on_end(callback)
         elif self._opening.ended in ("stopped", "drained"):
-            call_end_callback(callback, None)
+            call_outward(END_CALLBACK, callback, None)
         else:
             self._on_end.append(callback)
 

@@ -1,7 +1,6 @@
 """Opens the features of a run before its tasks begin, and closes them after the tasks."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
@@ -11,14 +10,16 @@ from engine.clock import Clock
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
 from engine.errors import ComponentError, EngineError, UsageError
+from engine.log import EngineLogger
 from engine.raised import raised_text
+from engine.safe_text import safe_repr
 from engine.topology import Topology
 
 if TYPE_CHECKING:
     from engine.state import Ledger, StateProvider
 
 
-LOGGER: Final = logging.getLogger("engine.runtime")
+LOGGER: Final = EngineLogger("engine.runtime")
 
 
 class RunFeatures:
@@ -114,7 +115,7 @@ def _new_run(feature: Feature, topology: Topology, config: Config) -> FeatureRun
     with _named(feature.name, "new_run"):
         part: object = feature.new_run(topology, config)
         if not isinstance(part, FeatureRun):
-            raise UsageError(f"new_run() returned {part!r}", hint="Return a FeatureRun.")
+            raise UsageError(f"new_run() returned {safe_repr(part)}", hint="Return a FeatureRun.")
         return part
 
 

@@ -19,6 +19,7 @@ from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import ExecutorContext
 from engine.runtime.task_ports import ExecutorSpoutPort
 from engine.runtime.usage_errors import UsageErrors
+from engine.safe_text import safe_repr
 from engine.topology import ComponentSpec
 from engine.topology.task_port import SpoutPortUser, SpoutStatus
 
@@ -103,9 +104,7 @@ class SpoutExecutor(Executor):
         spout: Any = self.spec.factory.create()
         self._background = self._new_background()
         self._context = spout.context = self._new_context(self._background)
-        self._collector = spout.collector = SpoutCollector(
-            self.core, self._rows, ready=self.ready, report_error=self.report_from_component
-        )
+        self._collector = spout.collector = SpoutCollector(self.core, self._rows, ready=self.ready, report_error=self.report_from_component)
         if isinstance(spout, SpoutPortUser):
             spout.port = self.port
         if isinstance(spout, Inlet):
@@ -316,7 +315,7 @@ class SpoutExecutor(Executor):
         self.core.forget_returned()
         if not inspect.isawaitable(returned):
             raise UsageError(
-                f"spout {self.info.component_id!r}: a method returned {returned!r} ({type(returned).__name__})",
+                f"spout {self.info.component_id!r}: a method returned {safe_repr(returned)} ({type(returned).__name__})",
                 hint="next_tuple, ack and fail return None; tuples are emitted by self.collector.emit(...).",
             )
         started = self._call_began = now()

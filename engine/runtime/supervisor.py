@@ -2,8 +2,6 @@
 
 import asyncio
 import contextvars
-import inspect
-import logging
 from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
@@ -12,7 +10,10 @@ from typing import Final, Literal, TypeAlias
 from engine.cancellation import aio_task_error, cancel_and_wait, was_cancelled
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
+from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT
+from engine.outward import call_outward
+from engine.raised import headline
 from engine.runtime.actor import BUG_HINT, Actor
 from engine.runtime.assembly import Assembly
 from engine.runtime.bolt_executor import BoltExecutor
@@ -21,7 +22,8 @@ from engine.runtime.run_features import RunFeatures
 from engine.runtime.tree_timeouts import TreeClock
 
 RunState: TypeAlias = Literal["waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed"]
-LOGGER: Final = logging.getLogger("engine.runtime")
+LOGGER: Final = EngineLogger("engine.runtime")
+END_CALLBACK: Final = "a callback of on_end"
 _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
 """Supervisor of the running component. If a component waits for the end of its own run, the end cancels this wait."""
 
@@ -116,7 +118,9 @@ class Supervisor:
     def _note_tree_clock_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = aio_task_error(aio_task)
         if error is not None:
-            self.end_run(ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {error!r}", hint=BUG_HINT))
+            self.end_run(
+                ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {headline(error)}", hint=BUG_HINT)
+            )
 
     # Completion
 
@@ -201,25 +205,27 @@ class Supervisor:
         """
         if self.error is None and not self._all_closed.done():
             self.error = error
-            LOGGER.critical("the run of %r ends: %s", self._name, with_hint(error.message, error.hint))
             self.end("failed")
-            self._release_waiters()
+            self._wake_waiters()
+            LOGGER.critical("the run of %r ends: %s", self._name, with_hint(error.message, error.hint))
+            self._call_back()
 
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
         """Call `callback` when the run ends, at once if it has ended."""
         if self._result_known.done():
-            call_end_callback(callback, self.error)
+            call_outward(END_CALLBACK, callback, self.error)
         else:
             self._on_end.append(callback)
 
-    def _release_waiters(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake the waiters for the end. Called when the run fails, and after everything is closed."""
-        if self._result_known.done():
-            return
-        self._result_known.set_result(None)
-        callbacks, self._on_end = self._on_end, []
-        for callback in callbacks:
-            call_end_callback(callback, self.error)
+        if not self._result_known.done():
+            self._result_known.set_result(None)
+
+    def _call_back(self) -> None:
+        """Call the callbacks of `on_end`, each once."""
+        while self._on_end:
+            call_outward(END_CALLBACK, self._on_end.pop(0), self.error)
 
     @property
     def is_closed(self) -> bool:
@@ -339,7 +345,8 @@ class Supervisor:
             self._at_rest.set()
             if not self._all_closed.done():
                 self._all_closed.set_result(None)
-            self._release_waiters()
+            self._wake_waiters()
+            self._call_back()
 
     def _bolts_in_stream_order(self) -> list[BoltExecutor]:
         bolts = self._assembly.bolts
@@ -353,30 +360,6 @@ class Supervisor:
             failure = Failure(TASK_DIED, self.error.component_id, self.error.task_id)
             return failure.because(self.error.message.removeprefix(f"{self.error.place}: "))  # a Failure names component and task by itself
         return Failure(TASK_DIED, None, None, f"the run ended ({state})")
-
-
-def call_end_callback(callback: Callable[[ComponentError | None], None], run_error: ComponentError | None) -> None:
-    """Call a callback of `on_end` with the error of the run. Logs an exception of the callback."""
-    try:
-        returned: object = callback(run_error)  # type: ignore[func-returns-value]
-    except Exception as error:
-        _drop_context(error, run_error)
-        LOGGER.error("a callback of on_end raised", exc_info=error)
-    else:
-        if inspect.iscoroutine(returned):
-            returned.close()
-            LOGGER.error("a callback of on_end returned a coroutine, which nobody awaits. Start it by asyncio.create_task()")
-
-
-def _drop_context(error: BaseException, context: BaseException | None) -> None:
-    """Remove `context` from the context of `error`.
-
-    `context` was being handled when a callback raised `error`, but it is not the cause of `error`.
-    """
-    inner = error
-    while inner.__context__ is not None and inner.__context__ is not context:
-        inner = inner.__context__
-    inner.__context__ = None
 
 
 async def _close(actor: Actor) -> None:

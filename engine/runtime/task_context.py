@@ -15,6 +15,7 @@ from engine.names import DEFAULT_STREAM, did_you_mean
 from engine.raised import without_exits
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
+from engine.safe_text import safe_repr
 from engine.topology import ComponentSpec
 
 
@@ -112,7 +113,7 @@ class ExecutorContext:
         found = self._run_context.task_ids.get(component) if isinstance(cast(object, component), str) else None
         if found is None:
             hint = did_you_mean(component, self._run_context.topology.components)
-            text = f"{self._where} asked for the tasks of {component!r}, but the topology has no such component"
+            text = f"{self._where} asked for the tasks of {safe_repr(component)}, but the topology has no such component"
             raise UsageError(text, hint=hint)
         return found
 
@@ -122,12 +123,12 @@ class ExecutorContext:
     def targets(self, stream: str = DEFAULT_STREAM) -> Sequence[int]:
         if not isinstance(cast(object, stream), str) or stream not in self._spec.streams:
             hint = did_you_mean(stream, self._spec.streams)
-            raise UsageError(f"{self._where} has no stream {stream!r}", hint=hint)
+            raise UsageError(f"{self._where} has no stream {safe_repr(stream)}", hint=hint)
         return self._run_context.targets_of(self.component_id, stream)
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
         if not asyncio.iscoroutine(cast(object, coroutine)):
-            text = f"{self._where} called create_task({coroutine!r}), which is not a coroutine"
+            text = f"{self._where} called create_task({safe_repr(coroutine)}), which is not a coroutine"
             raise UsageError(text, hint="Call an async def: self.context.create_task(self.work()).")
         if self._background is None:
             coroutine.close()

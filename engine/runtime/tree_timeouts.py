@@ -16,7 +16,7 @@ from engine.errors import TIMEOUT, Failure
 from engine.kernel import LIFETIME, Signal, Tuple
 from engine.runtime.acker_executor import AckerExecutor
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.error_report import safe_repr
+from engine.safe_text import safe_repr
 
 TUPLES_PER_STEP: Final = 2048
 SLICE_SECS: Final = 0.005

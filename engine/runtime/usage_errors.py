@@ -7,7 +7,7 @@ from engine.api import wrong_values
 from engine.errors import EngineError, UsageError
 from engine.kernel import stable_hash
 from engine.names import REPORT_STREAM, did_you_mean
-from engine.runtime.error_report import safe_repr
+from engine.safe_text import safe_repr, safe_str
 from engine.topology import ComponentSpec
 
 
@@ -60,9 +60,9 @@ class UsageErrors:
     def custom_target(self, details: Mapping[str, Any]) -> EngineError:
         chosen, targets = details["chosen"], details["targets"]
         unknown = [task for task in chosen if task not in targets] if isinstance(chosen, Collection) else []
-        fault = f"returned {chosen!r}, which is not a list of tasks"
+        fault = f"returned {safe_repr(chosen)}, which is not a list of tasks"
         if unknown:
-            fault = f"chose task {unknown[0]!r}, which is not among its targets {targets}"
+            fault = f"chose task {safe_repr(unknown[0])}, which is not among its targets {targets}"
         return UsageError(
             f"{self._where}: a custom grouping {fault}",
             hint="Return a list of task ids from the `targets` argument of prepare().",
@@ -71,14 +71,14 @@ class UsageErrors:
     def key(self, details: Mapping[str, Any]) -> EngineError:
         field = ", ".join(repr(name) for name, key in zip(details["names"], details["keys"], strict=False) if not _is_key(key))
         return UsageError(
-            f"{self._where}: a fields grouping cannot use the value of field {field} as a key: {details['error']}",
+            f"{self._where}: a fields grouping cannot use the value of field {field} as a key: {safe_str(details['error'])}",
             hint="Group by a field whose values are None, bool, int, float, str, bytes, datetime, Decimal, UUID, Enum, or tuples and lists "
             "of these. Or give its type a __stable_hash__ method.",
         )
 
     def anchors(self, details: Mapping[str, Any]) -> EngineError:
         return UsageError(
-            f"{self._where} emitted with anchors={details['anchors']!r}, which is not one of its input tuples",
+            f"{self._where} emitted with anchors={safe_repr(details['anchors'])}, which is not one of its input tuples",
             hint="Pass anchors=tup, a list of such tuples, or nothing.",
         )
 
@@ -86,19 +86,19 @@ class UsageErrors:
         tup = details["tuple"]
         if tup.is_settled:
             return UsageError(
-                f"{self._where} emitted anchored to {tup!r}, which is settled already",
+                f"{self._where} emitted anchored to {safe_repr(tup)}, which is settled already",
                 hint="Emit before ack() or fail(), since the tree of a settled tuple may be complete.",
             )
-        text = f"{self._where} emitted anchored to {tup!r}, which is an input of another task"
+        text = f"{self._where} emitted anchored to {safe_repr(tup)}, which is an input of another task"
         return UsageError(text, hint="Anchor to inputs of this task only.")
 
     def not_mine(self, details: Mapping[str, Any]) -> EngineError:
-        text = f"{self._where} settled {details['tuple']!r}, which is an input of another task"
+        text = f"{self._where} settled {safe_repr(details['tuple'])}, which is an input of another task"
         return UsageError(text, hint="Settle the inputs of this task only.")
 
     def not_a_tuple(self, details: Mapping[str, Any]) -> EngineError:
         return UsageError(
-            f"{self._where} called {details['method']}({details['given']!r}), which is not one of its input tuples",
+            f"{self._where} called {details['method']}({safe_repr(details['given'])}), which is not one of its input tuples",
             hint=f"Pass the tuple itself: {details['method']}(tup).",
         )
 

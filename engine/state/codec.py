@@ -18,6 +18,7 @@ from uuid import UUID
 import msgpack  # type: ignore[import-untyped]
 
 from engine.errors import StateError
+from engine.safe_text import safe_str
 
 CodecName: TypeAlias = Literal["msgpack", "pickle"]
 
@@ -45,7 +46,7 @@ def not_stored(what: str, codec: Codec, error: Unencodable) -> StateError:
     The user can choose the codec only for values of a state; ledgers and keys are always MessagePack.
     """
     return StateError(
-        f"{what} cannot be stored: {error}", hint='Or choose Config(state_codec="pickle").' if codec.name == "msgpack" else None
+        f"{what} cannot be stored: {safe_str(error)}", hint='Or choose Config(state_codec="pickle").' if codec.name == "msgpack" else None
     )
 
 
@@ -199,7 +200,7 @@ class Pickle:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the class of a value may raise anything, SystemExit too
-            raise Unencodable(f"a value of type {type(value).__name__} cannot be pickled: {error}") from None
+            raise Unencodable(f"a value of type {type(value).__name__} cannot be pickled: {safe_str(error)}") from None
 
     def decode(self, encoded: bytes) -> Any:
         try:
@@ -207,7 +208,7 @@ class Pickle:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the class of a value may raise anything, SystemExit too
-            raise ValueError(f"{_wanted_class(encoded)} cannot be unpickled: {type(error).__name__}: {error}") from None
+            raise ValueError(f"{_wanted_class(encoded)} cannot be unpickled: {type(error).__name__}: {safe_str(error)}") from None
 
 
 class _ClassNoter(pickle.Unpickler):

@@ -136,7 +136,5 @@ async def committed_rows(
     key_codec = MessagePack()
     for keys, values in slices(layer, ROWS_PER_CHUNK):
         slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]
-        yield [
-            Row(slot, key_codec.encode(key), row_value(value, codec)) for slot, key, value in zip(slot_of, keys, values, strict=True)
-        ]
+        yield [Row(slot, key_codec.encode(key), row_value(value, codec)) for slot, key, value in zip(slot_of, keys, values, strict=True)]
         await asyncio.sleep(0)

@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from engine.cancellation import aio_task_error
 from engine.errors import StateError
 from engine.kernel import Layers, LayerWalk
+from engine.safe_text import safe_repr, safe_str
 from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore, slot_text
 from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
 from engine.state.delta import ATOMS, Layer, encode_blobs, merge_deltas, row_value, slices
@@ -208,23 +209,23 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         try:
             return self._codec.decode(stored)
         except ValueError as error:
-            row = f"a stored row of {self.place.component_id!r}, key {key!r},"
+            row = f"a stored row of {self.place.component_id!r}, key {safe_repr(key)},"
             raise self._undecodable(row, error, _LOST_CLASS if self._codec.name == "pickle" else _LOST_VALUE) from None
 
     def _undecodable(self, what: str, error: ValueError, hint: str) -> StateError:
         as_of = f" (read as of txid {self.committed_txid})" if self.committed_txid >= 0 else ""
-        return StateError(f"{what} cannot be decoded{as_of}: {error}", hint=hint)
+        return StateError(f"{what} cannot be decoded{as_of}: {safe_str(error)}", hint=hint)
 
     def _encoded(self, key: Any, value: Any) -> Encoded:
         try:
             return Encoded(self._codec.encode(value))
         except Unencodable as error:
-            raise not_stored(f"{self.place.component_id!r}: the value of key {key!r}", self._codec, error) from None
+            raise not_stored(f"{self.place.component_id!r}: the value of key {safe_repr(key)}", self._codec, error) from None
 
     # Keys
 
     def _invalid_key(self, key: object, error: Exception) -> StateError:
-        return StateError(f"{self.place.component_id!r}: {key!r} cannot be a key: {error}")
+        return StateError(f"{self.place.component_id!r}: {safe_repr(key)} cannot be a key: {safe_str(error)}")
 
     def _canonical(self, key: Any) -> Any:
         try:
@@ -247,7 +248,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         slot = self._slot_of(key)
         if slot not in self._slots:
             raise StateError(
-                f"{self.place.component_id!r}: the key {key!r} belongs to key group {slot}, which is not one of this task "
+                f"{self.place.component_id!r}: the key {safe_repr(key)} belongs to key group {slot}, which is not one of this task "
                 f"({self._slots.start} to {self._slots.stop - 1})",
                 hint="Use the grouped field's value as the key. If it is only part of the key, return it from key_of.",
             )

@@ -1,15 +1,15 @@
 """Retries of calls to a store that is unavailable, for up to `state_timeout_secs`."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from engine.backoff import Backoff
 from engine.errors import StateUnavailable
+from engine.log import EngineLogger
 
 BACKOFF: Final = Backoff(0.05, 5.0)
-LOGGER: Final = logging.getLogger("engine.state")
+LOGGER: Final = EngineLogger("engine.state")
 _T = TypeVar("_T")
 
 

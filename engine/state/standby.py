@@ -5,18 +5,18 @@ of a replaced process.
 """
 
 import asyncio
-import logging
 import os
 import socket
 from typing import Final
 
 from engine.errors import StateError
+from engine.log import EngineLogger
 from engine.state.api import StateProvider
 
 DEFAULT_LEASE_SECS: Final = 10.0
 MIN_LEASE_SECS: Final = 0.2
 MAX_LEASE_SECS: Final = 3600.0
-LOGGER: Final = logging.getLogger("engine.state")
+LOGGER: Final = EngineLogger("engine.state")
 
 
 async def open_provider(provider: StateProvider, topology_name: str, *, standby: bool) -> None:

@@ -1,14 +1,14 @@
 """Backpressure of components on new batches. The coordinator asks the admissions before it begins a batch (SP-6)."""
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from engine.api import TaskContext
 from engine.errors import StateUnavailable
+from engine.log import EngineLogger
 
-LOGGER: Final = logging.getLogger("engine.transactional")
+LOGGER: Final = EngineLogger("engine.transactional")
 SHORTEST_PAUSE_SECS: Final = 0.05
 
 

@@ -14,6 +14,7 @@ from engine.cancellation import was_cancelled
 from engine.errors import UsageError
 from engine.kernel import BatchEmitter, TaskBatch
 from engine.names import DEFAULT_STREAM, POOL_NAME
+from engine.safe_text import safe_repr
 from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttempt, call_timeout
 
 
@@ -119,7 +120,7 @@ class BasicBoltRunner(BatchRunner):
         record_result(self._bolt.execute(tup), call.recorded, self._wrong_result)
 
     def _wrong_result(self, result: object) -> UsageError:
-        where = f"bolt {self._wiring.spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})"
+        where = f"bolt {self._wiring.spec.component_id!r}: execute() returned {safe_repr(result)} ({type(result).__name__})"
         return UsageError(where, hint="A BasicBolt yields or returns tuples of values.")
 
     def emit_from(self, values: Values, stream: str, task: int | None) -> None:

@@ -11,6 +11,7 @@ from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
 from engine.kernel import TaskBatch
 from engine.maybe_await import discard_awaitables
+from engine.safe_text import safe_repr
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt
 from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
 from engine.transactional.resources import OpenResources
@@ -111,7 +112,7 @@ class BatchBoltRunner(BatchRunner):
         if result is None:
             return
         if not inspect.isawaitable(result):
-            where = f"bolt {self._wiring.spec.component_id!r}: {method}() returned {result!r} ({type(result).__name__})"
+            where = f"bolt {self._wiring.spec.component_id!r}: {method}() returned {safe_repr(result)} ({type(result).__name__})"
             raise UsageError(where, hint="A batch bolt emits by self.collector.emit(...) and returns None.")
         self._awaited[open_attempt] = result
         if open_attempt not in self._aio_tasks:

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Final, Literal, NamedTuple, assert_never, cast
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.backoff import Backoff
 from engine.errors import TIMEOUT, Failure, FatalError
+from engine.log import EngineLogger
 from engine.maybe_await import discard_awaitables
 from engine.metrics.user_metrics import Counter
 from engine.names import BATCH_STREAM, COMMIT_STREAM
@@ -29,7 +29,7 @@ BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
 COMMIT_FIELDS: Final = Fields("attempt")
 BACKOFF: Final = Backoff(0.1, 5.0)
 """Pauses before the replay of batches that fail repeatedly. The first replay is immediate."""
-LOGGER: Final = logging.getLogger("engine.transactional")
+LOGGER: Final = EngineLogger("engine.transactional")
 
 
 class TreeId(NamedTuple):

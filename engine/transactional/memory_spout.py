@@ -7,6 +7,7 @@ from engine.api import OutputFields, SpoutExhausted, Values, declare_streams
 from engine.api.arguments import check_count
 from engine.errors import FatalError, UsageError
 from engine.names import DEFAULT_STREAM
+from engine.safe_text import safe_repr
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchCollector
 from engine.transactional.spouts import (
@@ -199,7 +200,7 @@ def _is_sequence(rows: object) -> bool:
 
 def _described(value: object) -> str:
     """Return a value and its type, for an error."""
-    return f"{value!r}"[:200] + f" ({type(value).__name__})"
+    return f"{safe_repr(value)}"[:200] + f" ({type(value).__name__})"
 
 
 _HINT = 'A row is a tuple with a value for each field: ("word",). For several partitions pass {partition: [row, ...]}, or a list of lists.'

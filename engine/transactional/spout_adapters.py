@@ -10,6 +10,7 @@ from engine.api import SpoutExhausted, TaskContext
 from engine.errors import FatalError, UsageError
 from engine.kernel import DigestingEmitter
 from engine.maybe_await import maybe_await
+from engine.safe_text import safe_repr
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch
 from engine.transactional.open_batches import UNPARTITIONED, EmitRequest, PartitionOutput
@@ -105,7 +106,7 @@ class CoordinatorAdapter(ABC):
             return NoBatch.EXHAUSTED
 
     def _no_bool(self, given: object) -> FatalError:
-        return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
+        return FatalError(f"{self._what}.is_ready() returned {safe_repr(given)}", hint="Return True or False, or raise SpoutExhausted.")
 
     def forgotten(self, committed: Positions) -> object:
         """Return the user's answer to `forgotten()`, which may be awaitable. committed: metadata of the newest committed batches."""
@@ -117,7 +118,8 @@ class CoordinatorAdapter(ABC):
             return []  # the usual answer after a commit
         named = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
         if named is None or not all(isinstance(each, (int, str)) for each in named):
-            raise UsageError(f"{self._what}.forgotten() returned {given!r}"[:300], hint="Return a list of partitions, which may be empty.")
+            text = f"{self._what}.forgotten() returned {safe_repr(given, 200)}"
+            raise UsageError(text, hint="Return a list of partitions, which may be empty.")
         return named
 
     @abstractmethod
@@ -188,7 +190,7 @@ def coordinator_adapter(spout: AnySpout) -> CoordinatorAdapter:
     part = spout.coordinator()
     wanted = SpoutCoordinator if isinstance(spout, TransactionalSpout) else PartitionedCoordinator
     if not isinstance(part, wanted):
-        raise FatalError(f"{type(spout).__name__}.coordinator() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
+        raise FatalError(f"{type(spout).__name__}.coordinator() returned {safe_repr(part)}", hint=f"Return a new {wanted.__name__}.")
     return WholeCoordinatorAdapter(part) if isinstance(part, SpoutCoordinator) else PartitionedCoordinatorAdapter(part)
 
 
@@ -339,7 +341,7 @@ def new_emitter(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] 
     part: Any = spout.emitter()
     wanted, _ = _kinds(spout)
     if not isinstance(part, wanted):
-        raise FatalError(f"{type(spout).__name__}.emitter() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
+        raise FatalError(f"{type(spout).__name__}.emitter() returned {safe_repr(part)}", hint=f"Return a new {wanted.__name__}.")
     return part  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
+from engine.raised import headline
+from engine.safe_text import safe_repr, safe_str
 from engine.state import StateProvider, StoreRetry
 from engine.state.codec import MessagePack, Unencodable
 from engine.transactional.open_batches import PartitionOutput, Record
@@ -55,7 +57,7 @@ class TransactionalState:
             raise FatalError(error.message, hint=error.hint) from error
         except Exception as error:  # under on_error="fail" the transaction would wait forever for a write that is never repeated
             raise FatalError(
-                f"topology {self._topology_name!r}: its transactions cannot be stored: {type(error).__name__}: {error}",
+                f"topology {self._topology_name!r}: its transactions cannot be stored: {headline(error)}",
                 hint="A state provider raises StateUnavailable for temporary errors, and StateError for all others.",
             ) from error
 
@@ -119,7 +121,7 @@ def checked_metadata(metadata: object, what: str) -> Any:
         return _CODEC.decode(_CODEC.encode(metadata))
     except Unencodable as error:
         raise FatalError(
-            f"{what} returned metadata that cannot be stored: {error}",
+            f"{what} returned metadata that cannot be stored: {safe_str(error)}",
             hint="Metadata is None, bool, int, float, str, bytes, or lists and dicts of these.",
         ) from None
 
@@ -133,7 +135,11 @@ def checked_partitions(given: object, what: str) -> list[Partition]:
     """Return the names of partitions as a list. Raises FatalError unless they are distinct ints or strings."""
     named = list(given) if isinstance(given, (list, tuple, range, set, frozenset, dict)) else None
     if named is None or not all(isinstance(each, (int, str)) and not isinstance(each, bool) for each in named):
-        raise FatalError(f"{what} returned {given!r}, which is not a list of partition names", hint="Return a list of ints or strings.")
+        raise FatalError(
+            f"{what} returned {safe_repr(given)}, which is not a list of partition names", hint="Return a list of ints or strings."
+        )
     if len(set(named)) != len(named) or "" in named:
-        raise FatalError(f"{what} returned {given!r}: the names must differ, and must not be empty", hint="Return each partition once.")
+        raise FatalError(
+            f"{what} returned {safe_repr(given)}: the names must differ, and must not be empty", hint="Return each partition once."
+        )
     return named

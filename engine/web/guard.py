@@ -1,15 +1,15 @@
 """Stands in front of all routes. Refuses wrong hosts and sites, adds headers to every answer, and turns errors into JSON."""
 
-import logging
 from collections.abc import MutableMapping
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.log import EngineLogger
 from engine.web.access import Access
 from engine.web.answers import RAW_HEADERS, error_answer
 
-LOGGER: Final = logging.getLogger("engine.web")
+LOGGER: Final = EngineLogger("engine.web")
 
 
 class Guard:

@@ -4,7 +4,6 @@ Each reader waits for the next sample and takes the latest one. So a slow reader
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from engine.clock import Clock
 from engine.errors import EngineError
+from engine.log import EngineLogger
 from engine.runtime.run import Run
 from engine.runtime.snapshot import END_STATES, Snapshot
 from engine.web.encoding import encode_json
@@ -28,7 +28,7 @@ END_INTERVAL_SECS: Final = 0.1
 MOST_POINTS: Final = 60
 MOST_READERS: Final = 64
 MOST_OWED: Final = 10
-LOGGER: Final = logging.getLogger("engine.web")
+LOGGER: Final = EngineLogger("engine.web")
 
 
 class TooManyReaders(EngineError):

@@ -1,7 +1,6 @@
 """Routes that change a run. Each needs the token (WEB-1)."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from engine.api import InletClosed
 from engine.api.arguments import is_number
 from engine.cancellation import aio_task_error
 from engine.errors import EngineError, TupleFailed, UsageError
+from engine.log import EngineLogger
 from engine.runtime.snapshot import END_STATES
 from engine.web.answers import WrongRequest, error_of, json_answer, json_object, text_of
 from engine.web.encoding import json_value
@@ -24,7 +24,7 @@ BEGIN_SECS: Final = 0.02
 """Time in which a drain or a stop that is not possible says so."""
 LONGEST_MESSAGE_ID: Final = 1000
 """Characters of a traced message id. Each sample sends it to each reader."""
-LOGGER: Final = logging.getLogger("engine.web")
+LOGGER: Final = EngineLogger("engine.web")
 
 
 class Steering:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.errors import FatalError
 from engine.kernel import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
+from engine.safe_text import safe_repr
 from engine.transactional import TransactionAttempt
 
 Row: TypeAlias = tuple[Any, ...]
@@ -91,7 +92,9 @@ def bad_row_error(attempt: TransactionAttempt, schema: pa.Schema, names: Sequenc
     wanted = f"{field.type}{'' if field.nullable else ' not null'}"
     text = f"row {bad.row} of batch {attempt} does not fit the schema: column {bad.column!r} is {wanted}"
     shown = dict(zip(names[1:], row[1:], strict=True))
-    return FatalError(f"{text}, and the value is {value!r} ({type(value).__name__}): {bad.error}. The row: {shown!r}", hint=hint)
+    return FatalError(
+        f"{text}, and the value is {safe_repr(value)} ({type(value).__name__}): {bad.error}. The row: {safe_repr(shown)}", hint=hint
+    )
 
 
 def column_at(field: pa.Field, place: int, rows: list[Row]) -> pa.Array:

@@ -1,7 +1,6 @@
 """`ManifestCommitter` makes the files of a batch visible by a manifest, in the commit phase (SP-2). This bolt has one task."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import ClassVar, Final
 
 from engine.api import TaskContext, Tuple
 from engine.errors import EngineError
+from engine.log import EngineLogger
 from engine.names import POOL_NAME
 from engine.transactional import Committer, TransactionAttempt
 from spark_bridge.handover import Manifest, StagedFile
@@ -17,7 +17,7 @@ from spark_bridge.writer.open_folder import FolderResource, HandoverSettings, Op
 from spark_bridge.writer.retention import Retention, remove_drafts
 from spark_bridge.writer.stager import REPORT
 
-LOGGER: Final = logging.getLogger("spark_bridge.writer")
+LOGGER: Final = EngineLogger("spark_bridge.writer")
 RETENTION_PERIOD_SECS: Final = 1.0
 """Shortest time between two runs of retention, because a run reads all consumers. Retention only runs after a commit."""
 

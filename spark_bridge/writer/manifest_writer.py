@@ -1,15 +1,15 @@
 """Writes one manifest per txid. Decides from the folder whether to write an attempt's manifest (SP-2, TX-8). Runs in a thread."""
 
-import logging
 from enum import Enum
 from typing import Final
 
 from engine.errors import FatalError
+from engine.log import EngineLogger
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover import Contract, Handover, HandoverError, Manifest, Storage
 from spark_bridge.handover.handover import mark_deleted
 
-LOGGER: Final = logging.getLogger("spark_bridge.writer")
+LOGGER: Final = EngineLogger("spark_bridge.writer")
 MAX_ROUNDS: Final = 5
 """Attempts of one commit, if another process creates a manifest at the same time."""
 

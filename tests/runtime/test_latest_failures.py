@@ -12,8 +12,9 @@ import pytest
 from engine import BasicBolt, Config, FailTuple, Fields, Inlet, Spout, SpoutExhausted, TopologyBuilder, Tuple, TupleFailed, spout
 from engine.clock import Clock
 from engine.errors import Failure
-from engine.runtime.latest_failures import LONGEST_ID, MOST_FAILURES, LatestFailures, message_id_text
+from engine.runtime.latest_failures import LONGEST_ID, MOST_FAILURES, LatestFailures
 from engine.runtime.plan import TaskInfo
+from engine.safe_text import safe_repr
 from engine.testing import Feeder
 from tests.runtime.stage import Fails, Forgets, Keeper, Numbers, chain, play, play_run, running
 
@@ -225,19 +226,19 @@ class LongText(str):
 @pytest.mark.parametrize(
     ("message_id", "text"),
     [
-        (Raises(ValueError("no")), "<Raises whose repr raised ValueError>"),
-        (Raises(SystemExit(3)), "<Raises whose repr raised SystemExit>"),
-        (Raises(RecursionError()), "<Raises whose repr raised RecursionError>"),
+        (Raises(ValueError("no")), "<Raises that cannot be shown: a value's repr raised ValueError>"),
+        (Raises(SystemExit(3)), "<Raises that cannot be shown: a value's repr raised SystemExit>"),
+        (Raises(RecursionError()), "<Raises that cannot be shown: a value's repr raised RecursionError>"),
         ("a" * 10_000_000, "'" + "a" * (LONGEST_ID - 4) + "..."),
         (b"a" * 10_000_000, "b'" + "a" * (LONGEST_ID - 5) + "..."),
         ("\ud800\n", r"'\ud800\n'"),
         (None, "None"),
-        (LongText("x"), "<LongText whose repr raised ValueError>"),
+        (LongText("x"), "<LongText that cannot be shown: a value's repr raised ValueError>"),
     ],
     ids=["raises", "exits", "recursion", "long text", "long bytes", "surrogate", "none", "subclass"],
 )
 def test_the_text_of_a_message_id(message_id: object, text: str) -> None:
-    assert message_id_text(message_id) == text
+    assert safe_repr(message_id, LONGEST_ID) == text
 
 
 def test_a_repr_that_raises_does_not_hurt_the_run() -> None:
@@ -251,4 +252,4 @@ def test_a_repr_of_a_wrong_type_is_an_error_text() -> None:
         def __repr__(self) -> Any:
             return 3
 
-    assert message_id_text(Wrong()) == "<Wrong whose repr raised TypeError>"
+    assert safe_repr(Wrong()) == "<Wrong that cannot be shown: a value's repr raised TypeError>"

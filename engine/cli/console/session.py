@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from engine.cli.console.interrupts import STOPPED, Interrupts
 from engine.cli.console.leftovers import BoundedRunner
 from engine.cli.console.output import discard_unwritten
 from engine.errors import ConfigError, EngineError, FatalError, UsageError
+from engine.log import EngineLogger
 from engine.raised import raised_text
 
 ViewName: TypeAlias = Literal["auto", "live", "plain", "json", "silent"]
@@ -22,7 +22,7 @@ LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 _S = TypeVar("_S")
 _S_co = TypeVar("_S_co", covariant=True)
 _S_contra = TypeVar("_S_contra", contravariant=True)
-_LOGGER: Final = logging.getLogger("engine.cli")
+_LOGGER: Final = EngineLogger("engine.cli")
 
 
 class ShownRun(Protocol[_S_co]):

@@ -4,7 +4,6 @@
 deserializers, aiokafka decodes the records as usual. Both ways return the same records (KS-8, KS-10).
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -17,8 +16,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
 from engine.kernel import RecordReader
+from engine.log import EngineLogger
 
-_LOG: Final = logging.getLogger("engine.kafka")
+_LOG: Final = EngineLogger("engine.kafka")
 _CODECS: Final[Mapping[int, tuple[str, Callable[[], bool], Callable[[bytes], bytes]]]] = {
     1: ("gzip", codec.has_gzip, codec.gzip_decode),
     2: ("snappy", codec.has_snappy, codec.snappy_decode),

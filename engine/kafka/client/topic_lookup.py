@@ -3,7 +3,6 @@
 By default aiokafka asks the brokers to create each topic that it looks up. aiokafka also logs a missing topic several times a second.
 """
 
-import logging
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -13,7 +12,9 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 
-LOGGER: Final = logging.getLogger("engine.kafka")
+from engine.log import EngineLogger
+
+LOGGER: Final = EngineLogger("engine.kafka")
 _UNKNOWN: Final[int] = UnknownTopicOrPartitionError.errno
 _ABSENT: Final = frozenset({_UNKNOWN, LeaderNotAvailableError.errno})
 

@@ -10,6 +10,7 @@ from aiokafka.partitioner import murmur2
 from engine.api import Fields, Tuple
 from engine.errors import FatalError, UsageError
 from engine.kafka.sink.sink_config import Content, Partitioner, is_topic_name
+from engine.safe_text import safe_repr
 
 KEY_FIELD: Final = "key"
 VALUE_FIELD: Final = "value"
@@ -189,7 +190,7 @@ class SinkTopic:
             else:
                 return self._current()
         if chosen not in self.partitions:
-            text = f"topic {self.name!r} has no partition {chosen!r} (it has {len(self.partitions)})"
+            text = f"topic {self.name!r} has no partition {safe_repr(chosen)} (it has {len(self.partitions)})"
             raise UsageError(text, hint="Correct the function partition= or partitioner= of the config.")
         return chosen
 

@@ -1,7 +1,6 @@
 """Reads batches of partitions. New batches are as large as the settings allow, and replays repeat earlier batches exactly."""
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
@@ -13,11 +12,12 @@ from engine.kafka.source.translate import ToStream, translator_error, translator
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.leader_offsets import StartOffsets
 from engine.kafka.transactional.partition_reader import OffsetLost, PartitionReader
+from engine.log import EngineLogger
 from engine.names import DEFAULT_STREAM
 from engine.raised import raised_text
 from engine.transactional import BatchCollector, FailedBatch, TransactionAttempt
 
-LOGGER: Final = logging.getLogger("engine.kafka")
+LOGGER: Final = EngineLogger("engine.kafka")
 _CHUNK_RECORDS: Final = 1_000
 """Records that are taken, translated and emitted together."""
 _GAP_SECS: Final = 0.1

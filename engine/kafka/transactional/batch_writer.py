@@ -1,7 +1,6 @@
 """`BatchWriter` is the producer of one committer task. `BatchWriter` also reads the txids that the brokers have stored."""
 
 import asyncio
-import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -18,9 +17,10 @@ from engine.kafka.sink.partition_sender import SenderSettings
 from engine.kafka.sink.records import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, must_write, read_stored_txid
+from engine.log import EngineLogger
 from engine.transactional import FailedBatch, TransactionAttempt
 
-LOGGER: Final = logging.getLogger("engine.kafka")
+LOGGER: Final = EngineLogger("engine.kafka")
 _STABLE_SHARE: Final = 0.9
 """Share of a batch's time limit in which its stored txid must become stable. The rest is for the error report."""
 REFRESH_SECS: Final = 86_400.0

@@ -1,7 +1,6 @@
 """The coordinator of both Kafka spouts lists the partitions of the topics, detects new records, and commits positions to a group."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,9 +14,10 @@ from engine.kafka.transactional.batch_reader import partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.leader_offsets import LeaderOffsets
+from engine.log import EngineLogger
 from engine.transactional import Partition, PartitionedCoordinator
 
-LOGGER: Final = logging.getLogger("engine.kafka")
+LOGGER: Final = EngineLogger("engine.kafka")
 SILENCE_SECS: Final = 6.0
 
 

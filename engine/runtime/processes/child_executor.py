@@ -5,10 +5,11 @@ from typing import Any
 
 from engine.errors import ComponentError
 from engine.kernel import Tuple
-from engine.raised import PROGRAMS_END_HINT, raised_text
+from engine.raised import PROGRAMS_END_HINT, add_note, raised_text
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.error_report import error_text, safe_repr
+from engine.runtime.error_report import error_text
 from engine.runtime.executor import TooManyFailures
+from engine.safe_text import safe_repr
 from engine.topology.task_port import BoltPortUser
 
 
@@ -44,7 +45,7 @@ class OnlyInstance(ChildExecutor):
 
     async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
         if tup is not None:
-            error.add_note(f"input: {safe_repr(tup)}")
+            add_note(error, f"input: {safe_repr(tup)}")
         self._send_death(error)
         await self.run_context.loop.create_future()
 

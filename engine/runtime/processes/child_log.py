@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.log import PlainFormatter
+from engine.log import PlainFormatter, name_task
 from engine.runtime.plan import TaskInfo
 
 _OPEN: Final = logging.FileHandler._open
@@ -53,7 +53,6 @@ class LogRelay(logging.handlers.QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send a record. A process that the child has forked writes it to standard error."""
-        if not hasattr(record, "component"):
-            record.component, record.task = self._info.component_id, self._info.task_id
+        name_task(record, self._info.component_id, self._info.task_id)
         if not self._send(record) and sys.stderr is not None:
             sys.stderr.write(f"{PlainFormatter().format(record)}\n")

@@ -1,10 +1,10 @@
 """`ChildOutput` gives the output of a child to the run: its log records, printed lines, metrics and error reports."""
 
-import logging
 import sys
 from typing import Any
 
 from engine.errors import UsageError
+from engine.log import log_again
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
 from engine.raised import headline
@@ -27,13 +27,8 @@ class ChildOutput:
 
     def log(self, attributes: dict[Any, Any]) -> None:
         """Let the loggers of the run handle a record."""
-        record = logging.makeLogRecord({name: unpacked(value) for name, value in attributes.items()})
-        logger = logging.getLogger(record.name)
-        if logger.isEnabledFor(record.levelno):
-            try:
-                logger.handle(record)
-            except Exception:  # noqa: BLE001 - a filter of the user; the task goes on
-                logging.Handler().handleError(record)
+        loaded = {name: unpacked(value) for name, value in attributes.items()}
+        log_again(loaded, *self._labels)
 
     def print(self, name: str, text: str) -> None:
         """Write text to the stream of this name. A live table may have replaced the stream, and shows the text above itself."""

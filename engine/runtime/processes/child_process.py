@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from engine.clock import Clock
 from engine.in_thread import in_thread
+from engine.raised import headline
 from engine.runtime.processes.fork_server import FORK_SERVER
 from engine.runtime.processes.forked_process import RUNNING, ForkedProcess
 from engine.runtime.processes.frame_link import FrameLink
@@ -181,7 +182,7 @@ class ChildProcess:
         try:
             self._on_message(message)
         except Exception as error:  # noqa: BLE001 - else asyncio would close the connection, and this end might never hear of it
-            self.kill(f"a message of its process could not be handled: {type(error).__name__}: {error}")
+            self.kill(f"a message of its process could not be handled: {headline(error)}")
 
     def _note_lost(self) -> None:
         if not self._is_ended:

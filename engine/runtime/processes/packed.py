@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 from engine.cancellation import OWN_CANCELLATION, was_cancelled
 from engine.kernel import are_plain
 from engine.names import plain_text
-from engine.runtime.error_report import error_text, safe_repr, user_traceback
+from engine.raised import add_note
+from engine.runtime.error_report import error_text, user_traceback
+from engine.safe_text import safe_repr
 
 
 class Packed(NamedTuple):
@@ -57,7 +59,7 @@ def pack_error(error: BaseException) -> Packed:
         error.args = (OWN_CANCELLATION,)
     frames = user_traceback(error)
     if frames:
-        error.add_note(f"in the process of the task:\n{frames.rstrip()}")
+        add_note(error, f"in the process of the task:\n{frames.rstrip()}")
     return pack(error, error_text(error))
 
 

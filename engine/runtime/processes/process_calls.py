@@ -10,11 +10,11 @@ from engine.kernel import Burst, Source, Tuple, kind_of, origin_of, rows_of
 from engine.names import REPORT_STREAM
 from engine.raised import headline
 from engine.runtime.bolt_calls import BoltCalls
-from engine.runtime.error_report import safe_repr
 from engine.runtime.processes.child_process import ChildProcess
 from engine.runtime.processes.frame_size import FrameSize
 from engine.runtime.processes.held_time import HeldTime
 from engine.runtime.processes.progress import METRICS_SECS, NO_PROGRESS, Progress
+from engine.safe_text import safe_repr
 
 ROWS_PER_FRAME: Final = BurstBolt.burst_rows
 """Most rows of a frame. A child gets no frame while as many rows wait in it (PR-3)."""

@@ -6,12 +6,13 @@ from typing import Any
 from engine.errors import ERROR, Failure, UsageError
 from engine.kernel import are_plain
 from engine.raised import headline
-from engine.runtime.error_report import ErrorReporter, safe_repr
+from engine.runtime.error_report import ErrorReporter
 from engine.runtime.plan import TaskInfo
 from engine.runtime.processes.packed import Packed
 from engine.runtime.processes.progress import OtherVerdict, Progress
 from engine.runtime.processes.relay import Relay
 from engine.runtime.processes.row_apart import STORE, RowApart
+from engine.safe_text import safe_repr
 
 
 class WorkSender:

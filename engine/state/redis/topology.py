@@ -1,12 +1,12 @@
 """Claims one topology in Redis, numbers its steps, and renews its lease."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from engine.errors import StateError, StateUnavailable
+from engine.log import EngineLogger
 from engine.randomness import RunRandom
 from engine.state.checksums import BARE, FORMAT, MIXED, parse_format
 from engine.state.redis.link import Overtaken, RedisLink
@@ -15,7 +15,7 @@ from engine.state.redis.scripts import CLAIM, RELEASE, RENEW, Arg, Script
 from engine.state.standby import process_name
 
 CLAIM_TRIES: Final = 10
-LOGGER: Final = logging.getLogger("engine.state")
+LOGGER: Final = EngineLogger("engine.state")
 
 
 class Lane:

@@ -5,13 +5,13 @@ died.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from engine.errors import StateUnavailable
+from engine.log import EngineLogger
 from engine.state.checksums import BARE, FORMAT, MIXED, parse_format
 from engine.state.standby import process_name
 from engine.state.zookeeper.link import ZooKeeperLink, call_in_loop
@@ -20,7 +20,7 @@ from engine.state.zookeeper.names import NodePaths
 TRIES: Final = 20
 PAUSE_SECS: Final = 0.5
 """Pause between two attempts of a standby process, while ZooKeeper cannot be reached."""
-LOGGER: Final = logging.getLogger("engine.state")
+LOGGER: Final = EngineLogger("engine.state")
 
 
 class ZooKeeperTopology:

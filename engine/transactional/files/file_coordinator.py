@@ -1,6 +1,5 @@
 """Chooses the files of the next batch (TX-7)."""
 
-import logging
 import os
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import Final
 
 from engine.api import SpoutExhausted
 from engine.errors import FatalError
+from engine.log import EngineLogger
 from engine.transactional.files.file_identity import Position, open_file
 from engine.transactional.files.folder import Folder, Found
 from engine.transactional.files.lines import end_of_last_line
@@ -17,7 +17,7 @@ from engine.transactional.spouts import Partition, PartitionedCoordinator
 LOOK_EVERY_SECS: Final = 0.05
 LOOK_SHARE: Final = 20
 """Listing the folder takes at most 1/LOOK_SHARE of the time."""
-LOGGER: Final = logging.getLogger("engine.transactional")
+LOGGER: Final = EngineLogger("engine.transactional")
 
 
 @dataclass(frozen=True, slots=True)

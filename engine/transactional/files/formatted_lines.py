@@ -7,6 +7,7 @@ from typing import Any, Final
 from engine.api import Tuple, Values
 from engine.errors import FatalError
 from engine.kernel import Source, make_tuple
+from engine.safe_text import safe_repr
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.combining import Combiner, CombiningFailed
 
@@ -21,7 +22,7 @@ def formatted_line(line_of: Callable[[Tuple], str | bytes], tup: Tuple) -> bytes
         return line.encode() + b"\n"
     if isinstance(line, bytes):
         return line
-    raise FatalError(f"FileCommitter: format({tup!r}) returned {line!r}", hint="Return a str, which is a line, or bytes.")
+    raise FatalError(f"FileCommitter: format({safe_repr(tup)}) returned {safe_repr(line)}", hint="Return a str, which is a line, or bytes.")
 
 
 @dataclass(frozen=True, slots=True)

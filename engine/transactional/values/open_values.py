@@ -1,18 +1,18 @@
 """Open map of values, for a task that writes and for programs that read."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from engine.api import TaskContext
 from engine.errors import StateUnavailable
+from engine.log import EngineLogger
 from engine.state import StoreRetry
 from engine.state.values import Changes, Found, Raw, ValueKind, ValueStore, Writer
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import WriteStep, damaged_rows, next_step, updated_twice, vanished
 
-LOGGER: Final = logging.getLogger("engine.values")
+LOGGER: Final = EngineLogger("engine.values")
 KEYS_PER_TURN: Final = 2000
 """Keys encoded or combined between two turns of the event loop."""
 MOST_ROUNDS: Final = 20
