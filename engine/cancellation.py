@@ -12,23 +12,36 @@ from typing import Any, Final
 CLOSE_TIMEOUT_SECS: Final = 30.0
 """Time limit for `close`, `cleanup` and cancelled work of a component."""
 
+CALL_ERRORS: Final = (Exception, asyncio.CancelledError, GeneratorExit)
+"""What a call of a component may raise without ending the run. StepTimer turns a GeneratorExit of an awaited call into a RuntimeError."""
+
 OWN_CANCELLATION: Final = "the component cancelled the asyncio task that runs it"
 
 _SECOND_CANCEL_SECS: Final = 1.0
 
 
 def was_cancelled(error: BaseException) -> bool:
-    """Return True if `error` is the cancellation of the running asyncio task.
+    """Return True if `error` is the cancellation of the running asyncio task, or the close of a coroutine that no task runs.
 
-    Return False for a CancelledError that user code raised by itself. Callers handle such an error like any other.
+    Return False for a CancelledError or a GeneratorExit that user code raised by itself. Callers handle such an error like any other.
     """
+    if isinstance(error, GeneratorExit):
+        return _current_aio_task() is None
     return isinstance(error, asyncio.CancelledError) and cancel_requests() > 0
 
 
 def cancel_requests() -> int:
     """Return the number of cancel requests of the running asyncio task. Withdrawn requests do not count."""
-    aio_task = asyncio.current_task()
+    aio_task = _current_aio_task()
     return 0 if aio_task is None else aio_task.cancelling()
+
+
+def _current_aio_task() -> "asyncio.Task[Any] | None":
+    """Return the running asyncio task. None also without an event loop, such as when the garbage collector closes a coroutine."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def take_back_cancel_requests() -> None:

@@ -32,7 +32,7 @@ PULL_SECS: Final = 0.005
 MOST_PULLS: Final = 32
 """Largest number of pulls between two readings of the clock, as for the calls of other components."""
 BACKOFF: Final = Backoff(0.001, 0.064)
-"""Pauses after each empty list of an async generator. Without these pauses, a generator that never awaits would block the whole run."""
+"""Pauses after each None or empty list of an async generator. Without them, a generator that never awaits would block the whole run."""
 
 
 class GeneratorBroken(EngineError):
@@ -180,11 +180,16 @@ class FromGenerator(BurstSpout, Generic[Items]):
     # Items
 
     def _take_items(self, items: list[Any]) -> None:
-        """Make rows of pulled items, up to the first one that is invalid. Such an item breaks the generator after these rows."""
+        """Make rows of pulled items, up to the first one that is invalid. Such an item breaks the generator after these rows.
+
+        A None in place of a row means that there is nothing now.
+        """
         if set(map(type, items)) <= {tuple} and set(map(len, items)) <= {len(self._options.fields)}:
             self._rows = items  # the usual case, without a step of Python for each
             return
         self._rows = []
+        if not self._options.burst:
+            items = [item for item in items if item is not None]
         try:
             for index, item in enumerate(items):
                 if not isinstance(item, (tuple, list)) or len(item) != len(self._options.fields):
@@ -264,7 +269,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
             self._take_items(items)
 
     def _pull_many(self, items: list[Any], limit: int) -> None:
-        """Pull into `items`, up to `limit` or for about PULL_SECS. Items that came before an exception stay in the list."""
+        """Pull into `items`, up to `limit`, a None or for about PULL_SECS. Items that came before an exception stay in the list."""
         now, most = self.context.clock.now, 1
         began = now()
         while True:
@@ -274,7 +279,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
             if len(items) < before + wanted:
                 self._stop = SpoutExhausted()
                 return
-            if len(items) == limit or now() - began >= PULL_SECS:
+            if len(items) == limit or items[-1] is None or now() - began >= PULL_SECS:
                 return
             most = min(2 * most, MOST_PULLS)
 
@@ -304,13 +309,13 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
             self.context.wake()
 
     async def _fill(self, source: AsyncIterator[Any]) -> None:
-        empty_lists = 0
+        nothings = 0
         try:
             async for item in source:
-                rows = await self._rows_of(item) if self._options.burst else [item]
-                empty_lists = 0 if rows else empty_lists + 1
-                if empty_lists:
-                    await asyncio.sleep(BACKOFF.pause_secs(empty_lists))
+                rows = await self._rows_of(item) if self._options.burst else [] if item is None else [item]
+                nothings = 0 if rows else nothings + 1
+                if nothings:
+                    await asyncio.sleep(BACKOFF.pause_secs(nothings))
                     continue
                 self._buffer.extend(rows)
                 self.context.wake()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from engine.api import BoltBase, Tuple
-from engine.cancellation import cancel_requests, was_cancelled
+from engine.cancellation import CALL_ERRORS, cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
 from engine.kernel import TaskBatch
 from engine.maybe_await import discard_awaitables
@@ -145,7 +145,7 @@ class BatchBoltRunner(BatchRunner):
                     calls += 1
                     if calls % CALLS_PER_TURN == 0:
                         await asyncio.sleep(0)
-        except (Exception, asyncio.CancelledError) as error:
+        except CALL_ERRORS as error:
             if was_cancelled(error):
                 if self.port.is_ending or self._aio_tasks.get(open_attempt) is not asyncio.current_task():
                     raise  # `_end_instance`, or the end of this task, has cancelled it
@@ -211,7 +211,7 @@ class BatchBoltRunner(BatchRunner):
         self._finishing.add(open_attempt)
         try:
             self._run_on(open_attempt, open_attempt.instance.finish_batch(), "finish_batch")
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - error of user code: reported, and the batch fails
+        except CALL_ERRORS as error:  # error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
             return
         if open_attempt not in self._aio_tasks:

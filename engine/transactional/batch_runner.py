@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.api import Bolt, FailTuple, Fields, Tuple, wrong_values
+from engine.cancellation import CALL_ERRORS
 from engine.config import Config
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch
@@ -102,7 +103,7 @@ class BatchRunner(Bolt, BoltPortUser):
         open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, TaskBatch(self.feed, attempt), len(self._early), self._sources)
         try:
             self._begin_instance(open_attempt)
-        except Exception as error:  # noqa: BLE001 - error of user code: reported, and the batch fails
+        except CALL_ERRORS as error:  # error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
         return open_attempt.batch
 

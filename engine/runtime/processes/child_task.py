@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from engine.api import Calls, Fields
 from engine.api.fields import Streams
+from engine.cancellation import CALL_ERRORS
 from engine.clock import Clock
 from engine.errors import ComponentError
 from engine.kernel import (
@@ -214,7 +215,7 @@ class ChildTask:
     async def _call(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
         try:
             result = await without_exits(getattr(self._state, method)(*arguments))
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a hook of the user, which may cancel itself
+        except CALL_ERRORS as error:  # a hook of the user, which may cancel itself
             if number in self._calls:  # else the run has cancelled the call
                 self._relay.send("raised", number, picklable(error))
             return
