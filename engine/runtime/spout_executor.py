@@ -397,9 +397,9 @@ class SpoutExecutor(Executor):
         if isinstance(error, IteratorEnded) and self.error_mode(error) == "stop":
             await self._replace(error)
             return
-        if isinstance(error, IteratorEnded):
-            cause, why = error, "a fresh instance would read the whole source again"
-        else:
+        cause: BaseException = error
+        why = "a fresh instance would read the whole source again"
+        if isinstance(error, GeneratorBroken):
             cause, why = error.__cause__ or error, "a generator that raised cannot resume"
         self.reporter.report(cause, next_step=f"the run drains and ends: {why}")
         self.generator_error = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.config",
         "engine.log",
         "engine.metrics",
+        "engine.home_loop",
         "engine.in_thread",
         "engine.kernel",
         "engine.maybe_await",
