@@ -7,6 +7,7 @@ cancellation must propagate.
 import asyncio
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, Final
 
 CLOSE_TIMEOUT_SECS: Final = 30.0
@@ -103,12 +104,13 @@ class CancelledWork:
         return [error for each in ended if (error := aio_task_error(each)) is not None]
 
 
-async def await_or_cancel(coroutine: Coroutine[Any, Any, None], timeout_secs: float) -> bool:
+async def await_or_cancel(coroutine: Coroutine[Any, Any, None], timeout_secs: float, context: Context | None = None) -> bool:
     """Await a coroutine, and cancel it after `timeout_secs`. Return False if it swallows the cancellation and runs on.
 
-    Raises the errors of the coroutine, and a TimeoutError without arguments if it was cancelled.
+    context: the context variables of the coroutine. None: a copy of the caller's. Raises the errors of the coroutine, and a TimeoutError
+    without arguments if it was cancelled.
     """
-    aio_task = asyncio.get_running_loop().create_task(coroutine)
+    aio_task = asyncio.get_running_loop().create_task(coroutine, context=context)
     try:
         await asyncio.wait([aio_task], timeout=timeout_secs)
         if aio_task.done():

@@ -133,7 +133,8 @@ class BoltExecutor(Executor):
     # Turns
 
     async def _serve(self) -> None:
-        while self._is_serving:
+        variables = self.variables
+        while self._is_serving and self.variables is variables:
             if self.calls.one_by_one:
                 await self._turn_by_calls()
             else:

@@ -275,7 +275,8 @@ class SpoutExecutor(Executor):
     # Turns
 
     async def _serve(self) -> None:
-        while self._is_serving:
+        variables = self.variables
+        while self._is_serving and self.variables is variables:
             try:
                 if self._switches:
                     await self._apply_switches()

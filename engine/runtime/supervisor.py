@@ -13,7 +13,7 @@ from engine.cancellation import aio_task_error, cancel_and_wait, was_cancelled
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
 from engine.names import ACKER_COMPONENT
-from engine.runtime.actor import BUG_HINT, Actor
+from engine.runtime.actor import BUG_HINT, CLOSER, Actor
 from engine.runtime.assembly import Assembly
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.executor import Executor
@@ -24,9 +24,6 @@ RunState: TypeAlias = Literal["waiting", "starting", "running", "draining", "com
 LOGGER: Final = logging.getLogger("engine.runtime")
 _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
 """Supervisor of the running component. If a component waits for the end of its own run, the end cancels this wait."""
-
-_CLOSES: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_CLOSES", default=None)
-"""Supervisor that closes its components in the running asyncio task, or in the one that created it."""
 
 
 class Supervisor:
@@ -106,10 +103,8 @@ class Supervisor:
         self.state = "running"
         for acker in assembly.ackers:
             acker.start()
-        inside = contextvars.copy_context()
-        inside.run(_INSIDE.set, self)
-        for task in (*assembly.bolts, *assembly.spouts):
-            inside.run(task.start)
+        for task in (*assembly.bolts, *assembly.spouts):  # their context variables are those of `_begin_all`
+            task.start()
         for ticker in assembly.tickers:
             ticker.start()
 
@@ -249,7 +244,7 @@ class Supervisor:
         await self._wait_until_closed(self.end(state))
 
     async def _wait_until_closed(self, closing: "asyncio.Task[None]") -> None:
-        if _CLOSES.get() is self:
+        if CLOSER.get() is self:
             return
         cancelled: asyncio.CancelledError | None = None
         while not closing.done():
@@ -318,7 +313,7 @@ class Supervisor:
 
         The tasks of a component are closed together.
         """
-        _CLOSES.set(self)
+        CLOSER.set(self)
         assembly = self._assembly
         for task in assembly.tasks:
             task.core.closing = True

@@ -4,6 +4,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -65,6 +66,10 @@ class OpenAttempt:
     commit_came: bool = False
     failure: Failure | None = None
     instance: Any = None
+    variables: Context | None = None
+    """Context variables of the awaited methods of the instance (ACK-17)."""
+    aio_task: "asyncio.Task[None] | None" = None
+    """Awaits calls of the instance, or did so last."""
     progress_at: float = 0.0
     """Time of the last return of an awaited call."""
     refreshed_at: float = 0.0

@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.log",
         "engine.metrics",
         "engine.home_loop",
+        "engine.in_context",
         "engine.in_thread",
         "engine.kernel",
         "engine.maybe_await",

@@ -204,7 +204,8 @@ class ChildTask:
 
     def _on_call(self, number: int, method: str, *arguments: Any) -> None:
         """Call a method of the state, and send its result."""
-        self._calls[number] = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
+        calling = self._call(number, method, arguments)
+        self._calls[number] = self._loop.create_task(calling, name=f"{method} for the run", context=self.executor.variables)
         self._calls[number].add_done_callback(lambda _: self._calls.pop(number, None))
 
     def _on_cancel(self, number: int) -> None:
