@@ -19,6 +19,8 @@ CALL_ERRORS: Final = (Exception, asyncio.CancelledError, GeneratorExit)
 OWN_CANCELLATION: Final = "the component cancelled the asyncio task that runs it"
 
 _SECOND_CANCEL_SECS: Final = 1.0
+BACKGROUND_END_SECS: Final = 10.0
+"""Time that cancelled background work has before it is cancelled again. It may be a generator whose `finally` closes a connection."""
 
 
 def was_cancelled(error: BaseException) -> bool:
@@ -80,18 +82,24 @@ async def cancel_and_wait(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[lis
 class CancelledWork:
     """Asyncio tasks that are cancelled and have not ended. If a kill interrupts a wait for them, the next wait includes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, second_cancel_secs: float = _SECOND_CANCEL_SECS) -> None:
+        """second_cancel_secs: time that a task has to end before it is cancelled again, which breaks off a `finally` that still waits."""
+        self._second_cancel_secs = second_cancel_secs
         self._running: set[asyncio.Task[Any]] = set()
 
     async def cancel(self, aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseException], int]:
-        """Do what `cancel_and_wait` does, for these tasks and for those of a wait that was interrupted."""
+        """Do what `cancel_and_wait` does, for these tasks and for those of a wait that was interrupted.
+
+        A task that is being cancelled already is not cancelled at once, because it may run its `finally`.
+        """
         for aio_task in set(aio_tasks) - self._running:
             self._running.add(aio_task)
-            aio_task.cancel()
-        errors = await self._wait(_SECOND_CANCEL_SECS)
+            if not aio_task.cancelling():
+                aio_task.cancel()
+        errors = await self._wait(self._second_cancel_secs)
         for aio_task in self._running:
             aio_task.cancel()
-        errors += await self._wait(CLOSE_TIMEOUT_SECS - _SECOND_CANCEL_SECS)
+        errors += await self._wait(CLOSE_TIMEOUT_SECS - self._second_cancel_secs)
         count = len(self._running)
         self._running.clear()
         return errors, count

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from engine.api.fields import Fields, short_repr, wrong_values
 from engine.api.spout import BurstSpout, SpoutExhausted
 from engine.backoff import Backoff
-from engine.cancellation import was_cancelled
+from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 
@@ -245,7 +245,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
         self._iterator: Iterator[Any] = iter(self._function())
 
     def close(self) -> None:
-        """Close the generator, which ends its `with` blocks."""
+        """Close the generator, which ends its `with` blocks. Has no effect on one that has ended."""
         close = getattr(self._iterator, "close", None)
         if close is not None:
             close()
@@ -284,7 +284,10 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
             most = min(2 * most, MOST_PULLS)
 
     def _start_again(self) -> None:
-        self.open()
+        try:
+            self.close()  # it still runs, if the engine has refused an item of it
+        finally:
+            self.open()
 
 
 class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
@@ -295,11 +298,12 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         self._buffer: deque[object] = deque()
         """Items, or rows of lists, that were yielded and not pulled yet."""
         self._has_room = asyncio.Event()
-        self._begin()
+        self._begin(None)
 
-    def _begin(self) -> None:
+    def _begin(self, before: "asyncio.Task[None] | None") -> None:
+        """Begin a generator, after the task `before` has closed the one before it."""
         self._after_buffer: BaseException | None = None
-        self._puller = self.context.create_task(self._fill(aiter(self._function())))
+        self._puller = self.context.create_task(self._fill(aiter(self._function()), before))
         self._puller.add_done_callback(self._note_cancelled)
 
     def _note_cancelled(self, puller: "asyncio.Task[None]") -> None:
@@ -308,9 +312,11 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
             self._after_buffer = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
             self.context.wake()
 
-    async def _fill(self, source: AsyncIterator[Any]) -> None:
+    async def _fill(self, source: AsyncIterator[Any], before: "asyncio.Task[None] | None") -> None:
         nothings = 0
         try:
+            if before is not None:
+                await asyncio.wait([before])
             async for item in source:
                 rows = await self._rows_of(item) if self._options.burst else [] if item is None else [item]
                 nothings = 0 if rows else nothings + 1
@@ -328,6 +334,8 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         except BaseException as error:
             if was_cancelled(error):
                 raise  # the engine cancelled this task; the generator itself raised any other CancelledError
+            if cancel_requests():  # an error of its `finally`, for which no poll waits
+                self.collector.report_error(error)
             self._after_buffer = error
         finally:
             aclose = getattr(source, "aclose", None)
@@ -367,4 +375,4 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
     def _start_again(self) -> None:
         self._puller.cancel()
         self._buffer.clear()
-        self._begin()
+        self._begin(self._puller)

@@ -6,7 +6,7 @@ from contextvars import Context
 from typing import Any, cast
 
 from engine.api.context import UserCounter, UserGauge, UserHistogram
-from engine.cancellation import CancelledWork, aio_task_error
+from engine.cancellation import BACKGROUND_END_SECS, CancelledWork, aio_task_error
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
@@ -28,7 +28,7 @@ class BackgroundTasks:
         self._timed = timed
         self._on_error = on_error
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._cancelled = CancelledWork()
+        self._cancelled = CancelledWork(BACKGROUND_END_SECS)
         self.has_ended = False
 
     def create(self, coroutine: Coroutine[Any, Any, object], context: Context | None) -> asyncio.Task[Any]:
