@@ -105,7 +105,7 @@ class TaskContext(Protocol):
     def wake(self) -> None:
         """End the pause after an empty poll, and poll this spout at once. Call it only on the thread of the event loop."""
 
-    def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: Context | None = None) -> asyncio.Task[Any]:
+    def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: "Context | None" = None) -> asyncio.Task[Any]:
         """Start background work of this instance.
 
         An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the coroutine when the instance
