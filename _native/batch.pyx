@@ -184,7 +184,7 @@ cdef class BatchFeed:
             result = batch.execute_many(Burst(tuples, batch.settler))
             if result is not None:
                 self.runner.returned(batch, None, result)
-        except (Exception, CancelledError) as error:
+        except (Exception, CancelledError, GeneratorExit) as error:
             self.runner.call_failed(batch, error, None)
         self.calling = None
         return 0
@@ -200,7 +200,7 @@ cdef class BatchFeed:
             result = call_one(batch.method, tup)
             if result is not None:
                 self.emit_result(batch, tup, result)
-        except (Exception, CancelledError) as error:
+        except (Exception, CancelledError, GeneratorExit) as error:
             self.runner.call_failed(batch, error, tup)
         self.calling = None
         if tup.state == TAKEN:

@@ -432,7 +432,7 @@ cdef class RecordFeed:
                 self.emitter.core.emit(values, message_id, DEFAULT)
             else:
                 self.emit(values, message_id)
-        except (Exception, CancelledError) as error:
+        except (Exception, CancelledError, GeneratorExit) as error:
             self.spout.unreadable(entry, error, values)
             return False
         if not self.tracked:

@@ -42,7 +42,7 @@ cdef class SpoutCore(TaskCore):
     cdef Py_ssize_t other_stride              # polls and verdicts take different times; these are the values of the other kind
     cdef double other_usual_call
     cdef uint64_t emits_seen
-    cdef bint awaits_poll                     # `returned` is the result of a poll
+    cdef readonly bint in_poll                # the call that runs, has raised or is awaited is a poll
     cdef readonly uint64_t handed_out         # verdicts whose ack or fail has returned
     cdef readonly LatencyHistogram complete_latency
     cdef object watch                         # is told of opened trees and of bursts (WATCHES)

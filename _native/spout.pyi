@@ -71,6 +71,10 @@ class SpoutCore(TaskCore):
     def run_burst(self, limit: int) -> int:
         """Deliver verdicts, then poll, with up to limit calls or 5 ms in all. Return a SpoutOutcome. Raises errors of the spout."""
 
+    @property
+    def in_poll(self) -> bool:
+        """True if the call that runs, has raised or is awaited is a poll. Else it is an ack or a fail."""
+
     def forget_returned(self) -> None:
         """Release the value that a call returned, because the executor has it."""
 

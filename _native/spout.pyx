@@ -245,7 +245,7 @@ cdef class SpoutCore(TaskCore):
         cdef Py_ssize_t calls = 0, lapped = 0
         cdef SpoutOutcome outcome = POLL_AGAIN
         cdef bint polls = False
-        self.returned, self.awaits_poll = None, False
+        self.returned, self.in_poll = None, False
         self.begin_turn()
         self.in_burst = True
         try:
@@ -334,6 +334,7 @@ cdef class SpoutCore(TaskCore):
         """
         self.executed += 1
         self.emits_seen = self.emitted
+        self.in_poll = True
         if self.polls_bursts:
             if self.max_pending:
                 most = min(most, self.max_pending - self.open_trees.count)
@@ -342,8 +343,8 @@ cdef class SpoutCore(TaskCore):
             result = call_none(self.next_tuple)
         if result is not None:
             self.returned = result
-            self.awaits_poll = True
             return AWAITABLE
+        self.in_poll = False
         if self.acked_now and self.flush_acked():
             return AWAITABLE
         return POLL_AGAIN if self.emitted != self.emits_seen else NOTHING_NEW
@@ -354,12 +355,12 @@ cdef class SpoutCore(TaskCore):
 
     def note_returned(self):
         """Note that an awaited method has returned. If it was not a poll, count its verdicts as delivered."""
-        self.handed_out += 0 if self.awaits_poll else self.awaited_acks
+        self.handed_out += 0 if self.in_poll else self.awaited_acks
         self.awaited_acks = 1
 
     def polled_in_vain(self):
         """True if the awaited call was a poll that emitted nothing."""
-        return self.awaits_poll and self.emitted == self.emits_seen
+        return self.in_poll and self.emitted == self.emits_seen
 
     cdef int flush_acked(self) except -1:
         """Ack the trees that need no acker, in order (ACK-6). Return 1 if an ack must be awaited.
@@ -395,7 +396,7 @@ cdef class SpoutCore(TaskCore):
         ids, self.acked_ids = self.acked_ids, []
         result = call_one(self.on_acks, ids)
         if result is not None:
-            self.returned, self.awaits_poll, self.awaited_acks = result, False, count
+            self.returned, self.in_poll, self.awaited_acks = result, False, count
             return 1
         self.handed_out += count
         return 0

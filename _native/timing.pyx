@@ -82,7 +82,10 @@ cdef double upper_bound(int bucket):
 
 @cython.final
 cdef class StepTimer:
-    """Times coroutines: `await timer(coroutine)` is `await coroutine`, and calls `note(secs)` for each step of `limit_secs` or more."""
+    """Times coroutines: `await timer(coroutine)` is `await coroutine`, and calls `note(secs)` for each step of `limit_secs` or more.
+
+    A coroutine that raises GeneratorExit is not closed by anybody. So its error becomes a RuntimeError, as PEP 479 does for StopIteration.
+    """
 
     def __init__(self, now, double limit_secs, note):
         self.now, self.limit_secs, self.note = now, limit_secs, note
@@ -125,6 +128,8 @@ cdef class TimedSteps:
             self.timer.resumed_at = began
         try:
             what = PyIter_Send(self.coroutine, value, &raw)
+        except GeneratorExit as error:      # not a close(), which does not come here
+            raise RuntimeError("the call raised GeneratorExit") from error
         finally:
             self.timer.end_step(began)
         result = <object>raw
@@ -141,6 +146,8 @@ cdef class TimedSteps:
             self.timer.resumed_at = began
         try:
             return self.coroutine.throw(*error)
+        except GeneratorExit as raised:
+            raise RuntimeError("the call raised GeneratorExit") from raised
         finally:
             self.timer.end_step(began)
 

@@ -7,28 +7,44 @@ cancellation must propagate.
 import asyncio
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, Final
 
 CLOSE_TIMEOUT_SECS: Final = 30.0
 """Time limit for `close`, `cleanup` and cancelled work of a component."""
 
+CALL_ERRORS: Final = (Exception, asyncio.CancelledError, GeneratorExit)
+"""What a call of a component may raise without ending the run. StepTimer turns a GeneratorExit of an awaited call into a RuntimeError."""
+
 OWN_CANCELLATION: Final = "the component cancelled the asyncio task that runs it"
 
 _SECOND_CANCEL_SECS: Final = 1.0
+BACKGROUND_END_SECS: Final = 10.0
+"""Time that cancelled background work has before it is cancelled again. It may be a generator whose `finally` closes a connection."""
 
 
 def was_cancelled(error: BaseException) -> bool:
-    """Return True if `error` is the cancellation of the running asyncio task.
+    """Return True if `error` is the cancellation of the running asyncio task, or the close of a coroutine that no task runs.
 
-    Return False for a CancelledError that user code raised by itself. Callers handle such an error like any other.
+    Return False for a CancelledError or a GeneratorExit that user code raised by itself. Callers handle such an error like any other.
     """
+    if isinstance(error, GeneratorExit):
+        return _current_aio_task() is None
     return isinstance(error, asyncio.CancelledError) and cancel_requests() > 0
 
 
 def cancel_requests() -> int:
     """Return the number of cancel requests of the running asyncio task. Withdrawn requests do not count."""
-    aio_task = asyncio.current_task()
+    aio_task = _current_aio_task()
     return 0 if aio_task is None else aio_task.cancelling()
+
+
+def _current_aio_task() -> "asyncio.Task[Any] | None":
+    """Return the running asyncio task. None also without an event loop, such as when the garbage collector closes a coroutine."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def take_back_cancel_requests() -> None:
@@ -66,18 +82,24 @@ async def cancel_and_wait(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[lis
 class CancelledWork:
     """Asyncio tasks that are cancelled and have not ended. If a kill interrupts a wait for them, the next wait includes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, second_cancel_secs: float = _SECOND_CANCEL_SECS) -> None:
+        """second_cancel_secs: time that a task has to end before it is cancelled again, which breaks off a `finally` that still waits."""
+        self._second_cancel_secs = second_cancel_secs
         self._running: set[asyncio.Task[Any]] = set()
 
     async def cancel(self, aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseException], int]:
-        """Do what `cancel_and_wait` does, for these tasks and for those of a wait that was interrupted."""
+        """Do what `cancel_and_wait` does, for these tasks and for those of a wait that was interrupted.
+
+        A task that is being cancelled already is not cancelled at once, because it may run its `finally`.
+        """
         for aio_task in set(aio_tasks) - self._running:
             self._running.add(aio_task)
-            aio_task.cancel()
-        errors = await self._wait(_SECOND_CANCEL_SECS)
+            if not aio_task.cancelling():
+                aio_task.cancel()
+        errors = await self._wait(self._second_cancel_secs)
         for aio_task in self._running:
             aio_task.cancel()
-        errors += await self._wait(CLOSE_TIMEOUT_SECS - _SECOND_CANCEL_SECS)
+        errors += await self._wait(CLOSE_TIMEOUT_SECS - self._second_cancel_secs)
         count = len(self._running)
         self._running.clear()
         return errors, count
@@ -90,12 +112,13 @@ class CancelledWork:
         return [error for each in ended if (error := aio_task_error(each)) is not None]
 
 
-async def await_or_cancel(coroutine: Coroutine[Any, Any, None], timeout_secs: float) -> bool:
+async def await_or_cancel(coroutine: Coroutine[Any, Any, None], timeout_secs: float, context: Context | None = None) -> bool:
     """Await a coroutine, and cancel it after `timeout_secs`. Return False if it swallows the cancellation and runs on.
 
-    Raises the errors of the coroutine, and a TimeoutError without arguments if it was cancelled.
+    context: the context variables of the coroutine. None: a copy of the caller's. Raises the errors of the coroutine, and a TimeoutError
+    without arguments if it was cancelled.
     """
-    aio_task = asyncio.get_running_loop().create_task(coroutine)
+    aio_task = asyncio.get_running_loop().create_task(coroutine, context=context)
     try:
         await asyncio.wait([aio_task], timeout=timeout_secs)
         if aio_task.done():

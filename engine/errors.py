@@ -22,6 +22,9 @@ FORGOTTEN: Final = "forgotten"
 ROLLBACK: Final = "rollback"
 TASK_DIED: Final = "task_died"
 
+ENDS_OF_ITERATION: Final = (StopIteration, StopAsyncIteration, GeneratorExit)
+"""Errors that mean something to code that iterates or awaits. If a call of a component raises one, only this call fails (ACK-12)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -7,12 +7,14 @@ does not wait.
 """
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
 from engine.clock import Clock
+from engine.errors import ENDS_OF_ITERATION
 
 POLL_SECS: Final = 0.001
 BUSY_SECS: Final = 0.002
@@ -20,6 +22,15 @@ BUSY_SECS: Final = 0.002
 GRANT_SECS: Final = 0.0005
 """Time that the loop waits for the thread in one turn."""
 _T = TypeVar("_T")
+
+
+def begin_in_thread(pool: Executor, work: Callable[[], _T]) -> asyncio.Future[_T]:
+    """Begin a call in a thread of the pool, with a copy of the caller's context, as `asyncio.to_thread` does.
+
+    An error that no future can carry, such as StopIteration, becomes a RuntimeError.
+    """
+    run = contextvars.copy_context().run
+    return asyncio.get_running_loop().run_in_executor(pool, run, _call, work)
 
 
 async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
@@ -30,7 +41,7 @@ async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
 
     def call() -> _T:
         try:
-            return work()
+            return _call(work)
         finally:
             finished.set()
 
@@ -45,3 +56,11 @@ async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
         result.cancel()
         raise
     return result.result()
+
+
+def _call(work: Callable[[], _T]) -> _T:
+    """Call work. Raise RuntimeError for StopIteration, as PEP 479 does: a future refuses it, and Python 3.11 then waits for ever."""
+    try:
+        return work()
+    except ENDS_OF_ITERATION as error:
+        raise RuntimeError(f"the call raised {type(error).__name__}") from error

@@ -6,7 +6,6 @@ This module handles calls that are async or run in threads. The compiled `_nativ
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing
-from types import GeneratorType
 from typing import Any, TypeAlias
 
 from engine.api.fields import Values
@@ -61,7 +60,7 @@ def record_result(result: object, recorded: list[Emission], wrong_result: WrongR
     """Append the values of a result to `recorded`. Runs in a pool thread. The event loop emits the values later."""
     if isinstance(result, tuple):
         recorded.append((result, DEFAULT_STREAM, None))
-    elif isinstance(result, GeneratorType):
+    elif isinstance(result, Iterable) and not isinstance(result, (str, bytes)):
         recorded.extend((values, DEFAULT_STREAM, None) for values in result)
     elif result is not None:
         raise wrong_result(result)

@@ -2,7 +2,8 @@
 
 import inspect
 from abc import abstractmethod
-from collections.abc import AsyncIterable, Awaitable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Iterable, Iterator
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, Protocol, TypeAlias, overload
 
 from engine.api.bolt import Bolt
@@ -163,9 +164,12 @@ class FunctionBurstBolt(BurstBolt):
         return None
 
     async def _emit_later(self, result: AsyncIterable[AnchoredRow]) -> None:
-        async for pair in result:
-            tup, values = self._pair(pair)
-            self.collector.emit(values, tup)
+        async with AsyncExitStack() as ends:
+            if isinstance(result, AsyncGenerator):  # else a refused pair would leave it open
+                await ends.enter_async_context(aclosing(result))
+            async for pair in result:
+                tup, values = self._pair(pair)
+                self.collector.emit(values, tup)
 
     def _pair(self, pair: Any) -> AnchoredRow:
         if type(pair) is not tuple or len(pair) != 2:

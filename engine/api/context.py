@@ -5,6 +5,7 @@ The executors implement these Protocols.
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextvars import Context
 from random import Random
 from typing import Any, Protocol
 
@@ -104,11 +105,12 @@ class TaskContext(Protocol):
     def wake(self) -> None:
         """End the pause after an empty poll, and poll this spout at once. Call it only on the thread of the event loop."""
 
-    def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
+    def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: "Context | None" = None) -> asyncio.Task[Any]:
         """Start background work of this instance.
 
         An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the coroutine when the instance
         closes or dies. Afterwards this method raises UsageError. The coroutine must await `self.collector.ready()` before each emit.
+        context: its context variables, as in `asyncio.create_task`. By default a copy of the caller's.
         """
 
     def counter(self, name: str, /, **labels: str) -> UserCounter:

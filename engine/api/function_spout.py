@@ -11,7 +11,7 @@ from engine.api.spout import Spout
 from engine.errors import UsageError
 
 P = ParamSpec("P")
-Source = TypeVar("Source", bound=Iterable[Values] | AsyncIterable[Values])
+Source = TypeVar("Source", bound=Iterable[Values | None] | AsyncIterable[Values | None])
 BurstSource = TypeVar("BurstSource", bound=Iterable[list[Any] | None] | AsyncIterable[list[Any] | None])
 
 
@@ -90,8 +90,9 @@ def spout(
 ) -> Callable[[Callable[P, Any]], SpoutFunction[P]]:
     """Make a spout from a generator or async generator function that yields tuples with these fields.
 
-    `output_fields` are names, or one Fields. The spout emits a failed tuple again up to `max_retries` times. None means no limit. After the
-    last retry the spout calls the plain function `on_give_up(values, failure)`. The default reports an error. With `restartable=True` the
+    `output_fields` are names, or one Fields. A function that has nothing to emit now may yield None. The engine then pauses before it goes
+    on. The spout emits a failed tuple again up to `max_retries` times. None means no limit. After the last retry the spout calls the plain
+    function `on_give_up(values, failure)`. The default reports an error. With `restartable=True` the
     function may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an
     object that is not a generator function.
 

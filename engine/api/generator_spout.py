@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from engine.api.fields import Fields, short_repr, wrong_values
 from engine.api.spout import BurstSpout, SpoutExhausted
 from engine.backoff import Backoff
-from engine.cancellation import was_cancelled
+from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 
@@ -32,7 +32,7 @@ PULL_SECS: Final = 0.005
 MOST_PULLS: Final = 32
 """Largest number of pulls between two readings of the clock, as for the calls of other components."""
 BACKOFF: Final = Backoff(0.001, 0.064)
-"""Pauses after each empty list of an async generator. Without these pauses, a generator that never awaits would block the whole run."""
+"""Pauses after each None or empty list of an async generator. Without them, a generator that never awaits would block the whole run."""
 
 
 class GeneratorBroken(EngineError):
@@ -180,11 +180,16 @@ class FromGenerator(BurstSpout, Generic[Items]):
     # Items
 
     def _take_items(self, items: list[Any]) -> None:
-        """Make rows of pulled items, up to the first one that is invalid. Such an item breaks the generator after these rows."""
+        """Make rows of pulled items, up to the first one that is invalid. Such an item breaks the generator after these rows.
+
+        A None in place of a row means that there is nothing now.
+        """
         if set(map(type, items)) <= {tuple} and set(map(len, items)) <= {len(self._options.fields)}:
             self._rows = items  # the usual case, without a step of Python for each
             return
         self._rows = []
+        if not self._options.burst:
+            items = [item for item in items if item is not None]
         try:
             for index, item in enumerate(items):
                 if not isinstance(item, (tuple, list)) or len(item) != len(self._options.fields):
@@ -240,7 +245,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
         self._iterator: Iterator[Any] = iter(self._function())
 
     def close(self) -> None:
-        """Close the generator, which ends its `with` blocks."""
+        """Close the generator, which ends its `with` blocks. Has no effect on one that has ended."""
         close = getattr(self._iterator, "close", None)
         if close is not None:
             close()
@@ -264,7 +269,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
             self._take_items(items)
 
     def _pull_many(self, items: list[Any], limit: int) -> None:
-        """Pull into `items`, up to `limit` or for about PULL_SECS. Items that came before an exception stay in the list."""
+        """Pull into `items`, up to `limit`, a None or for about PULL_SECS. Items that came before an exception stay in the list."""
         now, most = self.context.clock.now, 1
         began = now()
         while True:
@@ -274,12 +279,15 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
             if len(items) < before + wanted:
                 self._stop = SpoutExhausted()
                 return
-            if len(items) == limit or now() - began >= PULL_SECS:
+            if len(items) == limit or items[-1] is None or now() - began >= PULL_SECS:
                 return
             most = min(2 * most, MOST_PULLS)
 
     def _start_again(self) -> None:
-        self.open()
+        try:
+            self.close()  # it still runs, if the engine has refused an item of it
+        finally:
+            self.open()
 
 
 class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
@@ -290,11 +298,12 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         self._buffer: deque[object] = deque()
         """Items, or rows of lists, that were yielded and not pulled yet."""
         self._has_room = asyncio.Event()
-        self._begin()
+        self._begin(None)
 
-    def _begin(self) -> None:
+    def _begin(self, before: "asyncio.Task[None] | None") -> None:
+        """Begin a generator, after the task `before` has closed the one before it."""
         self._after_buffer: BaseException | None = None
-        self._puller = self.context.create_task(self._fill(aiter(self._function())))
+        self._puller = self.context.create_task(self._fill(aiter(self._function()), before))
         self._puller.add_done_callback(self._note_cancelled)
 
     def _note_cancelled(self, puller: "asyncio.Task[None]") -> None:
@@ -303,14 +312,16 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
             self._after_buffer = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
             self.context.wake()
 
-    async def _fill(self, source: AsyncIterator[Any]) -> None:
-        empty_lists = 0
+    async def _fill(self, source: AsyncIterator[Any], before: "asyncio.Task[None] | None") -> None:
+        nothings = 0
         try:
+            if before is not None:
+                await asyncio.wait([before])
             async for item in source:
-                rows = await self._rows_of(item) if self._options.burst else [item]
-                empty_lists = 0 if rows else empty_lists + 1
-                if empty_lists:
-                    await asyncio.sleep(BACKOFF.pause_secs(empty_lists))
+                rows = await self._rows_of(item) if self._options.burst else [] if item is None else [item]
+                nothings = 0 if rows else nothings + 1
+                if nothings:
+                    await asyncio.sleep(BACKOFF.pause_secs(nothings))
                     continue
                 self._buffer.extend(rows)
                 self.context.wake()
@@ -323,6 +334,8 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         except BaseException as error:
             if was_cancelled(error):
                 raise  # the engine cancelled this task; the generator itself raised any other CancelledError
+            if cancel_requests():  # an error of its `finally`, for which no poll waits
+                self.collector.report_error(error)
             self._after_buffer = error
         finally:
             aclose = getattr(source, "aclose", None)
@@ -362,4 +375,4 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
     def _start_again(self) -> None:
         self._puller.cancel()
         self._buffer.clear()
-        self._begin()
+        self._begin(self._puller)

@@ -15,6 +15,7 @@ from engine.api.collector import Tuple
 from engine.api.fields import Fields, Values, decorated_fields, wrong_values
 from engine.api.spout import Spout, SpoutExhausted
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
+from engine.home_loop import HomeLoop
 from engine.raised import headline
 
 DEFAULT_MAX_WAITING: Final = 10_000
@@ -151,7 +152,7 @@ class InletHandle:
         self._room = asyncio.Semaphore(max_waiting)
         self._queue: deque[InletSend] = deque()
         self._inlets: dict[int, Inlet] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._home = HomeLoop()
         self._is_closed = False
         self._end: Failure | None = None
         self._calls: Calls | None = None
@@ -166,6 +167,7 @@ class InletHandle:
 
         A cancelled send is removed if its tuple is not emitted yet. An emitted tuple is still processed.
         """
+        self._home.check("inlet.send(values)", is_async=True)
         await self._settled(self._checked(values, "send"), None)
 
     async def call(self, values: Values, *, timeout: float | None = None) -> list[Tuple]:
@@ -178,6 +180,7 @@ class InletHandle:
         """
         if timeout is not None and not (is_number(timeout) and timeout >= 0):
             raise UsageError(f"Inlet.call(): timeout is a number of seconds of at least 0, not {timeout!r}", hint="Write timeout=5.")
+        self._home.check("inlet.call(values)", is_async=True)
         row = self._checked(values, "call")
         self._check_can_call()
         rows: list[Tuple] = []
@@ -191,6 +194,7 @@ class InletHandle:
         Raises the errors of `call`, after it has yielded the rows that arrived before the error. Close the iterator to drop the other rows.
         Use `contextlib.aclosing` around a loop that may end early.
         """
+        self._home.check("inlet.stream(values)", is_async=True)
         row = self._checked(values, "stream")
         self._check_can_call()
         rows: deque[Tuple] = deque()
@@ -220,7 +224,7 @@ class InletHandle:
 
     async def _settled(self, values: tuple[object, ...], take_row: Callable[[Tuple], object] | None) -> None:
         """Emit values, and wait for the end of their tree."""
-        self._check_loop()
+        self._home.adopt_running()
         self._check_open()
         async with self._room:
             self._check_open()
@@ -236,6 +240,11 @@ class InletHandle:
 
     def close(self) -> None:
         """Refuse further sends. The spout is exhausted when all accepted sends are emitted."""
+        if not self._is_closed:
+            self._home.check("inlet.close()")
+        self._close()
+
+    def _close(self) -> None:
         self._is_closed = True
         self._wake()
 
@@ -252,7 +261,7 @@ class InletHandle:
     def abandon(self, failure: Failure) -> None:
         """Close the inlet, and raise RunEnded in each pending send. Called at the end of the run."""
         self._end = failure
-        self.close()
+        self._close()
         for inlet in self._inlets.values():
             inlet.end_in_flight(RunEnded(failure))
         while self._queue:
@@ -269,7 +278,7 @@ class InletHandle:
 
     def attach_inlet(self, inlet: "Inlet") -> None:
         """Connect an opened instance to the queue. If the task had an earlier instance, the tuples in flight of that instance fail."""
-        self._check_loop()
+        self._home.adopt_running()
         task_id = inlet.context.task_id
         before = self._inlets.get(task_id)
         if before is not None and before is not inlet:
@@ -298,19 +307,6 @@ class InletHandle:
             raise RunEnded(self._end)
         if self._is_closed:
             raise InletClosed("this inlet is closed", hint="Call send() before close().")
-
-    def _check_loop(self) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            loop = None
-        if self._loop is None:
-            self._loop = loop
-        if loop is None or loop is not self._loop:
-            raise UsageError(
-                "an inlet was used outside the thread of its run's event loop",
-                hint="From another thread, call asyncio.run_coroutine_threadsafe(inlet.send(values), loop).",
-            )
 
 
 class Inlet(Spout):

@@ -2,10 +2,10 @@
 
 import asyncio
 import contextvars
+import functools
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
-from types import GeneratorType
 from typing import Any, Final, cast
 
 from engine.api import BasicBolt, CallKind, Tuple, call_kind
@@ -18,6 +18,7 @@ from engine.api.spout import OnError
 from engine.errors import UsageError
 from engine.flow.call_limit import CallLimit, DaemonThreads
 from engine.flow.records import PackCall, Records
+from engine.in_thread import begin_in_thread
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.safe_text import safe_repr
 
@@ -78,8 +79,7 @@ class FlowControlBolt(BasicBolt):
             self._threads = DaemonThreads(f"{POOL_NAME} {self.context.component_id}")
             self.collector = cast(BasicCollector, _ThreadCollector(self.collector))
         emits: list[Emission] = []
-        work = contextvars.copy_context().run
-        working = asyncio.get_running_loop().run_in_executor(self._threads, work, _process_in_thread, self, call, emits)
+        working = begin_in_thread(self._threads, functools.partial(_process_in_thread, self, call, emits))
         await limit.wait_for_thread(call, working)
         emit_recorded(emits, self.collector.emit, self.collector.emit_direct)
 
@@ -213,12 +213,12 @@ class _ThreadCollector:
 def _rows(bolt: FlowControlBolt, result: object) -> Iterator[Values]:
     if isinstance(result, tuple):
         return iter((result,))
-    if isinstance(result, GeneratorType):
-        return result
-    found = f"{safe_repr(result)}"[:200]
+    if isinstance(result, Iterable) and not isinstance(result, (str, bytes)):
+        return iter(result)
+    found = safe_repr(result, 200)
     raise UsageError(
-        f"{type(bolt).__name__}.process() must return a tuple or None, not {found} ({type(result).__name__})",
-        hint="To emit several tuples for a record, yield them.",
+        f"{type(bolt).__name__}.process() must yield or return tuples of values, not {found} ({type(result).__name__})",
+        hint="Return (value,) for one tuple. To emit several tuples for a record, yield them.",
     )
 
 

@@ -176,7 +176,9 @@ class DaemonThreads(Executor):
 
 class _Thread(threading.Thread):
     def __init__(self, name: str, idle: "deque[_Thread]") -> None:
-        super().__init__(name=name, daemon=True)
+        self._names = f"idle {name}", f"{name}_0"
+        """Names while it waits and while it works. By the latter, that of a ThreadPoolExecutor, `engine run` finds a call that hangs."""
+        super().__init__(name=self._names[0], daemon=True)
         self.jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
         self._idle = idle
 
@@ -196,9 +198,12 @@ class _Thread(threading.Thread):
             self._idle.append(self)
 
     def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
+        idle_name, self.name = self._names
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+            self.name = idle_name
             future.set_exception(error)
         else:
+            self.name = idle_name
             future.set_result(result)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from engine.api import CallKind, SpoutExhausted, TaskContext, call_kind
 from engine.backoff import Backoff
-from engine.cancellation import was_cancelled
+from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import UsageError
 from engine.flow.producer import IMMUTABLE, FlowProducer, Yielded, own_position
 from engine.safe_text import safe_repr
@@ -113,7 +113,8 @@ class GeneratorReader(RecordReader):
         except SpoutExhausted:  # SpoutExhausted is allowed too, because other spouts raise it at their end
             self.has_ended = True
         except BaseException:
-            self._iterator = None  # a generator that raised cannot continue: the next pull starts a new one after the last position
+            iterator, self._iterator = self._iterator, None  # a generator that raised cannot continue: the next pull starts a new one
+            _close(iterator)  # it still runs, if the engine has refused an item of it
             raise
         return False
 
@@ -127,9 +128,14 @@ class GeneratorReader(RecordReader):
         return iter(found)
 
     async def close(self) -> None:
-        close = getattr(self._iterator, "close", None)
-        if close is not None:
-            close()
+        _close(self._iterator)
+
+
+def _close(iterator: Iterator[Yielded] | None) -> None:
+    """Close a generator, which ends its `with` blocks. Has no effect on one that has ended."""
+    close = getattr(iterator, "close", None)
+    if close is not None:
+        close()
 
 
 class AsyncGeneratorReader(RecordReader):
@@ -144,18 +150,21 @@ class AsyncGeneratorReader(RecordReader):
         self._generator_ended = False
         self._last_yielded = after
         """Position of the last record that was yielded."""
-        self._begin()
+        self._begin(None)
 
-    def _begin(self) -> None:
+    def _begin(self, before: "asyncio.Task[None] | None") -> None:
+        """Begin a generator, after the task `before` has closed the one before it."""
         self._error = None
-        self._filling = self._context.create_task(self._fill(self._last_yielded))
+        self._filling = self._context.create_task(self._fill(self._last_yielded, before))
 
     @property
     def read_ahead(self) -> int:
         return len(self._buffer)
 
-    async def _fill(self, after: Any) -> None:
+    async def _fill(self, after: Any, before: "asyncio.Task[None] | None") -> None:
         nones = 0
+        if before is not None:
+            await asyncio.wait([before])
         records = aiter(self._producer.records(own_position(after)))  # type: ignore[arg-type]
         try:
             async for item in records:
@@ -178,8 +187,8 @@ class AsyncGeneratorReader(RecordReader):
         except SpoutExhausted:  # SpoutExhausted is allowed too, because other spouts raise it at their end
             self._generator_ended = True
         except BaseException as error:
-            if was_cancelled(error):
-                raise  # close() cancelled this task; the producer itself raised any other CancelledError
+            if was_cancelled(error) or cancel_requests():
+                raise  # the instance ends, and its executor reports an error of a `finally`; the producer raised any other error itself
             self._error = error  # pull_records() raises this error after the records that were yielded before
         else:
             self._generator_ended = True
@@ -206,7 +215,7 @@ class AsyncGeneratorReader(RecordReader):
             return False
         if self._error is not None:
             error = self._error
-            self._begin()
+            self._begin(self._filling)
             raise error
         self.has_ended = self._generator_ended
         return False

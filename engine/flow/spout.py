@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from engine.api import Fields, Spout, SpoutExhausted, TaskContext, call_kind
+from engine.cancellation import CALL_ERRORS
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
 from engine.flow.feature import ENTRY
@@ -193,7 +194,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
                 self.producer.give_up(position, record, failure)
             except FatalError as error:
                 fatal = error
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's error; give up the other records too
+            except CALL_ERRORS as error:  # the user's error; give up the other records too
                 self.collector.report_error(error)
         if fatal is not None:
             raise fatal

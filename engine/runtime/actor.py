@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextvars import Context, ContextVar
 from typing import Final
 
 from engine.errors import ComponentError
@@ -10,6 +11,8 @@ from engine.runtime.error_report import error_text
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 
+CLOSER: Final[ContextVar[object]] = ContextVar("CLOSER", default=None)
+"""The supervisor that closes its actors in the running asyncio task, or in the one that created it."""
 BUG_HINT: Final = "This is a bug in the engine. Please report this text."
 
 
@@ -67,6 +70,8 @@ class Actor(ABC):
         self.wakeup = WakeupEvent(run_context.loop, run_context.note_idle)
         self.reporter = run_context.reporter_of(info)
         self._aio_task: asyncio.Task[None] | None = None
+        self.variables: Context | None = None
+        """Context variables of the coroutine. None: a copy of those of the caller of `start`."""
 
     @property
     def is_idle(self) -> bool:
@@ -76,7 +81,7 @@ class Actor(ABC):
     def start(self) -> None:
         """Start the coroutine."""
         name = f"{self.run_context.topology.name}/{self.info.component_id}[{self.info.task_id}]"
-        self._aio_task = self.run_context.loop.create_task(self._main(), name=name)
+        self._aio_task = self.run_context.loop.create_task(self._main(), name=name, context=self.variables)
         self._aio_task.add_done_callback(self._note_end)
 
     def abandon(self) -> None:

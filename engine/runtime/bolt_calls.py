@@ -1,7 +1,6 @@
 """Makes the calls of `execute` that take time, one by one, several at once, or in threads (ACK-10)."""
 
 import asyncio
-import contextvars
 import functools
 import threading
 from collections import deque
@@ -13,6 +12,7 @@ from engine.api import BasicBolt, BurstBolt, call_kind
 from engine.api.basic_results import emit_result, record_result
 from engine.cancellation import CancelledWork, was_cancelled
 from engine.errors import UsageError
+from engine.in_thread import begin_in_thread
 from engine.kernel import BoltCore, Burst, StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.raised import without_exits
@@ -182,8 +182,7 @@ class BoltCalls:
             if self._pool is None:
                 await self._timed(emit_result(self._bolt.execute(tup), self._emit, (tup, DEFAULT_STREAM), self.wrong_result))
             else:
-                run = contextvars.copy_context().run
-                await self._run_context.loop.run_in_executor(self._pool, run, functools.partial(self._run_in_thread, call))
+                await begin_in_thread(self._pool, functools.partial(self._run_in_thread, call))
                 recorded, call.recorded = call.recorded or [], None
                 for values, stream, task in recorded:
                     if task is None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Callable
 from typing import Any, Final
 
 from engine.api import BasicBolt, FailTuple, Reply
-from engine.cancellation import was_cancelled
+from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure
 from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple
 from engine.runtime.basic_collector import ExecutorBasicCollector
@@ -133,7 +133,8 @@ class BoltExecutor(Executor):
     # Turns
 
     async def _serve(self) -> None:
-        while self._is_serving:
+        variables = self.variables
+        while self._is_serving and self.variables is variables:
             if self.calls.one_by_one:
                 await self._turn_by_calls()
             else:
@@ -147,7 +148,7 @@ class BoltExecutor(Executor):
             return
         try:
             outcome = core.run_burst(self.run_context.config.burst)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - no await, so a cancellation is the component's own
+        except CALL_ERRORS as error:  # no await, so a cancellation is the component's own
             given = core.burst or core.current
             core.forget_current()
             await self._handle_burst_error(error, given)

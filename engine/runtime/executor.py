@@ -5,6 +5,7 @@ import inspect
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from engine.cancellation import (
@@ -20,9 +21,10 @@ from engine.cancellation import (
 )
 from engine.clock import Clock
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
+from engine.in_context import in_context, instance_context
 from engine.kernel import StepTimer, TaskCore, Tuple
 from engine.raised import PROGRAMS_END_HINT, add_note, raised_text, without_exits
-from engine.runtime.actor import Actor
+from engine.runtime.actor import CLOSER, Actor
 from engine.runtime.error_report import ErrorReporter, error_text
 from engine.runtime.plan import TaskInfo
 from engine.runtime.restart_policy import FailureStreak, RestartPolicy
@@ -128,6 +130,8 @@ class Executor(Actor):
         """Times the steps of background tasks, and the handlers of control tuples."""
         self._collector: RetirableCollector | None = None
         self._progress_at_death = 0
+        self._run_variables: Context | None = None
+        """Context variables of the caller of the first `begin`. Each instance begins with a copy of them."""
         self._ready_waiters = Waiters()
 
     # Start and stop
@@ -135,8 +139,11 @@ class Executor(Actor):
     async def begin(self) -> None:
         """Create and prepare an instance, and retry after each failure. Raises the ComponentError that ends the run."""
         while not self.core.closing:
+            if self._run_variables is None:
+                self._run_variables = copy_context()
+            self.variables = instance_context(self._run_variables)
             try:
-                await self._make_instance()
+                await in_context(self.variables, self._make_instance())
                 self._is_open = True
                 error = self._take_kill()
             except (Exception, asyncio.CancelledError) as raised:
@@ -157,8 +164,9 @@ class Executor(Actor):
             await self._wait_to_restart(pause_secs, self._death_failure(error))
 
     def start(self) -> None:
-        """Start the coroutine."""
+        """Start the coroutine, with the context variables of the instance (ACK-17)."""
         self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # else set when the gate opens
+        self._has_begun = False
         super().start()
 
     async def close(self) -> None:
@@ -203,18 +211,26 @@ class Executor(Actor):
             self.kill(self._killed_by or RestartRequested("restarted by request"))
 
     async def _main(self) -> None:
-        """Serve, and replace the instance when it dies. Any error that is left ends the run."""
+        """Serve, and replace the instance when it dies. Any error that is left ends the run.
+
+        The next instance has context variables of its own, which an asyncio task cannot change. So another one goes on with it.
+        """
         self._has_begun = True
+        variables = self.variables
         try:
             while not self.core.closing:
+                if self.variables is not variables:
+                    self.start()
+                    return
                 try:
                     error = self._take_kill()
                     if error is None and self._replace_for is not None:
                         await self._let_calls_return()
                         error = self._replace_for
-                    if error is not None:
+                    if error is None:
+                        await self._serve()
+                    else:
                         await self._replace(error)
-                    await self._serve()
                 except asyncio.CancelledError as raised:
                     self._note_cancellation(raised)
         except ComponentError as error:
@@ -375,7 +391,8 @@ class Executor(Actor):
 
     async def _close_component(self, close: Callable[[], Any]) -> None:
         try:
-            if not await await_or_cancel(self._call_close(close), CLOSE_TIMEOUT_SECS):
+            closing = self._call_close(close, CLOSER.get())
+            if not await await_or_cancel(closing, CLOSE_TIMEOUT_SECS, self.variables):
                 self._report_cancelled_work((), 1)
         except KeyboardInterrupt:
             raise
@@ -390,7 +407,8 @@ class Executor(Actor):
         """Return the text for a close that took too long."""
         return f"{close.__name__}() did not return within {CLOSE_TIMEOUT_SECS:g} s and was cancelled"
 
-    async def _call_close(self, close: Callable[[], Any]) -> None:
+    async def _call_close(self, close: Callable[[], Any], closer: object) -> None:
+        CLOSER.set(closer)  # in the context of the instance, which does not have it
         # The coroutine of the hook is created here: a task that is cancelled before its first step would never await it.
         await without_exits(self.call_hook(close))
 

@@ -13,6 +13,7 @@ from engine.clock import Clock
 from engine.config import Config
 from engine.control import RunHandle
 from engine.errors import ComponentError, UsageError
+from engine.home_loop import HomeLoop
 from engine.kernel import BoltBacklog, Tuple
 from engine.metrics import UserMetrics
 from engine.names import ACKER_COMPONENT, did_you_mean
@@ -31,7 +32,7 @@ from engine.runtime.plan import plan_tasks
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_features import RunFeatures
 from engine.runtime.run_port import LiveRunPort
-from engine.runtime.snapshot import Snapshot
+from engine.runtime.snapshot import END_STATES, Snapshot
 from engine.runtime.supervisor import END_CALLBACK, RunState, Supervisor
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.topology import Topology, config_of_run, validate_run
@@ -70,6 +71,7 @@ class Run:
         self._traces: MessageTraces | None = None
         self.may_forget = False
         """True in tests: the start of the run does not warn that state in memory:// is lost with the process."""
+        self._home = HomeLoop()
         self._clock = Clock()
         self._began = 0.0
         self._loop_cpu_secs: Callable[[], float | None] = lambda: None
@@ -81,6 +83,7 @@ class Run:
             raise UsageError("this run was already entered with `async with`", hint="Call engine.run(topology) again for another run.")
         self._is_entered = True
         loop = asyncio.get_running_loop()
+        self._home.adopt_running()
         self._clock = Clock.of(loop)
         self._began, self._loop_cpu_secs = self._clock.now(), self._clock.measure_cpu()
         random = RunRandom(self.config.seed)
@@ -165,6 +168,7 @@ class Run:
 
     async def completed(self) -> None:
         """Wait until the run is complete, drained or stopped. Raises the ComponentError of a failed run before it is closed (SV-4)."""
+        self._check_loop("completed()")
         if self._supervisor is not None or self._opening.ended is None:
             await self._supervised.completed()
 
@@ -178,6 +182,7 @@ class Run:
         if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
             hint = "Write def ended(error): ... It may start a coroutine by asyncio.create_task()."
             raise UsageError(f"on_end() takes a plain function of one argument, not {callback!r}", hint=hint)
+        self._check_loop("on_end(callback)", is_async=False)
         if self._supervisor is not None:
             self._supervisor.on_end(callback)
         elif self._opening.ended in ("stopped", "drained"):
@@ -194,6 +199,7 @@ class Run:
         await self._switch(active=False)
 
     async def _switch(self, *, active: bool) -> None:
+        self._check_loop("activate()" if active else "deactivate()")
         self._check_running()
         await asyncio.gather(*(spout.switch_activity(active=active) for spout in self._assembled.spouts))
 
@@ -210,6 +216,7 @@ class Run:
         if timeout_secs is not None and not (is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
             hint = "Write drain(10), or drain() for drain_timeout_secs."
             raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
+        self._check_loop("drain()")
         await self._opening.end("drained")
         if self._supervisor is not None or self._opening.ended is None:
             await self._supervised.drain(timeout_secs)
@@ -219,6 +226,7 @@ class Run:
 
         Ends a run that is waiting or starting at once: `async with` is entered, and the state is stopped.
         """
+        self._check_loop("stop()")
         await self._close()
         if self._supervisor is not None:
             self._supervisor.raise_error()
@@ -231,7 +239,7 @@ class Run:
             await self._loop_end.forget()
 
     def inlet(self, component_id: str) -> InletHandle:
-        """Return the handle by which a service sends to an Inlet. Raises UsageError if the component is not an Inlet."""
+        """Return the handle by which a service sends to an Inlet. Any thread may ask. Raises UsageError if there is no such Inlet."""
         for spout in self._assembled.spouts:
             if spout.info.component_id == component_id and spout.inlet is not None:
                 return spout.inlet
@@ -245,6 +253,7 @@ class Run:
         """
         if not is_number(rate) or not 0 <= rate <= 1:
             raise UsageError(f"trace() takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
+        self._check_loop("trace(rate)", is_async=False)
         assembly = self._assembled
         assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, rate) if rate else None)
 
@@ -254,6 +263,7 @@ class Run:
         If the tree of the message id is open, the path begins now. Else the trace waits at most 60 s until the spout emits it. Ten traces
         are kept, and a newer one ends the oldest one. Raises UsageError for a component that is not a spout.
         """
+        self._check_loop("trace_message(component_id, message_id)", is_async=False)
         if self._traces is None:
             raise self._not_begun()
         return self._traces.follow(component_id, message_id)
@@ -265,6 +275,7 @@ class Run:
 
     def kill_task(self, task_id: int) -> None:
         """Make the instance of a task die as if it had raised, or an acker lose its trees. For tests of recovery."""
+        self._check_loop("kill_task(task_id)", is_async=False)
         assembly = self._assembled
         for executor in (*assembly.tasks, *assembly.ackers):
             if executor.info.task_id == task_id:
@@ -279,6 +290,7 @@ class Run:
         dropped, and its source replays them (ACK-13). A restart never counts as a death. Returns at once. `restarts` of the snapshot
         grows by 1. Raises UsageError for an unknown task, for an acker, and unless the run is running.
         """
+        self._check_loop("restart_task(task_id)", is_async=False)
         self._check_running()
         assembly = self._assembled
         for executor in assembly.tasks:
@@ -294,6 +306,7 @@ class Run:
 
     def lose_tuple(self, task_id: int, tup: Tuple) -> None:
         """Make a bolt task drop an input without ack or fail, so that its trees time out. For tests of recovery."""
+        self._check_loop("lose_tuple(task_id, tup)", is_async=False)
         for bolt in self._assembled.bolts:
             if bolt.info.task_id == task_id:
                 bolt.core.lose(tup)
@@ -346,6 +359,14 @@ class Run:
         from engine.runtime.metric_families import families  # imported here, so that `import engine` stays fast
 
         return render(families(self.snapshot()))
+
+    def _check_loop(self, call: str, *, is_async: bool = True) -> None:
+        """Raise UsageError if a method that changes or awaits this run is called on another loop or thread (RUN-5).
+
+        A run that has ended may be asked anywhere, because nothing changes any more.
+        """
+        if self.state not in END_STATES:
+            self._home.check(f"run.{call}", is_async=is_async)
 
     @property
     def _supervised(self) -> Supervisor:

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 from engine.api import BurstSpout, FromGenerator, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.backoff import Backoff
-from engine.cancellation import was_cancelled
-from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
+from engine.cancellation import CALL_ERRORS, was_cancelled
+from engine.errors import ENDS_OF_ITERATION, TASK_DIED, ComponentError, EngineError, Failure, UsageError
 from engine.kernel import EdgeIds, SignalRing, SpoutCollector, SpoutCore, SpoutOutcome, StepTimer
 from engine.names import ACKER_COMPONENT
 from engine.runtime.executor import Executor
@@ -25,6 +25,13 @@ from engine.topology.task_port import SpoutPortUser, SpoutStatus
 
 BACKOFF: Final = Backoff(0.001, 0.064)
 """Pauses after polls that emitted nothing, and after calls that raised."""
+
+
+class IteratorEnded(EngineError):
+    """Raised in place of a StopIteration that leaves a poll, such as that of `next(rows)` at the end of the source. The cause is chained.
+
+    The spout cannot go on, and a fresh instance would read the whole source again. So the run drains, and ends with a ComponentError.
+    """
 
 
 class TreeWatch(Protocol):
@@ -206,7 +213,7 @@ class SpoutExecutor(Executor):
         self.wake()
 
     def note_row_error(self, error: BaseException) -> None:
-        if not isinstance(error, (Exception, asyncio.CancelledError)):
+        if not isinstance(error, CALL_ERRORS):
             self.run_context.end_run(self._program_end_error(error))
         elif self.error_mode(error) != "fail":
             self._note_background_error(error)
@@ -269,15 +276,16 @@ class SpoutExecutor(Executor):
     # Turns
 
     async def _serve(self) -> None:
-        while self._is_serving:
+        variables = self.variables
+        while self._is_serving and self.variables is variables:
             try:
                 if self._switches:
                     await self._apply_switches()
                 await self._turn()
             except SpoutExhausted:
                 self._note_exhausted()
-            except GeneratorBroken as error:
-                self._note_broken_generator(error)
+            except (GeneratorBroken, IteratorEnded) as error:
+                await self._note_broken_source(error)
             except (Exception, asyncio.CancelledError) as error:
                 if was_cancelled(error):
                     raise
@@ -285,7 +293,10 @@ class SpoutExecutor(Executor):
 
     async def _turn(self) -> None:
         core, self.waits_for_wake = self.core, False
-        outcome = core.run_burst(self.run_context.config.burst)
+        try:
+            outcome = core.run_burst(self.run_context.config.burst)
+        except ENDS_OF_ITERATION as error:
+            raise self._error_of_end(error) from error
         if self._window is not None:
             self._adapt_max_pending(self._window, outcome)
         if core.slowest_call:
@@ -324,6 +335,12 @@ class SpoutExecutor(Executor):
         try:
             await self._timed(_awaited(returned))
             core.note_returned()
+        except StopAsyncIteration as error:
+            raise self._error_of_end(error) from error
+        except RuntimeError as error:
+            if isinstance(error.__cause__, StopIteration) and str(error) == "coroutine raised StopIteration":
+                raise self._error_of_end(error.__cause__) from error
+            raise
         finally:
             self._in_call = False
             timer.cancel()
@@ -370,10 +387,23 @@ class SpoutExecutor(Executor):
         self.exhausted, self._is_finishing = True, False
         self._set_polling()
 
-    def _note_broken_generator(self, error: GeneratorBroken) -> None:
-        """Report the error of a generator, which cannot resume. The run drains and ends with this error (ACK-13)."""
-        cause = error.__cause__ or error
-        self.reporter.report(cause, next_step="the run drains and ends: a generator that raised cannot resume")
+    def _error_of_end(self, error: BaseException) -> EngineError | RuntimeError:
+        """Return the error for a call that raised StopIteration or the like, which must not leave a coroutine."""
+        if not self.core.in_poll or isinstance(error, GeneratorExit):
+            return RuntimeError(f"the call raised {type(error).__name__}")
+        hint = "At the end of the source, raise SpoutExhausted. To find the end, write next(rows, None), or catch the error around next()."
+        return IteratorEnded(f"it was polled and raised {type(error).__name__}, which does not end a spout", hint=hint)
+
+    async def _note_broken_source(self, error: GeneratorBroken | IteratorEnded) -> None:
+        """Report the error of a source that cannot go on. The run drains and ends with this error (ACK-13)."""
+        if isinstance(error, IteratorEnded) and self.error_mode(error) == "stop":
+            await self._replace(error)
+            return
+        cause: BaseException = error
+        why = "a fresh instance would read the whole source again"
+        if isinstance(error, GeneratorBroken):
+            cause, why = error.__cause__ or error, "a generator that raised cannot resume"
+        self.reporter.report(cause, next_step=f"the run drains and ends: {why}")
         self.generator_error = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)
         self._note_exhausted()
 

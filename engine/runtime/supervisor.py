@@ -14,7 +14,7 @@ from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT
 from engine.outward import call_outward
 from engine.raised import headline
-from engine.runtime.actor import BUG_HINT, Actor
+from engine.runtime.actor import BUG_HINT, CLOSER, Actor
 from engine.runtime.assembly import Assembly
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.executor import Executor
@@ -26,9 +26,6 @@ LOGGER: Final = EngineLogger("engine.runtime")
 END_CALLBACK: Final = "a callback of on_end"
 _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
 """Supervisor of the running component. If a component waits for the end of its own run, the end cancels this wait."""
-
-_CLOSES: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_CLOSES", default=None)
-"""Supervisor that closes its components in the running asyncio task, or in the one that created it."""
 
 
 class Supervisor:
@@ -108,10 +105,8 @@ class Supervisor:
         self.state = "running"
         for acker in assembly.ackers:
             acker.start()
-        inside = contextvars.copy_context()
-        inside.run(_INSIDE.set, self)
-        for task in (*assembly.bolts, *assembly.spouts):
-            inside.run(task.start)
+        for task in (*assembly.bolts, *assembly.spouts):  # their context variables are those of `_begin_all`
+            task.start()
         for ticker in assembly.tickers:
             ticker.start()
 
@@ -255,7 +250,7 @@ class Supervisor:
         await self._wait_until_closed(self.end(state))
 
     async def _wait_until_closed(self, closing: "asyncio.Task[None]") -> None:
-        if _CLOSES.get() is self:
+        if CLOSER.get() is self:
             return
         cancelled: asyncio.CancelledError | None = None
         while not closing.done():
@@ -324,7 +319,7 @@ class Supervisor:
 
         The tasks of a component are closed together.
         """
-        _CLOSES.set(self)
+        CLOSER.set(self)
         assembly = self._assembly
         for task in assembly.tasks:
             task.core.closing = True

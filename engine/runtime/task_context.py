@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from typing import Any, cast
 
 from engine.api.context import UserCounter, UserGauge, UserHistogram
-from engine.cancellation import CancelledWork, aio_task_error
+from engine.cancellation import BACKGROUND_END_SECS, CancelledWork, aio_task_error
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
@@ -28,12 +29,12 @@ class BackgroundTasks:
         self._timed = timed
         self._on_error = on_error
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._cancelled = CancelledWork()
+        self._cancelled = CancelledWork(BACKGROUND_END_SECS)
         self.has_ended = False
 
-    def create(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
-        """Start a background task."""
-        aio_task = self._loop.create_task(without_exits(self._timed(coroutine)), name=self._name)
+    def create(self, coroutine: Coroutine[Any, Any, object], context: Context | None) -> asyncio.Task[Any]:
+        """Start a background task. context: its context variables, None for a copy of the caller's."""
+        aio_task = self._loop.create_task(without_exits(self._timed(coroutine)), name=self._name, context=context)
         aio_task.add_done_callback(lambda _: coroutine.close())  # a task that is cancelled before its first step does not close it
         self._tasks.add(aio_task)
         aio_task.add_done_callback(self._note_end)
@@ -126,7 +127,7 @@ class ExecutorContext:
             raise UsageError(f"{self._where} has no stream {safe_repr(stream)}", hint=hint)
         return self._run_context.targets_of(self.component_id, stream)
 
-    def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
+    def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: Context | None = None) -> asyncio.Task[Any]:
         if not asyncio.iscoroutine(cast(object, coroutine)):
             text = f"{self._where} called create_task({safe_repr(coroutine)}), which is not a coroutine"
             raise UsageError(text, hint="Call an async def: self.context.create_task(self.work()).")
@@ -139,7 +140,7 @@ class ExecutorContext:
                 f"{self._where}: an instance that closes, was replaced after an error, or whose run has ended, called create_task()",
                 hint="Await the coroutine in close() or cleanup(), and start no tasks after it.",
             )
-        return self._background.create(coroutine)
+        return self._background.create(coroutine, context)
 
     @property
     def _where(self) -> str:

@@ -1,7 +1,6 @@
 """Runner of a BasicBolt, with one instance for all attempts. Emitted tuples belong to the batch of the input (TX-5, TX-6)."""
 
-import asyncio
-import contextvars
+import functools
 from collections.abc import Callable, Iterable
 from concurrent import futures
 from contextvars import ContextVar
@@ -10,8 +9,9 @@ from typing import Any
 
 from engine.api import BasicBolt, Tuple, Values, call_kind
 from engine.api.basic_results import Emission, emit_recorded, emit_result, record_result
-from engine.cancellation import was_cancelled
+from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import UsageError
+from engine.in_thread import begin_in_thread
 from engine.kernel import BatchEmitter, TaskBatch
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.safe_text import safe_repr
@@ -97,7 +97,7 @@ class BasicBoltRunner(BatchRunner):
         try:
             async with call_timeout(self.context.config, "execute()"):
                 await self._call_of(call, tup)
-        except (Exception, asyncio.CancelledError) as error:
+        except CALL_ERRORS as error:
             if was_cancelled(error):
                 raise
             self.call_failed(batch, error, tup)
@@ -109,7 +109,7 @@ class BasicBoltRunner(BatchRunner):
         if self._pool is None:
             await emit_result(self._bolt.execute(tup), BatchEmitter(call.batch).emit, (), self._wrong_result)
         else:
-            await asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, self._in_pool, call, tup)
+            await begin_in_thread(self._pool, functools.partial(self._in_pool, call, tup))
             recorded, call.recorded = call.recorded or [], None
             emitter = BatchEmitter(call.batch)
             emit_recorded(recorded, emitter.emit, emitter.emit_direct)

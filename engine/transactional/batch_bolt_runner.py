@@ -4,11 +4,13 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import Any, Final
 
-from engine.api import BoltBase, Tuple
-from engine.cancellation import cancel_requests, was_cancelled
+from engine.api import BoltBase, Tuple, call_kind
+from engine.cancellation import CALL_ERRORS, cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
+from engine.in_context import instance_context
 from engine.kernel import TaskBatch
 from engine.maybe_await import discard_awaitables
 from engine.safe_text import safe_repr
@@ -65,11 +67,24 @@ class BatchBoltRunner(BatchRunner):
         bolt.resources = self._resources
         bolt.replays_differ = self._wiring.replays_differ
         open_attempt.instance = bolt
-        if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector has wrapped `execute`
-            open_attempt.batch.execute_many_by(bolt.execute_many, BURST_SETTLER, bolt.burst_rows)
-        else:
-            open_attempt.batch.execute_by(bolt.execute)
         self._run_on(open_attempt, bolt.prepare(), "prepare")
+        if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector has wrapped `execute`
+            open_attempt.batch.execute_many_by(self._in_variables(open_attempt, bolt.execute_many), BURST_SETTLER, bolt.burst_rows)
+        else:
+            open_attempt.batch.execute_by(self._in_variables(open_attempt, bolt.execute))
+
+    def _in_variables(self, open_attempt: OpenAttempt, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a call with the context variables of the calls that the attempt has awaited. Without any, the call as it is (ACK-17)."""
+        variables = open_attempt.variables
+        if variables is None or call_kind(call).is_async:
+            return call
+
+        def with_variables(*given: Any) -> Any:
+            if asyncio.current_task() is open_attempt.aio_task:  # it has them already
+                return call(*given)
+            return variables.run(call, *given)
+
+        return with_variables
 
     def _end_instance(self, open_attempt: OpenAttempt) -> None:
         self._finishing.discard(open_attempt)
@@ -80,7 +95,7 @@ class BatchBoltRunner(BatchRunner):
             self._note_ending(aio_task)
         instance, open_attempt.instance = open_attempt.instance, None
         if instance is not None and type(instance).cleanup is not BoltBase.cleanup:
-            cleanup = asyncio.get_running_loop().create_task(self._clean_up(instance, aio_task))
+            cleanup = asyncio.get_running_loop().create_task(self._clean_up(instance, aio_task), context=open_attempt.variables)
             self._cleanups.add(cleanup)
             cleanup.add_done_callback(self._cleanups.discard)
         self._make_room()
@@ -118,7 +133,10 @@ class BatchBoltRunner(BatchRunner):
         if open_attempt not in self._aio_tasks:
             open_attempt.batch.waiting = deque()
             open_attempt.progress_at = self.context.clock.now()
-            aio_task = self._aio_tasks[open_attempt] = self.context.create_task(self._run(open_attempt))
+            if open_attempt.variables is None:
+                open_attempt.variables = instance_context(copy_context())
+            aio_task = self.context.create_task(self._run(open_attempt), context=open_attempt.variables)
+            self._aio_tasks[open_attempt] = open_attempt.aio_task = aio_task
             self._all_aio_tasks.add(aio_task)
             aio_task.add_done_callback(self._all_aio_tasks.discard)
             aio_task.add_done_callback(
@@ -146,7 +164,7 @@ class BatchBoltRunner(BatchRunner):
                     calls += 1
                     if calls % CALLS_PER_TURN == 0:
                         await asyncio.sleep(0)
-        except (Exception, asyncio.CancelledError) as error:
+        except CALL_ERRORS as error:
             if was_cancelled(error):
                 if self.port.is_ending or self._aio_tasks.get(open_attempt) is not asyncio.current_task():
                     raise  # `_end_instance`, or the end of this task, has cancelled it
@@ -211,8 +229,8 @@ class BatchBoltRunner(BatchRunner):
             return
         self._finishing.add(open_attempt)
         try:
-            self._run_on(open_attempt, open_attempt.instance.finish_batch(), "finish_batch")
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - error of user code: reported, and the batch fails
+            self._run_on(open_attempt, self._in_variables(open_attempt, open_attempt.instance.finish_batch)(), "finish_batch")
+        except CALL_ERRORS as error:  # error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
             return
         if open_attempt not in self._aio_tasks:

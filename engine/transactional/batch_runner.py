@@ -4,10 +4,12 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.api import Bolt, FailTuple, Fields, Tuple, wrong_values
+from engine.cancellation import CALL_ERRORS
 from engine.config import Config
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch
@@ -64,6 +66,10 @@ class OpenAttempt:
     commit_came: bool = False
     failure: Failure | None = None
     instance: Any = None
+    variables: Context | None = None
+    """Context variables of the awaited methods of the instance (ACK-17)."""
+    aio_task: "asyncio.Task[None] | None" = None
+    """Awaits calls of the instance, or did so last."""
     progress_at: float = 0.0
     """Time of the last return of an awaited call."""
     refreshed_at: float = 0.0
@@ -102,7 +108,7 @@ class BatchRunner(Bolt, BoltPortUser):
         open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, TaskBatch(self.feed, attempt), len(self._early), self._sources)
         try:
             self._begin_instance(open_attempt)
-        except Exception as error:  # noqa: BLE001 - error of user code: reported, and the batch fails
+        except CALL_ERRORS as error:  # error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
         return open_attempt.batch
 

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, assert_never, cast
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.backoff import Backoff
+from engine.cancellation import CALL_ERRORS
 from engine.errors import TIMEOUT, Failure, FatalError
 from engine.log import EngineLogger
 from engine.maybe_await import discard_awaitables
@@ -316,7 +317,7 @@ class Coordinator(Spout, SpoutPortUser):
                 self._batches.forget_positions(self._adapter.checked_forgotten(given))
         except FatalError:
             raise
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - of user code, even CancelledError: nothing was awaited
+        except CALL_ERRORS as error:  # of user code, even CancelledError: nothing was awaited
             self._report_forgotten(error)
 
     async def _forget_later(self, given: Awaitable[object]) -> None:

@@ -1,10 +1,9 @@
 """The bolt around a user's emitter: emits its partitions of each batch that the coordinator requests (TX-4, TX-7)."""
 
-import asyncio
 from typing import Any
 
 from engine.api import Bolt, Tuple
-from engine.cancellation import was_cancelled
+from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError, UsageError
 from engine.kernel import TaskBatch
 from engine.maybe_await import maybe_await
@@ -49,7 +48,7 @@ class EmitterRunner(Bolt, BoltPortUser):
                 await self._take(attempt, tup)
         except FatalError:
             raise
-        except (Exception, asyncio.CancelledError) as error:
+        except CALL_ERRORS as error:
             if was_cancelled(error):
                 raise
             self.port.settle_control(tup, self._failure_by(error, attempt))

@@ -63,7 +63,7 @@ class RecordingContext:
         await self._woken.wait()
         self._woken.clear()
 
-    def create_task(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
+    def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: Any = None) -> asyncio.Task[Any]:
         self.aio_tasks.append(asyncio.create_task(coroutine))
         return self.aio_tasks[-1]
 

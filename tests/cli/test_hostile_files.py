@@ -22,8 +22,9 @@ ERRORS = {
 }
 NO_EXCEPTIONS = ("SystemExit", "own", "GeneratorExit")
 
-ORDINARY = [(what, "GeneratorExit") for what in ("one of several calls", "a call in a thread", "background work")]
-"""In an own aio_task, asyncio treats it like any other exception."""
+CALLS = ("next_tuple", "execute", "one of several calls", "a call in a thread", "background work", "init_state", "pre_prepare", "key_of")
+ORDINARY = [(what, "GeneratorExit") for what in CALLS]
+"""A call that raises it fails like one that raises an Exception."""
 
 
 class Player:

@@ -345,10 +345,10 @@ def test_a_wrong_result_of_process_is_a_clear_error() -> None:
         output_fields = "number"
 
         def process(self, record: int) -> Any:
-            return [record]
+            return record
 
     finished = run_flow(lambda: Numbers(1), Returns, config=Config(on_error="fail"), until=1.0)
-    assert ".process() must return a tuple or None, not [1] (list)" in finished.errors[0].text
+    assert ".process() must yield or return tuples of values, not 1 (int)" in finished.errors[0].text
 
 
 def test_give_up_that_is_not_overridden_reports_the_record() -> None:

@@ -140,6 +140,7 @@ def yielding(record: Any) -> Any:
 MISBEHAVING = {
     "cancelled": raising(asyncio.CancelledError()),
     "stops": raising(StopIteration()),
+    "closes": raising(GeneratorExit()),
     "exhausted": raising(SpoutExhausted()),
     "a coroutine": lambda record: promised(record),
     "a generator": lambda record: yielding(record),
@@ -162,7 +163,7 @@ async def test_a_failing_translator_fails_only_its_record(kafka: str, new_topic:
     assert (await committed(kafka, config.group or "", topic)).offset == 6
 
 
-@pytest.mark.parametrize("error", [Wordless("no words"), GeneratorExit()])
+@pytest.mark.parametrize("error", [Wordless("no words"), SystemExit(3)])
 async def test_a_base_exception_of_a_translator_ends_the_run_without_a_commit(
     kafka: str, new_topic: NewTopic, error: BaseException
 ) -> None:

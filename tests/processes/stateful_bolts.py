@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -324,3 +325,30 @@ class ExitsInHook(Counts):
     async def pre_prepare(self, txid: int) -> None:
         await asyncio.sleep(0)
         sys.exit(3)
+
+
+OWNER: ContextVar[str] = ContextVar("OWNER", default="nobody")
+
+
+class Owned(StatefulBasicBolt):
+    """Emits the context variable that `prepare` has set, as each call and the last hook see it."""
+
+    output_fields = Fields("in_call", "in_hook")
+
+    def prepare(self) -> None:
+        self.token = OWNER.set("prepare")
+        self.in_hook = ""
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        super().init_state(state)
+        self.in_hook = OWNER.get()
+
+    async def pre_prepare(self, txid: int) -> None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        self.in_hook = OWNER.get()
+
+    def execute(self, tup: Tuple) -> tuple[str, str]:
+        return OWNER.get(), self.in_hook
+
+    def cleanup(self) -> None:
+        OWNER.reset(self.token)

@@ -115,7 +115,7 @@ def test_a_base_exception_in_a_process(is_process: bool, error: BaseException) -
     for number in range(10):
         feeder.feed((number,))
     feeder.close()
-    if isinstance(error, asyncio.CancelledError):
+    if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
         run_topology(builder.build())
         assert feeder.failed
     else:

@@ -24,6 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.config",
         "engine.metrics",
         "engine.outward",
+        "engine.home_loop",
+        "engine.in_context",
         "engine.in_thread",
         "engine.kernel",
         "engine.maybe_await",

@@ -51,7 +51,7 @@ def spout_of(kind: Any) -> Callable[[], Any]:
     return lambda: chain(lambda: kind(3), Sink)
 
 
-@pytest.mark.parametrize("error", [Odd("own"), GeneratorExit()], ids=["own", "GeneratorExit"])
+@pytest.mark.parametrize("error", [Odd("own"), SystemExit(3)], ids=["own", "SystemExit"])
 @pytest.mark.parametrize("make", [bolt_of(OddBolt), bolt_of(OddAsyncBolt), spout_of(OddSpout), spout_of(OddAck)])
 def test_a_base_exception_ends_the_run_and_is_named(make: Callable[[], Any], error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in (OddBolt, OddSpout, OddAck):

@@ -16,8 +16,10 @@ from engine import (
     Fields,
     TopologyBuilder,
     TopologyError,
+    bolt,
 )
 from engine.testing import Capture, Feeder, Finished, run_topology
+from tests.runtime.stage import Numbers, chain, play_run
 
 NUMBERS = range(1, 11)
 
@@ -356,3 +358,21 @@ def test_a_wrong_number_of_burst_rows_is_refused(rows: Any) -> None:
 
 def test_fields_of_a_burst_bolt_are_declared_as_usual() -> None:
     assert Fields("number") == Fields(*[Doubles.output_fields])
+
+
+@pytest.mark.guarantee("BU-1")
+def test_an_async_generator_of_a_burst_is_closed_if_a_pair_is_refused() -> None:
+    closed: list[bool] = []
+
+    @bolt("number", burst=True)
+    async def odd(burst: Any) -> Any:
+        try:
+            yield "no pair"
+        finally:
+            await asyncio.sleep(0.01)
+            closed.append(True)
+
+    spout = Numbers(1)
+    play_run(chain(lambda: spout, odd))
+    assert closed == [True]
+    assert spout.failed == [0]

@@ -236,3 +236,26 @@ def test_the_finally_of_an_async_generator_with_a_full_buffer_ends_before_its_ru
         assert ends == ["closed"]
 
     play(main)
+
+
+@pytest.mark.guarantee("BU-4")
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_a_yielded_none_means_that_there_is_nothing_now(kind: str) -> None:
+    pulls: list[float] = []
+
+    def rows() -> Any:
+        for number in range(3):
+            for _ in range(20):
+                pulls.append(asyncio.get_running_loop().time())
+                yield None
+            yield (number,)
+
+    async def later() -> Any:
+        for row in rows():
+            yield row
+
+    sink = Capture()
+    run = play_run(chain(spout("number")(rows if kind == "plain" else later), sink))
+    assert run.state == "complete"
+    assert sink.field(0) == [0, 1, 2]
+    assert pulls[19] - pulls[0] > 0.5, "each None is followed by a pause, so that an idle source costs nothing"

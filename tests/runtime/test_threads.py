@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import deque
 from typing import Any
 
 import pytest
@@ -58,6 +59,55 @@ def test_n_calls_run_at_the_same_time() -> None:
     spout = Numbers(6)
     play_run(chain(lambda: spout, Meeting))
     assert sorted(spout.acked) == list(range(6))
+
+
+def values_as(form: str, number: int) -> Any:
+    rows = [(number,), (number,)]
+    forms = {
+        "list": rows,
+        "deque": deque(rows),
+        "map": map(tuple, rows),
+        "set": {*rows},
+        "empty": [],
+        "none": None,
+        "dict keys": dict.fromkeys(rows),
+    }
+    return forms[form]
+
+
+@pytest.mark.parametrize("threads", [0, 2], ids=["on the loop", "in threads"])
+@pytest.mark.parametrize(
+    ("form", "times"), [("list", 2), ("deque", 2), ("map", 2), ("set", 1), ("dict keys", 1), ("empty", 0), ("none", 0)]
+)
+def test_each_iterable_of_tuples_may_be_returned(form: str, times: int, threads: int) -> None:
+    class Returns(BasicBolt):
+        output_fields = Fields("number")
+
+        def execute(self, tup: Tuple) -> Any:
+            return values_as(form, tup[0])
+
+    Returns.threads = threads
+    spout, sink = Numbers(3), Capture()
+    play_run(chain(lambda: spout, Returns, sink))
+    assert sorted(sink.field(0)) == sorted([*range(3)] * times)
+    assert sorted(spout.acked) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("threads", [0, 2], ids=["on the loop", "in threads"])
+@pytest.mark.parametrize("wrong", ["text", b"bytes", 7])
+def test_a_text_or_a_number_is_no_result(wrong: object, threads: int) -> None:
+    class Returns(BasicBolt):
+        output_fields = Fields("number")
+
+        def execute(self, tup: Tuple) -> Any:
+            return wrong
+
+    Returns.threads = threads
+    spout = Numbers(2)
+    with LogLines() as log:
+        play_run(chain(lambda: spout, Returns))
+    assert sorted(spout.failed) == [0, 1]
+    assert log.having("yields or returns tuples of values")
 
 
 @pytest.mark.parametrize("form", ["return", "generator", "collector", "direct and other stream"])

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from engine.api import Calls, Fields
 from engine.api.fields import Streams
+from engine.cancellation import CALL_ERRORS
 from engine.clock import Clock
 from engine.errors import ComponentError
 from engine.kernel import (
@@ -213,7 +214,8 @@ class ChildTask:
 
     def _on_call(self, number: int, method: str, *arguments: Any) -> None:
         """Call a method of the state, and send its result."""
-        self._calls[number] = self._loop.create_task(self._call(number, method, arguments), name=f"{method} for the run")
+        calling = self._call(number, method, arguments)
+        self._calls[number] = self._loop.create_task(calling, name=f"{method} for the run", context=self.executor.variables)
         self._calls[number].add_done_callback(lambda _: self._calls.pop(number, None))
 
     def _on_cancel(self, number: int) -> None:
@@ -224,7 +226,7 @@ class ChildTask:
     async def _call(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
         try:
             result = await without_exits(getattr(self._state, method)(*arguments))
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a hook of the user, which may cancel itself
+        except CALL_ERRORS as error:  # a hook of the user, which may cancel itself
             if number in self._calls:  # else the run has cancelled the call
                 self._relay.send("raised", number, pack_error(error))
             return

@@ -40,7 +40,7 @@ class HandContext:
     def counter(self, name: str, /, **labels: str) -> HandCounter:
         return HandCounter(self.counts, name)
 
-    def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> "asyncio.Task[Any]":
+    def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: Any = None) -> "asyncio.Task[Any]":
         task = asyncio.ensure_future(coroutine)
         self.background.append(task)
         return task
