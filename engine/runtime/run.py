@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-import math
+import sys
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, cast
 
 from engine.api import CallKind, Calls, InletHandle, call_kind, takes
-from engine.api.arguments import is_number
+from engine.api.arguments import number_within
 from engine.clock import Clock
 from engine.config import Config
 from engine.control import RunHandle
@@ -211,12 +211,13 @@ class Run:
         timeout_secs: default `drain_timeout_secs`. Raises the ComponentError that ended the run. Ends a run that is waiting or starting at
         once: `async with` is entered, and the state is drained.
         """
-        if timeout_secs is not None and not (is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
+        secs = number_within(timeout_secs, 0, sys.float_info.max)
+        if timeout_secs is not None and secs is None:
             hint = "Write drain(10), or drain() for drain_timeout_secs."
             raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
         await self._opening.end("drained")
         if self._supervisor is not None or self._opening.ended is None:
-            await self._supervised.drain(timeout_secs)
+            await self._supervised.drain(secs)
 
     async def stop(self) -> None:
         """Close every component now, even if the caller is cancelled. Raises the ComponentError that ended the run.
@@ -247,10 +248,11 @@ class Run:
 
         rate: 0 to 1. 0 stops the recording.
         """
-        if not is_number(rate) or not 0 <= rate <= 1:
+        share = number_within(rate, 0, 1)
+        if share is None:
             raise UsageError(f"trace() takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
         assembly = self._assembled
-        assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, rate) if rate else None)
+        assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, share) if share else None)
 
     def trace_message(self, component_id: str, message_id: str) -> MessageTrace:
         """Follow one message id of a spout to its verdict. `message_id` is the text that `str` returns for the message id.

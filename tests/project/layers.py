@@ -13,6 +13,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.forks",
         "engine.clock",
         "engine.randomness",
+        "engine.plain_numbers",
         "engine.version",
         "spark_bridge.handover",
         "spark_bridge.process_identity",
