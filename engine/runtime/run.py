@@ -35,6 +35,7 @@ from engine.runtime.snapshot import Snapshot
 from engine.runtime.supervisor import RunState, Supervisor, call_end_callback
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.topology import Topology, config_of_run, validate_run
+from engine.waits import LongWait, Waits
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.runtime")
@@ -72,6 +73,7 @@ class Run:
         self.may_forget = False
         """True in tests: the start of the run does not warn that state in memory:// is lost with the process."""
         self._clock = Clock()
+        self._waits = Waits(topology.name, self._clock)
         self._began = 0.0
         self._loop_cpu_secs: Callable[[], float | None] = lambda: None
         self.seed: int | None = None
@@ -88,12 +90,15 @@ class Run:
         self.seed = random.seed
         if not self.may_forget:
             warn_of_memory(self.topology, self.config)
+        self._waits = Waits(self.topology.name, self._clock)
         try:
-            running = await self._opening.open(self._clock)
-            if running is not None:
-                await self._begin(running, random, loop)
+            with self._waits.current():
+                running = await self._opening.open(self._clock)
+                if running is not None:
+                    await self._begin(running, random, loop)
         except BaseException as error:
             await self._features.close(clean=False)
+            self._waits.close()
             if isinstance(error, asyncio.CancelledError):
                 self._tell_stopped_early()
             raise
@@ -144,7 +149,9 @@ class Run:
         await self._loop_end.watch()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
-        await self._close()
+        with self._waits.current():
+            await self._close()
+        self._waits.close()
         if error is None and self._supervisor is not None:
             self._supervisor.raise_error()
 
@@ -340,7 +347,13 @@ class Run:
             failures=() if self._run_context is None else self._run_context.failures.read(),
             user_metrics=self._metrics.read(),
             entries=self._features.snapshot_entries(),
+            waits=self.waits,
         )
+
+    @property
+    def waits(self) -> tuple[LongWait, ...]:
+        """What the run has been waiting for longer than 5 s and cannot hasten, such as a store or a broker (SV-11)."""
+        return self._waits.long_waits()
 
     def owed_acks(self, most: int = 10) -> tuple[OwedAck, ...]:
         """Return the inputs that tasks have taken and neither acked nor failed, oldest first, at most `most`."""

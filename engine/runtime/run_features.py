@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from engine.cancellation import was_cancelled
@@ -13,6 +13,7 @@ from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEnt
 from engine.errors import ComponentError, EngineError, UsageError
 from engine.raised import raised_text
 from engine.topology import Topology
+from engine.waits import waiting_for
 
 if TYPE_CHECKING:
     from engine.state import Ledger, StateProvider
@@ -42,10 +43,11 @@ class RunFeatures:
         Raises StateError if another process has the topology's state.
         """
         if self._topology.stored:
-            from engine.state import open_provider, provider_of  # here, because a run that stores nothing must not load stores
+            from engine.state import open_provider, provider_of, store_named  # here, because a run that stores nothing must not load stores
 
             provider = provider_of(self._config.state_provider)
-            await open_provider(provider, self._topology.name, standby=self._config.standby)
+            with nullcontext() if self._config.standby else waiting_for(store_named(self._config.state_provider)):
+                await open_provider(provider, self._topology.name, standby=self._config.standby)
             self._provider = provider
         running, start = self._topology, RunStart(clock, self._provider)
         for name, part in self._parts.items():

@@ -71,10 +71,13 @@ class Reading:
         return json_answer({"state": run.state}, 503 if has_failed else 200)
 
     async def readiness(self, request: Request) -> Response:
-        """Answer with 200 while the run is running."""
-        state = self._site.run.state
-        if state == "running" and self._site.run.error is None:
+        """Answer with 200 while the run is running, and waits for nothing that takes long (SV-11)."""
+        run, state = self._site.run, self._site.run.state
+        if state == "running" and run.error is None and not (waits := run.waits):
             return json_answer({"state": state})
+        if state == "running" and run.error is None:
+            error = f"the run has been waiting for {waits[0].what} for {waits[0].secs:,.0f} s"
+            return json_answer({"state": state, "error": error, "hint": "Look at what it waits for. It goes on by itself."}, 503)
         return json_answer({"state": state, "error": f"the run is {state}, not running", "hint": "Wait until it runs."}, 503)
 
     async def metrics(self, request: Request) -> Response:

@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.raised",
         "engine.svg",
         "engine.waiters",
+        "engine.waits",
     ),
     ("engine.api",),
     ("engine.topology", "engine.state"),
