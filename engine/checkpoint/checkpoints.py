@@ -18,7 +18,8 @@ from engine.config import Config
 from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
-from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StateProvider, StoreRetry, codec_named, fold_committed, store_named
+from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StateProvider, StoreRetry, codec_named, fold_committed
+from engine.state.retry import store_named
 from engine.topology.task_port import RunPort
 from engine.waiters import Waiters
 

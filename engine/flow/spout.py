@@ -17,7 +17,8 @@ from engine.flow.settings import FlowSettings
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import PackDelivery, TaskWindow
 from engine.maybe_await import maybe_await
-from engine.state import StoreRetry, store_named
+from engine.state import StoreRetry
+from engine.state.retry import store_named
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 

@@ -43,7 +43,8 @@ class RunFeatures:
         Raises StateError if another process has the topology's state.
         """
         if self._topology.stored:
-            from engine.state import open_provider, provider_of, store_named  # here, because a run that stores nothing must not load stores
+            from engine.state import open_provider, provider_of  # here, because a run that stores nothing must not load stores
+            from engine.state.retry import store_named
 
             provider = provider_of(self._config.state_provider)
             with nullcontext() if self._config.standby else waiting_for(store_named(self._config.state_provider)):

@@ -23,7 +23,7 @@ from engine.state.delta import committed_rows, fold_committed
 from engine.state.layered import LayeredState
 from engine.state.ledgers import ValueLedger
 from engine.state.providers import provider_of
-from engine.state.retry import StoreRetry, store_named
+from engine.state.retry import StoreRetry
 from engine.state.standby import open_provider
 
 __all__ = [
@@ -51,5 +51,4 @@ __all__ = [
     "fold_committed",
     "open_provider",
     "provider_of",
-    "store_named",
 ]
