@@ -28,6 +28,13 @@ def _http(store: str, *peers: Peer) -> Work:
     return Work("service", f"http-{store}", summary, run, PER_SECOND + LATENCIES, "request", peers, servers_of(store))
 
 
+def _watched(name: str, summary: str, rate: str, path: str) -> Work:
+    quick = {"pairs": 1, "measured_secs": 0.5}
+    run = new_run("bench.service.watching:measure", quick, readers=10, path=path, pairs=9, measured_secs=4.0)
+    rates = new_figures("/s", plain_per_second="words without a server", watched_per_second=rate)
+    return Work("service", name, summary, run, new_figures("%", cost_percent="throughput lost") + rates)
+
+
 SERVICE: Final = (
     _calls("none"),
     _calls("sqlite"),
@@ -48,12 +55,16 @@ SERVICE: Final = (
         (Peer("faust-ask", "an agent's ask, on uvloop", _clients("bench.peers.faust_app:ask", "kafka/faust-streaming")),),
         ("kafka",),
     ),
-    Work(
-        "service",
+    _watched(
         "watching",
         "the word count of macro while ten pages watch it, beside the same run without a server",
-        new_run("bench.service.watching:measure", {"pairs": 1, "measured_secs": 0.5}, pages=10, pairs=9, measured_secs=4.0),
-        new_figures("%", cost_percent="throughput lost")
-        + new_figures("/s", plain_per_second="words without a server", watched_per_second="words with ten pages"),
+        "words with ten pages",
+        "/api/events",
+    ),
+    _watched(
+        "flood",
+        "the word count of macro while ten clients ask for its metrics without pause, beside the same run without a server",
+        "words with ten clients",
+        "/metrics",
     ),
 )

@@ -1,4 +1,4 @@
-"""Cost of open pages: a word count with readers of its events, beside the same run without a server (WEB-3).
+"""Cost of readers: a word count with open pages, or with clients that ask without pause, beside the same run without a server (WEB-3).
 
 Watched and unwatched times alternate in one run, so that the drift of the machine meets both. The readers are a process of their own.
 """
@@ -18,8 +18,8 @@ from engine import Config, TopologyBuilder, web
 READY = "reading"
 
 
-async def measure(pages: int, pairs: int, measured_secs: float) -> dict[str, float]:
-    """Return the cost of watching in per cent of the throughput, and the rates with and without `pages` readers."""
+async def measure(readers: int, path: str, pairs: int, measured_secs: float) -> dict[str, float]:
+    """Return the cost of `readers` of a path in per cent of the throughput, and the rates with and without them."""
     builder = TopologyBuilder("watched")
     done = WORKS["word-count"](builder)
     plain, watched = [], []
@@ -27,7 +27,7 @@ async def measure(pages: int, pairs: int, measured_secs: float) -> dict[str, flo
         await asyncio.sleep(1.0)
         for _ in range(pairs):
             plain.append(await _rate(done, measured_secs))
-            async with web.serve(run, "127.0.0.1:0") as server, _readers(server.address.port, pages):
+            async with web.serve(run, "127.0.0.1:0") as server, _reading(server.address.port, readers, path):
                 watched.append(await _rate(done, measured_secs))
         await run.stop()
     costs = [(1 - with_pages / without) * 100 for without, with_pages in zip(plain, watched, strict=True)]
@@ -45,35 +45,40 @@ async def _rate(done: Callable[[], int], secs: float) -> float:
 
 
 @asynccontextmanager
-async def _readers(port: int, pages: int) -> AsyncIterator[None]:
-    """Run the process of the readers, from the moment when all of them have got a first event."""
-    command = (sys.executable, "-m", "bench.service.watching", str(port), str(pages))
+async def _reading(port: int, readers: int, path: str) -> AsyncIterator[None]:
+    """Run the process of the readers, from the moment when all of them have got a first answer."""
+    command = (sys.executable, "-m", "bench.service.watching", str(port), str(readers), path)
     process = await asyncio.create_subprocess_exec(*command, cwd=PROJECT, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
         if (await process.stdout.readline()).decode().strip() != READY:
-            raise SystemExit("the readers of the events could not connect")
+            raise SystemExit("the readers could not connect")
         yield
     finally:
         process.terminate()
         await process.wait()
 
 
-async def read_events(port: int, pages: int) -> None:
-    """Read the events of `pages` pages until the process is terminated. Prints a line when all have begun."""
-    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(pages)]
+async def read(port: int, readers: int, path: str) -> None:
+    """Read until the process is terminated: the events of pages, or answers without pause. Prints a line when all have begun."""
+    request = f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n".encode()
+    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(readers)]
     for _, writer in connections:
-        writer.write(f"GET /api/events HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n".encode())
-    for reader, _ in connections:
-        await reader.readuntil(b"event: ")
+        writer.write(request)
+    heads = [(await reader.readuntil(b"\r\n\r\n")).decode().lower() for reader, _ in connections]
     print(READY, flush=True)
-    await asyncio.gather(*(_drain(reader) for reader, _ in connections))
+    await asyncio.gather(*(_read_on(*connection, head, request) for connection, head in zip(connections, heads, strict=True)))
 
 
-async def _drain(reader: asyncio.StreamReader) -> None:
+async def _read_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str, request: bytes) -> None:
+    """Take an answer. If it has an end, ask again at once."""
+    while "content-length: " in head:
+        await reader.readexactly(int(head.split("content-length: ", 1)[1].split("\r\n", 1)[0]))
+        writer.write(request)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     while await reader.read(65_536):
         pass
 
 
 if __name__ == "__main__":
-    asyncio.run(read_events(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(read(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

@@ -5,11 +5,13 @@ The checks run when a topology is built or an instance is created, never per tup
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from engine.errors import UsageError
+from engine.plain_numbers import plain_integer, plain_number
 
 
 class CallKind(Enum):
@@ -74,18 +76,24 @@ def function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def is_number(value: object) -> bool:
-    """Tell whether a value is an int or a float. A bool is not a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def number_within(value: object, low: float, high: float = math.inf) -> float | None:
+    """Return a number from `low` to `high` as one of Python, and None if it is none. A bool is not a number."""
+    number = plain_number(value)
+    return number if number is not None and low <= number <= high else None
 
 
-def is_count(value: object, minimum: int) -> bool:
-    """Tell whether a value is an integer of at least `minimum`. A bool is not a count."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+def count_from(value: object, minimum: int) -> int | None:
+    """Return an integer of at least `minimum` as one of Python, and None if it is none. A bool is not a count."""
+    number = plain_integer(value)
+    return number if number is not None and number >= minimum else None
 
 
-def check_count(name: str, value: object, *, minimum: int, optional: bool = False) -> None:
-    """Raise UsageError unless the value is a count, or None if `optional`. `name` ends with the name of the parameter."""
-    if not (is_count(value, minimum) or (optional and value is None)):
-        none = ", or None" if optional else ""
-        raise UsageError(f"{name} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {name.split()[-1]}=3.")
+def checked_count(name: str, value: object, minimum: int, *, otherwise: str = "") -> int:
+    """Return a count as an int of Python, or raise UsageError.
+
+    name: ends with the name of the parameter. otherwise: what the parameter may be besides, such as ", or None".
+    """
+    count = count_from(value, minimum)
+    if count is None:
+        raise UsageError(f"{name} must be an integer of at least {minimum}{otherwise}, not {value!r}", hint=f"Write {name.split()[-1]}=3.")
+    return count

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from engine.api.arguments import CallKind, call_kind, check_count, function_name, missing_arguments, takes
+from engine.api.arguments import CallKind, call_kind, checked_count, function_name, missing_arguments, takes
 from engine.api.fields import Fields, Values, decorated_fields
 from engine.api.generator_spout import AsyncGeneratorSpout, GeneratorOptions, GeneratorSpout, GiveUp
 from engine.api.spout import Spout
@@ -115,7 +115,8 @@ def spout(
     fields = decorated_fields("spout", output_fields)
     if fields is None:
         raise UsageError("@spout() names no fields", hint='Name the fields that it yields: @spout("line").')
-    check_count("@spout: max_retries", max_retries, minimum=0, optional=True)
+    if max_retries is not None:
+        max_retries = checked_count("@spout: max_retries", max_retries, 0, otherwise=", or None")
     _check_on_give_up(on_give_up)
     options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst)
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Final, Protocol, cast
 
-from engine.api.arguments import check_count, is_number
+from engine.api.arguments import checked_count, number_within
 from engine.api.bolt import Bolt
 from engine.api.collector import Tuple
 from engine.api.fields import Fields, Values, decorated_fields, wrong_values
@@ -178,13 +178,14 @@ class InletHandle:
         result. With stateful bolts, a call begins the next checkpoint at once, so its result does not wait for the checkpoint interval
         (SV-8).
         """
-        if timeout is not None and not (is_number(timeout) and timeout >= 0):
+        secs = number_within(timeout, 0)
+        if timeout is not None and secs is None:
             raise UsageError(f"Inlet.call(): timeout is a number of seconds of at least 0, not {timeout!r}", hint="Write timeout=5.")
         self._home.check("inlet.call(values)", is_async=True)
         row = self._checked(values, "call")
         self._check_can_call()
         rows: list[Tuple] = []
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(secs):
             await self._settled(row, rows.append)
         return rows
 
@@ -336,7 +337,7 @@ class Inlet(Spout):
         fields = decorated_fields("Inlet", output_fields)
         if fields is None or fields.direct:
             raise UsageError("an Inlet needs fields that are not direct", hint='Write Inlet("line").')
-        check_count("Inlet: max_waiting", max_waiting, minimum=1)
+        max_waiting = checked_count("Inlet: max_waiting", max_waiting, 1)
         self.output_fields = fields
         self.fields_declared_at = "the fields of its Inlet(...)"
         self.handle = InletHandle(fields, max_waiting)

@@ -18,6 +18,7 @@ from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import headline, own_text, raised_text
 from engine.state import LayeredState, StatePlace
 from engine.topology.task_port import BoltPort, ControlHandler, RemoteInstance
+from engine.waits import waiting_for
 
 HOOK_BACKOFF: Final = Backoff(0.5, 5.0)
 """Pauses between the calls of a `pre_commit` that raises. At most 5 calls fall into 10 s, so every error is reported."""
@@ -208,13 +209,14 @@ class StatefulBarrierHandler(BarrierHandler):
     async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user. Raises TimeoutError after `checkpoint_timeout_secs`."""
         limit = self._context.config.checkpoint_timeout_secs
+        name = getattr(hook, "__name__", "a hook")
         try:
-            async with asyncio.timeout(limit) as scope:
-                await self._port.call(hook, *args)
+            with waiting_for(f"{name}() of bolt {self._context.component_id!r}"):
+                async with asyncio.timeout(limit) as scope:
+                    await self._port.call(hook, *args)
         except TimeoutError as error:
             if not scope.expired():
                 raise
-            name = getattr(hook, "__name__", "a hook")
             raise TimeoutError(f"{name}() did not return within {limit:g} s (checkpoint_timeout_secs), and was cancelled") from error
 
     async def _roll_back(self, barrier: Barrier, barriers: list[Tuple]) -> None:

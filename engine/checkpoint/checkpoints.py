@@ -19,6 +19,7 @@ from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
 from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StateProvider, StoreRetry, codec_named, fold_committed
+from engine.state.retry import store_named
 from engine.topology.task_port import RunPort
 from engine.waiters import Waiters
 
@@ -50,7 +51,7 @@ class Checkpoints:
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
-        self._patience = StoreRetry(config.state_timeout_secs, self._note_trouble)
+        self._patience = StoreRetry(config.state_timeout_secs, self._note_trouble, store=store_named(config.state_provider))
         self.machine = Machine(Record())
         self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()

@@ -31,7 +31,7 @@ _BUSY, _OVERLOADED, _HALF_FULL = 0.8, 0.95, 0.5
 _NARROW_HEADERS: Final = {"execute ms": "exec\nms", "process ms": "proc\nms", "capacity": "capa-\ncity"}
 _LEAST_NEEDED: Final = ("queue", "execute ms", "tasks", "process ms", "emitted", "failed")
 """Columns of the components that a narrow terminal leaves out, in this order."""
-_LIMITS: Final = ("loop", "component", "mailbox", "pending", "feature")
+_LIMITS: Final = ("loop", "component", "mailbox", "pending", "feature", "wait")
 """Kinds of bottlenecks that are shown in colour. The others limit nothing."""
 
 

@@ -4,9 +4,11 @@ import http.client
 import json
 import os
 import re
+import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
@@ -100,22 +102,17 @@ class RemoteRun:
         Raises RunGone if the connection is lost before the event `end`.
         """
         connection = self._ask("GET", "api/events", None, SILENCE_SECS)
+        sock = connection.sock
         with closing(connection), self._errors(SILENCE_SECS):
-            answer = connection.getresponse()
-            if answer.status != 200 or answer.getheader(_VERSION) is None:
-                self._checked(answer.status, answer.getheader(_VERSION), answer.read(MOST_ANSWER_BYTES))
+            with _deadline(sock, SILENCE_SECS):
+                answer = connection.getresponse()
+                if answer.status != 200 or answer.getheader(_VERSION) is None:
+                    self._checked(answer.status, answer.getheader(_VERSION), answer.read(MOST_ANSWER_BYTES))
             name = ""
-            while True:
-                line = answer.readline(MOST_ANSWER_BYTES)
-                if not line:
-                    raise ConnectionResetError("the answer has no end")
-                field, _, value = line.decode().rstrip("\n").partition(": ")
-                if field == "event":
-                    name = value
-                elif field == "data":
-                    yield name, json.loads(value)
-                    if name == "end":
-                        return
+            while name != "end":
+                with _deadline(sock, SILENCE_SECS):
+                    name, value = _next_event(answer)
+                yield name, value
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, timeout_secs: float) -> http.client.HTTPConnection:
         """Send a request, and return its connection."""
@@ -133,7 +130,7 @@ class RemoteRun:
 
     def _answer(self, connection: http.client.HTTPConnection, timeout_secs: float) -> Any:
         """Return the JSON object of an answer, and close the connection."""
-        with closing(connection), self._errors(timeout_secs):
+        with closing(connection), self._errors(timeout_secs), _deadline(connection.sock, timeout_secs):
             answer = connection.getresponse()
             text = answer.read(MOST_ANSWER_BYTES)
             if answer.length:  # read() with a limit accepts an answer that is cut
@@ -170,6 +167,44 @@ class RemoteRun:
         if status >= 400:
             raise RemoteError(_text(value, "error") or f"the run answers with status {status}", hint=_text(value, "hint"), status=status)
         return value
+
+
+@contextmanager
+def _deadline(sock: socket.socket, secs: float) -> Iterator[None]:
+    """Cut a connection that has not sent everything after some time, and raise TimeoutError.
+
+    The timeout of a socket is not enough, because it begins anew with each byte that a slow server sends.
+    """
+    is_over = threading.Event()
+
+    def cut() -> None:
+        is_over.set()
+        with suppress(OSError):  # it is closed already
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not that of a TLS socket, which another thread reads
+
+    timer = threading.Timer(secs, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if is_over.is_set():
+            raise TimeoutError from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def _next_event(answer: http.client.HTTPResponse) -> tuple[str, Any]:
+    """Return name and value of the next server-sent event."""
+    name = ""
+    while line := answer.readline(MOST_ANSWER_BYTES):
+        field, _, value = line.decode().rstrip("\n").partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            return name, json.loads(value)
+    raise ConnectionResetError("the answer has no end")
 
 
 _SAME_VERSION: Final = "Use the same version of Stormcell here and in the run."

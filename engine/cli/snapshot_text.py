@@ -146,7 +146,9 @@ def headline(before: Snapshot | None, now: Snapshot) -> str:
 
 
 def limit_words(found: Bottleneck) -> str:
-    """Return a bottleneck in a few words: `limit loop sign 87%`."""
+    """Return a bottleneck in a few words: `limit loop sign 87%`. A long wait has the whole sentence."""
+    if found.kind == "wait":
+        return f"limit wait · {name_text(found.text)}"
     parts = ["limit", found.kind, *([name_text(found.component_id)] if found.component_id is not None else [])]
     return " ".join([*parts, percent_text(found.share)] if found.share is not None else parts)
 

@@ -65,7 +65,7 @@ def watch(remote: RemoteRun, view: View, interval_secs: float) -> int:
             while now.state not in END_STATES:
                 following.ask()
                 view.show(before, now)
-                before, now = now, following.take()
+                before, now = now, _later(following, now)
         view.show(before, now)
     except KeyboardInterrupt:
         view.end(Outcome(0, now))
@@ -80,6 +80,15 @@ def watch(remote: RemoteRun, view: View, interval_secs: float) -> int:
         raise RunGone(f"the connection to {remote.url} is lost", hint=hint) from error
     view.end(Outcome(0, now))
     return 0
+
+
+def _later(following: "_NextSnapshots", now: Snapshot) -> Snapshot:
+    """Return the next snapshot that is not `now`. The server may send one twice, because it takes one a second for all readers."""
+    while True:
+        taken = following.take()
+        if taken.uptime_secs != now.uptime_secs or taken.state != now.state or not taken.components:
+            return taken
+        following.ask()
 
 
 class _NextSnapshots:

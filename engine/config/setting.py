@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+from engine.plain_numbers import plain_integer, plain_number
+
 _METADATA_KEY: Final = "setting"
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
@@ -44,8 +46,10 @@ class Setting:
     def check(self, value: object) -> object:
         """Return the value in its stored form, or raise `SettingFault`.
 
-        The check of a float setting converts an int to a float, and a member of an enum becomes its plain value.
+        The check of a float setting converts an int to a float, and a number of another library, such as NumPy, becomes one of Python. A
+        member of an enum becomes its plain value.
         """
+        given = value
         if value is None and self.optional:
             return None
         if isinstance(value, str) and value in self.words:
@@ -57,9 +61,10 @@ class Setting:
         elif self.kind is str:
             fits = isinstance(value, str) and bool(value.strip())
         else:
-            fits = self._is_number(value) and self._in_range(value)
+            value = plain_integer(value) if self.kind is int else plain_number(value)
+            fits = value is not None and self._in_range(value)
         if not fits:
-            raise SettingFault(f"must be {self.expected()}, not {_shown(value)}")
+            raise SettingFault(f"must be {self.expected()}, not {_shown(given)}")
         if self.choices:
             return next(choice for choice in self.choices if choice == value)
         return self.kind(value)  # type: ignore[arg-type, call-overload]
@@ -106,12 +111,9 @@ class Setting:
         high = "" if self.maximum is None else f"of at most {self.maximum:_}"
         return " and ".join(filter(None, (low, above, high)))
 
-    def _is_number(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, (int, float) if self.kind is float else int):
-            return False
-        return -sys.float_info.max <= value <= sys.float_info.max  # false for nan, and for numbers that are too large for a float
-
     def _in_range(self, value: Any) -> bool:
+        if not -sys.float_info.max <= value <= sys.float_info.max:  # nan, or a number that is too large for a float
+            return False
         at_least = self.minimum is None or value >= self.minimum
         more_than = self.above is None or value > self.above
         return at_least and more_than and (self.maximum is None or value <= self.maximum)

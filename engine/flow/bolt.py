@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Final, cast
 
 from engine.api import BasicBolt, CallKind, Tuple, call_kind
-from engine.api.arguments import is_number
+from engine.api.arguments import number_within
 from engine.api.basic_results import Emission, emit_recorded
 from engine.api.bolt import BasicResult
 from engine.api.collector import BasicCollector
@@ -55,7 +55,7 @@ class FlowControlBolt(BasicBolt):
                 f"{cls.__name__} is a FlowControlBolt, but defines execute()",
                 hint="Define process(record) instead. Or derive from Bolt.",
             )
-        _check_secs(f"{cls.__name__}.call_timeout_secs", cls.call_timeout_secs)
+        _checked_secs(f"{cls.__name__}.call_timeout_secs", cls.call_timeout_secs)
         cls.execute = _EXECUTES[call_kind(cls.process)]  # type: ignore[method-assign, assignment]
 
     def execute(self, tup: Tuple) -> Iterator[Values]:
@@ -85,14 +85,15 @@ class FlowControlBolt(BasicBolt):
 
     def _call_limit(self) -> CallLimit:
         if self._limit is None:
-            _check_secs(f"bolt {self.context.component_id!r}: call_timeout_secs", self.call_timeout_secs)
-            self._limit = CallLimit(self.context, self.call_timeout_secs)
+            secs = _checked_secs(f"bolt {self.context.component_id!r}: call_timeout_secs", self.call_timeout_secs)
+            self._limit = CallLimit(self.context, secs)
         return self._limit
 
 
-def _check_secs(name: str, secs: Any) -> None:
-    if secs is None or (is_number(secs) and secs > 0):
-        return
+def _checked_secs(name: str, secs: object) -> float | None:
+    number = number_within(secs, 0)
+    if secs is None or number:
+        return number
     raise UsageError(f"{name} is {secs!r}", hint="Set a number of seconds above 0, math.inf for no limit, or None for the config's.")
 
 

@@ -20,6 +20,7 @@ from engine.kernel import PackDelivery, TaskWindow
 from engine.maybe_await import maybe_await
 from engine.safe_text import safe_repr
 from engine.state import StoreRetry
+from engine.state.retry import store_named
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 
@@ -84,7 +85,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             size_of=_size_function(self.producer),
         )
         ledger = self.port.run.ledger(ledger_name(context.component_id, context.task_index))
-        patience = StoreRetry(config.state_timeout_secs, self._note_store_error)
+        patience = StoreRetry(config.state_timeout_secs, self._note_store_error, store=store_named(config.state_provider))
         keeper = self._keeper = PositionKeeper(ledger, controller.prefix, context, settings.checkpoint_interval_ms / 1000, patience)
         after = await keeper.load_position()
         await maybe_await(self.producer.open())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from engine.errors import UsageError
-from engine.metrics.value_histogram import Distribution, ValueHistogram
+from engine.metrics.value_histogram import Distribution, ValueHistogram, measured_number
 from engine.names import is_writable, plain_text
 
 MetricKind: TypeAlias = Literal["counter", "gauge", "histogram"]
@@ -45,13 +45,10 @@ class Counter:
 
     def add(self, amount: float = 1, /) -> None:
         """Add `amount` to the count. Raises UsageError unless it is a finite number of at least 0."""
-        try:
-            fits = 0 <= amount <= sys.float_info.max
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
+        number = measured_number(amount)
+        if number is None or not 0 <= number <= sys.float_info.max:
             raise UsageError(f"a counter cannot add {amount!r}", hint="Add a finite number of at least 0, or use a gauge.")
-        self.value += amount
+        self.value += number
 
     def read(self) -> float:
         """Return the count."""
@@ -79,11 +76,10 @@ class Gauge:
 
     def set(self, value: float, /) -> None:
         """Replace the value. Raises UsageError unless it is a number."""
+        number = measured_number(value)
         try:
-            if isinstance(cast(object, value), (str, bytes)):
-                raise TypeError  # float() would parse it
-            self.value = float(value)
-        except (TypeError, ValueError, OverflowError):
+            self.value = float(number)  # type: ignore[arg-type]
+        except (TypeError, OverflowError):  # it is no number, or too large for a float
             raise UsageError(f"a gauge cannot be set to {value!r}", hint="Set it to a number.") from None
 
     def read(self) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.errors import UsageError
+from engine.plain_numbers import is_bool, plain_number
 
 _PARTS: Final = 8
 """Buckets per power of two."""
@@ -46,13 +47,10 @@ class ValueHistogram:
 
     def record(self, value: float, /) -> None:
         """Add one value. Raises UsageError unless it is a finite number."""
-        try:
-            fits = -sys.float_info.max <= value <= sys.float_info.max
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
+        number = measured_number(value)
+        if number is None or not -sys.float_info.max <= number <= sys.float_info.max:
             raise UsageError(f"a histogram cannot record {value!r}", hint="Record finite numbers only.")
-        value = float(value)
+        value = float(number)
         if value > 0:
             self._above[_bucket(value)] += 1
         elif value < 0:
@@ -97,6 +95,11 @@ class ValueHistogram:
         low, high = self._minimum, self._maximum
         p50, p99 = (min(max(_quantile(counts, share * number), low), high) for share in (0.5, 0.99))
         return Distribution(number, self._total, low, high, p50, p99, _doublings(counts))
+
+
+def measured_number(value: object) -> int | float | None:
+    """Return a number for a metric, and None if it is none. A bool counts as 0 or 1, such as `counter.add(row is None)`."""
+    return int(bool(value)) if is_bool(value) else plain_number(value)
 
 
 def _bucket(value: float) -> int:

@@ -13,7 +13,7 @@ from engine.names import is_reserved
 from engine.runtime.latency_snapshot import LatencySnapshot
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, task_capacities
 
-BottleneckKind: TypeAlias = Literal["starting", "idle", "source", "loop", "component", "mailbox", "pending", "feature", "ended"]
+BottleneckKind: TypeAlias = Literal["starting", "idle", "source", "loop", "component", "mailbox", "pending", "feature", "wait", "ended"]
 
 BUSY_LOOP: Final = 0.8
 """Share of the time from which a busy loop is the limit."""
@@ -163,6 +163,8 @@ def _not_running(load: _Load) -> Bottleneck | None:
         return Bottleneck("starting", None, None, "The run is on standby: it waits until another process ends.")
     if state not in ("starting", "running", "draining"):
         return Bottleneck("ended", None, None, f"The run is {state}.{_largest_share(load)}" if state != "failed" else "The run has failed.")
+    if load.now.waits:
+        return None
     if state == "starting" or load.elapsed_secs <= 0 or not load.now.components:
         return Bottleneck("starting", None, None, "The run starts.")
     return None
@@ -175,6 +177,17 @@ def _held_by_feature(load: _Load) -> Bottleneck | None:
         if text is not None:
             return Bottleneck("feature", None, None, text)
     return None
+
+
+def _long_wait(load: _Load) -> Bottleneck | None:
+    """Apply while the run waits long for something outside. A feature that holds the spouts meanwhile adds its reason."""
+    waits = load.now.waits
+    if not waits:
+        return None
+    more = f", and for {len(waits) - 1} more" if len(waits) > 1 else ""
+    held = _held_by_feature(load)
+    text = f"The run has been waiting for {waits[0].what} for {waits[0].secs:,.0f} s{more}."
+    return Bottleneck("wait", None, None, text if held is None else f"{text} {held.text}")
 
 
 def _busy_loop(load: _Load) -> Bottleneck | None:
@@ -291,6 +304,7 @@ def _waiting_source(load: _Load) -> Bottleneck | None:
 
 _RULES: Final[tuple[Callable[[_Load], Bottleneck | None], ...]] = (
     _not_running,
+    _long_wait,
     _held_by_feature,
     _busy_loop,
     _taken_calls,

@@ -49,6 +49,9 @@ def _of_run(snapshot: Snapshot) -> Iterator[Family]:
     labels = {"topology": snapshot.topology_name}
     yield stateset("stormcell_run_state", "State of the run.", [(labels, snapshot.state)], RUN_STATES)
     yield Family("stormcell_uptime_seconds", "gauge", "Time since the run began.", (Sample(labels, snapshot.uptime_secs),), "seconds")
+    longest = Sample(labels, max((wait.secs for wait in snapshot.waits), default=0.0))
+    about = "Longest wait for a store, a commit or a broker; 0 below 5 s."
+    yield Family("stormcell_longest_wait_seconds", "gauge", about, (longest,), "seconds")
     if snapshot.loop_cpu_secs is not None:
         cpu = Sample(labels, snapshot.loop_cpu_secs, "_total")
         yield Family("stormcell_loop_cpu_seconds", "counter", "CPU time of the event loop's thread.", (cpu,), "seconds")

@@ -1,14 +1,14 @@
 """Entry point of the runtime: `run(topology, config)` runs a topology as actors on the running event loop."""
 
 import asyncio
-import math
+import sys
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, cast
 
 from engine.api import CallKind, Calls, InletHandle, call_kind, takes
-from engine.api.arguments import is_number
+from engine.api.arguments import number_within
 from engine.clock import Clock
 from engine.config import Config
 from engine.control import RunHandle
@@ -36,6 +36,7 @@ from engine.runtime.snapshot import END_STATES, Snapshot
 from engine.runtime.supervisor import END_CALLBACK, RunState, Supervisor
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.topology import Topology, config_of_run, validate_run
+from engine.waits import LongWait, Waits
 
 RECENT_ERRORS: Final = 20
 
@@ -73,6 +74,7 @@ class Run:
         """True in tests: the start of the run does not warn that state in memory:// is lost with the process."""
         self._home = HomeLoop()
         self._clock = Clock()
+        self._waits = Waits(topology.name, self._clock)
         self._began = 0.0
         self._loop_cpu_secs: Callable[[], float | None] = lambda: None
         self.seed: int | None = None
@@ -90,12 +92,15 @@ class Run:
         self.seed = random.seed
         if not self.may_forget:
             warn_of_memory(self.topology, self.config)
+        self._waits = Waits(self.topology.name, self._clock)
         try:
-            running = await self._opening.open(self._clock)
-            if running is not None:
-                await self._begin(running, random, loop)
+            with self._waits.current():
+                running = await self._opening.open(self._clock)
+                if running is not None:
+                    await self._begin(running, random, loop)
         except BaseException as error:
             await self._features.close(clean=False)
+            self._waits.close()
             if isinstance(error, asyncio.CancelledError):
                 self._tell_stopped_early()
             raise
@@ -146,7 +151,9 @@ class Run:
         await self._loop_end.watch()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
-        await self._close()
+        with self._waits.current():
+            await self._close()
+        self._waits.close()
         if error is None and self._supervisor is not None:
             self._supervisor.raise_error()
 
@@ -213,13 +220,14 @@ class Run:
         timeout_secs: default `drain_timeout_secs`. Raises the ComponentError that ended the run. Ends a run that is waiting or starting at
         once: `async with` is entered, and the state is drained.
         """
-        if timeout_secs is not None and not (is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
+        secs = number_within(timeout_secs, 0, sys.float_info.max)
+        if timeout_secs is not None and secs is None:
             hint = "Write drain(10), or drain() for drain_timeout_secs."
             raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
         self._check_loop("drain()")
         await self._opening.end("drained")
         if self._supervisor is not None or self._opening.ended is None:
-            await self._supervised.drain(timeout_secs)
+            await self._supervised.drain(secs)
 
     async def stop(self) -> None:
         """Close every component now, even if the caller is cancelled. Raises the ComponentError that ended the run.
@@ -251,11 +259,12 @@ class Run:
 
         rate: 0 to 1. 0 stops the recording.
         """
-        if not is_number(rate) or not 0 <= rate <= 1:
+        share = number_within(rate, 0, 1)
+        if share is None:
             raise UsageError(f"trace() takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
         self._check_loop("trace(rate)", is_async=False)
         assembly = self._assembled
-        assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, rate) if rate else None)
+        assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, share) if share else None)
 
     def trace_message(self, component_id: str, message_id: str) -> MessageTrace:
         """Follow one message id of a spout to its verdict. `message_id` is the text that `str` returns for the message id.
@@ -347,7 +356,13 @@ class Run:
             failures=() if self._run_context is None else self._run_context.failures.read(),
             user_metrics=self._metrics.read(),
             entries=self._features.snapshot_entries(),
+            waits=self.waits,
         )
+
+    @property
+    def waits(self) -> tuple[LongWait, ...]:
+        """What the run has been waiting for longer than 5 s and cannot hasten, such as a store or a broker (SV-11)."""
+        return self._waits.long_waits()
 
     def owed_acks(self, most: int = 10) -> tuple[OwedAck, ...]:
         """Return the inputs that tasks have taken and neither acked nor failed, oldest first, at most `most`."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from engine.cancellation import was_cancelled
@@ -14,6 +14,7 @@ from engine.log import EngineLogger
 from engine.raised import raised_text
 from engine.safe_text import safe_repr
 from engine.topology import Topology
+from engine.waits import waiting_for
 
 if TYPE_CHECKING:
     from engine.state import Ledger, StateProvider
@@ -44,9 +45,11 @@ class RunFeatures:
         """
         if self._topology.stored:
             from engine.state import open_provider, provider_of  # here, because a run that stores nothing must not load stores
+            from engine.state.retry import store_named
 
             provider = provider_of(self._config.state_provider)
-            await open_provider(provider, self._topology.name, standby=self._config.standby)
+            with nullcontext() if self._config.standby else waiting_for(store_named(self._config.state_provider)):
+                await open_provider(provider, self._topology.name, standby=self._config.standby)
             self._provider = provider
         running, start = self._topology, RunStart(clock, self._provider)
         for name, part in self._parts.items():

@@ -17,6 +17,7 @@ from engine.names import is_reserved
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.failure_snapshot import FailureSnapshot, failure_dict
 from engine.runtime.latency_snapshot import LatencySnapshot, latency_sum
+from engine.waits import LongWait
 
 ComponentKind: TypeAlias = Literal["spout", "bolt", "acker"]
 END_STATES: Final = frozenset({"complete", "drained", "stopped", "failed"})
@@ -251,6 +252,8 @@ class Snapshot:
 
     `snapshot.checkpoint` is a CheckpointSnapshot, or None without state. `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a
     flow-control spout. For type checkers, these attributes are Any."""
+    waits: tuple[LongWait, ...] = ()
+    """What the run waits for longer than 5 s, the longest wait first: a store, a commit, a broker, a consumer that is behind."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a feature's entry."""
@@ -290,6 +293,7 @@ class Snapshot:
             "user_metrics": [metric_dict(metric) for metric in self.user_metrics],
             "edges": [asdict(edge) for edge in self.edges],
             "loop_cpu_secs": json_number(self.loop_cpu_secs),
+            "waits": [{"what": wait.what, "secs": json_number(wait.secs)} for wait in self.waits],
             "texts": {entry.name: text for entry in self.entries if (text := entry.text()) is not None},
             **{entry.name: entry.to_json() for entry in self.entries},
         }

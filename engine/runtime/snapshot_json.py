@@ -14,6 +14,7 @@ from engine.metrics import Distribution, TaskLabels, UserMetric
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.failure_snapshot import FailureSnapshot
 from engine.runtime.snapshot import ComponentSnapshot, EdgeSnapshot, Snapshot, TaskSnapshot
+from engine.waits import LongWait
 
 _T = TypeVar("_T")
 _NUMBERS: Final = frozenset({"inf", "-inf", "nan"})
@@ -52,13 +53,14 @@ def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[Snapsho
             failures=tuple(_failure(each) for each in values.get("failures", ())),
             loop_cpu_secs=values.get("loop_cpu_secs"),
             entries=tuple(_entries(values, entries)),
+            waits=tuple(_known(LongWait, each) for each in values.get("waits", ())),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the values are no snapshot: {type(error).__name__}: {error}") from error
 
 
 _OWN_KEYS: Final = frozenset(
-    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "texts")
+    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "waits", "texts")
 )
 
 

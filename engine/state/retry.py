@@ -7,17 +7,26 @@ from typing import Final, TypeVar
 from engine.backoff import Backoff
 from engine.errors import StateUnavailable
 from engine.log import EngineLogger
+from engine.waits import waiting_for
 
 BACKOFF: Final = Backoff(0.05, 5.0)
 LOGGER: Final = EngineLogger("engine.state")
 _T = TypeVar("_T")
 
 
+def store_named(url: str) -> str:
+    """Return the name of a store for the log, without its address, which may have a password: `the state store (redis)`."""
+    return f"the state store ({url.partition(':')[0]})"
+
+
 class StoreRetry:
     """Retries calls while their store is unavailable, and reports the start and the end of the retries. Gives up after `timeout_secs`."""
 
-    def __init__(self, timeout_secs: float, on_unavailable: Callable[[str | None], None] = lambda text: None) -> None:
-        """on_unavailable: called with the error text when the retries begin, and with None when they end."""
+    def __init__(
+        self, timeout_secs: float, on_unavailable: Callable[[str | None], None] = lambda text: None, *, store: str = "the state store"
+    ) -> None:
+        """on_unavailable: called with the error text when the retries begin, and with None when they end. store: its name, for the log."""
+        self._store = store
         self._timeout_secs = timeout_secs
         self._on_unavailable = on_unavailable
 
@@ -26,6 +35,10 @@ class StoreRetry:
 
         Raises StateUnavailable after the timeout, and any other error at once.
         """
+        with waiting_for(self._store):
+            return await self._call(call)
+
+    async def _call(self, call: Callable[[], Awaitable[_T]]) -> _T:
         try:
             return await call()
         except StateUnavailable as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol, Unpack, cast
 
-from engine.api.arguments import is_count
+from engine.api.arguments import count_from
 from engine.api.bolt import BoltFactory
 from engine.api.fields import NO_STREAMS, Streams, declare_streams
 from engine.api.spout import SpoutFactory
@@ -185,9 +185,10 @@ def judge(declaration: Declaration) -> Judged:
     """Return the component of a declaration, and its own faults. Defaults replace invalid values."""
     where = declaration.where
     faults = list(id_faults(declaration.kind, declaration.component_id))
-    parallelism = declaration.parallelism
-    if not is_count(parallelism, 1):
-        faults.append(f"{where}: parallelism must be an integer of at least 1, not {parallelism!r}. Fix set_{declaration.kind}().")
+    parallelism = count_from(declaration.parallelism, 1)
+    if parallelism is None:
+        given = declaration.parallelism
+        faults.append(f"{where}: parallelism must be an integer of at least 1, not {given!r}. Fix set_{declaration.kind}().")
         parallelism = 1
     elif parallelism > MOST_TASKS:
         faults.append(f"{where}: parallelism must be at most {MOST_TASKS:_}, not {parallelism!r}. Fix set_{declaration.kind}().")

@@ -204,22 +204,26 @@ def ordered_columns(layers: Mapping[str, int], forward: Iterable[Edge]) -> list[
             sources.setdefault(current, []).append(previous)
             targets.setdefault(previous, []).append(current)
             previous = current
+    heights = {slot: (row + 0.5) / len(column) for column in columns for row, slot in enumerate(column)}
     for sweep in range(ORDERING_SWEEPS):
         neighbours, ordered = (sources, columns[1:]) if sweep % 2 == 0 else (targets, columns[-2::-1])
         for column in ordered:
-            _sort_by_neighbours(column, columns, neighbours)
+            _sort_by_neighbours(column, heights, neighbours)
     return columns
 
 
-def _sort_by_neighbours(column: list[Slot], columns: list[list[Slot]], neighbours: Mapping[Slot, list[Slot]]) -> None:
-    """Sort a layer by the mean place of each slot's neighbours. A slot without neighbours keeps its place."""
-    place = {slot: (row + 0.5) / len(any_column) for any_column in columns for row, slot in enumerate(any_column)}
+def _sort_by_neighbours(column: list[Slot], heights: dict[Slot, float], neighbours: Mapping[Slot, list[Slot]]) -> None:
+    """Sort a layer by the mean height of each slot's neighbours. A slot without neighbours keeps its place.
+
+    heights: of all slots, from 0 to 1. Those of the layer are updated.
+    """
 
     def mean(slot: Slot) -> float:
         near = neighbours.get(slot, [slot])
-        return sum(place[other] for other in near) / len(near)
+        return sum(heights[other] for other in near) / len(near)
 
     column.sort(key=mean)
+    heights.update((slot, (row + 0.5) / len(column)) for row, slot in enumerate(column))
 
 
 def _points(

@@ -1,11 +1,11 @@
 """Collects the settings of one component, and checks their names and values."""
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
-from engine.api.arguments import CallKind, call_kind, is_count, is_number
+from engine.api.arguments import CallKind, call_kind, count_from, number_within
 from engine.api.bolt import BasicBolt, BoltBase
 from engine.api.burst_bolt import BurstBolt
 from engine.api.spout import BurstSpout, MaxSpoutPending, OnError
@@ -40,30 +40,32 @@ class BoltSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    fits: Callable[[object], bool]
+    read: Callable[[Any], Any]
+    """Returns a value as it is stored, and None for a wrong one."""
     expected: str
 
 
 def _count(minimum: int) -> _Setting:
-    return _Setting(lambda value: is_count(value, minimum), f"an integer of at least {minimum}")
+    return _Setting(lambda value: count_from(value, minimum), f"an integer of at least {minimum}")
+
+
+def _one_of(*values: object) -> Callable[[Any], Any]:
+    return lambda value: value if value in values else None
 
 
 LEAST_TICK_SECS: Final = 0.001
-
-
-def _is_tick_time(value: Any) -> bool:
-    return is_number(value) and LEAST_TICK_SECS <= value < math.inf
-
-
-_ON_ERROR: Final = _Setting(lambda value: value in ("fail", "restart", "stop"), "'fail', 'restart' or 'stop'")
-_PENDING: Final = _Setting(lambda value: value == "auto" or is_count(value, 1), "an integer of at least 1, or 'auto'")
+_ON_ERROR: Final = _Setting(_one_of("fail", "restart", "stop"), "'fail', 'restart' or 'stop'")
+_PENDING: Final = _Setting(lambda value: _one_of("auto")(value) or count_from(value, 1), "an integer of at least 1, or 'auto'")
 _SPOUT_SETTINGS: Final = {"max_spout_pending": _PENDING, "on_error": _ON_ERROR}
+_TICK_SECS: Final = _Setting(
+    lambda value: number_within(value, LEAST_TICK_SECS, sys.float_info.max), f"a number of seconds of at least {LEAST_TICK_SECS:g}"
+)
 _BOLT_SETTINGS: Final = {
     "concurrency": _count(1),
     "threads": _count(0),
     "on_error": _ON_ERROR,
-    "tick_tuple_freq_secs": _Setting(_is_tick_time, f"a number of seconds of at least {LEAST_TICK_SECS:g}"),
-    "processes": _Setting(lambda value: isinstance(value, bool), "True or False"),
+    "tick_tuple_freq_secs": _TICK_SECS,
+    "processes": _Setting(lambda value: value if isinstance(value, bool) else None, "True or False"),
 }
 SETTINGS_OF_KIND: Final[Mapping[Kind, Mapping[str, Any]]] = {"spout": _SPOUT_SETTINGS, "bolt": _BOLT_SETTINGS}
 
@@ -91,8 +93,9 @@ def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping
                 faults.append(f"{where}: {fault}")
         if value is None:
             continue
-        if setting.fits(value):
-            chosen[name] = value
+        read = setting.read(value)
+        if read is not None:
+            chosen[name] = read
         else:
             faults.append(f"{where}: {name} must be {setting.expected}, not {value!r}. Fix {fix}.")
     result = ComponentSettings(**chosen)
@@ -114,7 +117,7 @@ def _call_faults(where: str, declared: object, settings: ComponentSettings) -> l
     name, kind = bolt_class.__name__, call_kind(execute)
     if issubclass(bolt_class, BurstBolt):
         rows: object = getattr(declared, "burst_rows", 1)
-        if not is_count(rows, 1):
+        if count_from(rows, 1) is None:
             faults.append(f"{where}: burst_rows must be a whole number of at least 1, not {rows!r}. Fix {name}.burst_rows.")
         if settings.concurrency > 1:
             remedy = f"Remove concurrency={settings.concurrency}, or raise the parallelism."

@@ -192,26 +192,15 @@ class Topology:
         The search starts at the spouts, in the order of declaration, and then at components that no spout reaches. Without these edges
         the graph has no cycle.
         """
+        targets: dict[str, dict[str, None]] = {}
+        for spec in self.components.values():
+            for subscription in spec.subscriptions:
+                targets.setdefault(subscription.source, {})[spec.component_id] = None
         closing: set[Edge] = set()
         done: set[str] = set()
         for start in (*self.spouts, *self.bolts):
-            self._walk(start.component_id, done, closing)
+            _walk(start.component_id, targets, done, closing)
         return frozenset(closing)
-
-    def _walk(self, start: str, done: set[str], closing: set[Edge]) -> None:
-        if start in done:
-            return
-        path = {start: iter(self.targets(start))}
-        while path:
-            current, targets = next(reversed(path.items()))
-            target = next(targets, None)
-            if target is None:
-                del path[current]
-                done.add(current)
-            elif target in path:
-                closing.add((current, target))
-            elif target not in done:
-                path[target] = iter(self.targets(target))
 
     def layers(self) -> Mapping[str, int]:
         """Return the depth of each component, without the edges that close a cycle.
@@ -235,3 +224,20 @@ class Topology:
                     held.append(component_id)
             waiting = held
         return {component_id: depths[component_id] for component_id in self.components}
+
+
+def _walk(start: str, targets: Mapping[str, Iterable[str]], done: set[str], closing: set[Edge]) -> None:
+    """Search depth-first from a component, and add the edges that lead back into the path."""
+    if start in done:
+        return
+    path = {start: iter(targets.get(start, ()))}
+    while path:
+        current, following = next(reversed(path.items()))
+        target = next(following, None)
+        if target is None:
+            del path[current]
+            done.add(current)
+        elif target in path:
+            closing.add((current, target))
+        elif target not in done:
+            path[target] = iter(targets.get(target, ()))

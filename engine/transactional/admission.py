@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from engine.api import TaskContext
 from engine.errors import StateUnavailable
 from engine.log import EngineLogger
+from engine.waits import Wait, waiting_for
 
 LOGGER: Final = EngineLogger("engine.transactional")
 SHORTEST_PAUSE_SECS: Final = 0.05
@@ -54,7 +55,9 @@ class AdmissionGate:
         self._context = context
         self._opened: dict[str, OpenAdmission] = {}
         self._answers: dict[str, Admitted] = {}
-        self._is_asking = self._holds_back = False
+        self._is_asking = False
+        self._wait: Wait | None = None
+        """While batches are held back: what for."""
         self._ask_at = 0.0
 
     async def open(self) -> None:
@@ -103,12 +106,15 @@ class AdmissionGate:
 
     def _tell(self, txid: int, reasons: list[str]) -> None:
         """Log once when batches are held back, and once when they continue."""
-        if bool(reasons) == self._holds_back:
+        if bool(reasons) == (self._wait is not None):
             return
-        self._holds_back = bool(reasons)
-        self._gauge.set(int(self._holds_back))
+        self._gauge.set(int(bool(reasons)))
         name = self._context.topology_name
+        if self._wait is not None:
+            self._wait.end()
+            self._wait = None
         if reasons:
+            self._wait = waiting_for(f"permission to begin a batch: {'; '.join(reasons)}", logs=False).begun()
             LOGGER.warning("%r begins no batch after %d for now: %s.", name, txid - 1, "; ".join(reasons))
         else:
             LOGGER.warning("%r continues with batch %d.", name, txid)
@@ -116,6 +122,8 @@ class AdmissionGate:
     async def close(self) -> None:
         """Close all admissions, then raise the first error."""
         errors: list[Exception] = []
+        if self._wait is not None:
+            self._wait.end()
         while self._opened:
             _, opened = self._opened.popitem()
             try:

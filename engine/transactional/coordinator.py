@@ -25,6 +25,7 @@ from engine.transactional.spout_adapters import Answer, NoBatch, coordinator_ada
 from engine.transactional.spouts import AnySpout
 from engine.transactional.status import ENTRY, TransactionsSnapshot
 from engine.transactional.transactional_state import TransactionalState
+from engine.waits import Wait, waiting_for
 
 BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
 COMMIT_FIELDS: Final = Fields("attempt")
@@ -84,6 +85,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._replay_aio_task: asyncio.Task[None] | None = None
         self._forget_aio_task: asyncio.Task[None] | None = None
         self._begin_times: dict[int, float] = {}
+        self._commit_wait: Wait | None = None
         self._open_metrics()
         self._admission_gate = AdmissionGate(self._admissions, self.context)
         self.port.on_reply(self._take_reply)
@@ -195,11 +197,16 @@ class Coordinator(Spout, SpoutPortUser):
         """Handle the ack of a tree of an attempt."""
         assert isinstance(message_id, TreeId)
         attempt, tree = message_id
+        self._end_commit_wait(message_id)
         if tree == "processing" and self._lives(attempt, Phase.PROCESSING):
             self._batches.define_batch(attempt.txid)
             if self._batches.is_empty(attempt.txid):
                 self._ask_later()
         self._carry_out(self._live_machine.apply_event(attempt, Event.PROCESSED if tree == "processing" else Event.COMMITTED))
+
+    def _end_commit_wait(self, settled: TreeId) -> None:
+        if settled.tree == "commit" and self._commit_wait is not None:
+            self._commit_wait.end()
 
     def _lives(self, attempt: TransactionAttempt, phase: Phase) -> bool:
         transaction = self._live_machine.open_transactions.get(attempt.txid)
@@ -208,6 +215,7 @@ class Coordinator(Spout, SpoutPortUser):
     def fail(self, message_id: object) -> None:
         """Replay a failed batch and all later ones (TX-3)."""
         assert isinstance(message_id, TreeId)
+        self._end_commit_wait(message_id)
         instructions = self._live_machine.apply_event(message_id.attempt, Event.FAILED)
         if not instructions:
             return
@@ -261,6 +269,7 @@ class Coordinator(Spout, SpoutPortUser):
             elif instruction.kind == "save":
                 self.context.create_task(self._save(transaction.attempt))
             elif instruction.kind == "commit":
+                self._commit_wait = waiting_for(f"the commit of batch {transaction.txid}").begun()
                 self._send((transaction.attempt,), TreeId(transaction.attempt, "commit"), COMMIT_STREAM)
             elif instruction.kind == "committed":
                 self._note_committed(transaction.txid)
@@ -336,6 +345,8 @@ class Coordinator(Spout, SpoutPortUser):
         """Close the coordinator of the source and the admissions, then store the newest commit. So the next run has nothing to replay."""
         if self._replay_aio_task is not None:
             self._replay_aio_task.cancel()
+        if self._commit_wait is not None:
+            self._commit_wait.end()
         async with AsyncExitStack() as ends:  # in reverse order, even if one raises
             ends.push_async_callback(self._save_at_the_end)
             ends.push_async_callback(self._admission_gate.close)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from engine.api import OutputFields, SpoutExhausted, Values, declare_streams
-from engine.api.arguments import check_count
+from engine.api.arguments import checked_count
 from engine.errors import FatalError, UsageError
 from engine.names import DEFAULT_STREAM
 from engine.safe_text import safe_repr
@@ -38,8 +38,7 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
     def __init__(self, data: Mapping[Any, Rows] | Sequence[Rows] | Rows, fields: OutputFields, take: int) -> None:
         self.data = _partitions_of(data, fields, f"{type(self).__name__}(data)")
         self.output_fields = fields
-        check_count(f"{type(self).__name__}: take", take, minimum=1)
-        self.take = take
+        self.take = checked_count(f"{type(self).__name__}: take", take, 1)
 
     def coordinator(self) -> PartitionedCoordinator:
         return _PlanningCoordinator(self.data, self.take)
@@ -62,8 +61,7 @@ class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
         self.data: dict[Partition, Rows] = data
         _partitions_of(data, fields, what)
         self.output_fields = fields
-        check_count(f"{type(self).__name__}: take", take, minimum=1)
-        self.take = take
+        self.take = checked_count(f"{type(self).__name__}: take", take, 1)
 
     def coordinator(self) -> PartitionedCoordinator:
         return _LookingCoordinator(self.data)

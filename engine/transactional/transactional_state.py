@@ -24,7 +24,7 @@ class TransactionalState:
         self._topology_name = topology_name
         self._provider = provider
         self._partitioned = partitioned
-        self._patience = StoreRetry(timeout_secs)
+        self._patience = StoreRetry(timeout_secs, store="the store of the transactions")
 
     async def claim(self) -> tuple[int, Record]:
         """Return a new epoch and the stored record. Only the owner of the newest epoch can save.

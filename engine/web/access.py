@@ -15,6 +15,7 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Headers of a request, as ASGI gives them: names in lower case."""
 
 _HOST: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/@\s]+)(?::(?P<port>[0-9]{1,5}))?")
+_READS: Final = ("GET", "HEAD")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 
@@ -52,7 +53,7 @@ class Access:
             shown = ", ".join(map(repr, hosts)) or "missing"
             hint = "Use the address that the server prints, or allow the name: --http-host NAME, or app(run, allowed_hosts=[NAME])."
             return Refusal(421, f"the Host header is {shown}, which is not this server", hint)
-        is_read = method in ("GET", "HEAD")
+        is_read = method in _READS
         if b"cross-site" in _values(headers, b"sec-fetch-site") and not (is_read and _navigates(headers)):
             return Refusal(403, "the request comes from a page of another site", "Open the page of the run itself.")
         if not is_read and any(not _is_same_origin(origin, host) for origin in _texts(headers, b"origin")):
@@ -72,6 +73,10 @@ class Access:
         where = "Give the token that the run printed at its start, or took from ENGINE_HTTP_TOKEN."
         how = "On the page: press Token…. With ctl: --token TOKEN. Over HTTP: the header `Authorization: Bearer TOKEN`."
         return Refusal(401, what, f"{where} {how}")
+
+    def is_authorized_change(self, method: str, headers: Headers) -> bool:
+        """Tell whether a request is a change with the right token."""
+        return method not in _READS and self.change_refusal(headers) is None
 
     def _is_allowed(self, host: str) -> bool:
         if host == "localhost" or host in self._names:

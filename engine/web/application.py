@@ -13,6 +13,8 @@ from engine.runtime.run import Run
 from engine.web.access import Access
 from engine.web.answers import WrongRequest, error_answer
 from engine.web.guard import Guard
+from engine.web.pacing import Pacing
+from engine.web.read_budget import ReadBudget
 from engine.web.reading import Reading
 from engine.web.sampler import Sampler
 from engine.web.site import Site, checked_inlets, level_name
@@ -43,15 +45,16 @@ def app(
 def make_site(run: Run, access: Access, callable_inlets: Iterable[str], logger_name: str) -> Site:
     """Return the shared parts of an application."""
     logger = logging.getLogger(logger_name)
-    sampler = Sampler(run, lambda: level_name(logger))
-    return Site(run, access, sampler, checked_inlets(run.topology, callable_inlets), logger)
+    budget = ReadBudget()
+    sampler = Sampler(run, lambda: level_name(logger), budget)
+    return Site(run, access, budget, sampler, checked_inlets(run.topology, callable_inlets), logger)
 
 
 def make_application(site: Site) -> Starlette:
     """Return the application of a site."""
     application = Starlette(
         routes=[*Reading(site).routes(), *Steering(site).routes()],
-        middleware=[Middleware(Guard, access=site.access)],
+        middleware=[Middleware(Pacing, access=site.access, budget=site.budget), Middleware(Guard, access=site.access)],
         exception_handlers={HTTPException: _answer_wrong_route, WrongRequest: _answer_wrong_request},
     )
     application.router.redirect_slashes = False

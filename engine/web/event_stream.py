@@ -32,7 +32,7 @@ class EventStream:
             await error_answer(503, error.message, error.hint, {"retry-after": "5"})(scope, receive, send)
 
     async def _serve_reader(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.create_task(self._send_all(scope, send))
+        sending = asyncio.create_task(self._sampler.send_charged(self._send_all(scope, send)))
         leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)

@@ -45,6 +45,7 @@ def make_sample(before: Snapshot | None, now: Snapshot, moment: Moment) -> dict[
         "state": now.state,
         "uptime_secs": round(now.uptime_secs, 3),
         "bottleneck": _bottleneck(before, now),
+        "waits": [{"what": wait.what, "secs": _rounded(wait.secs)} for wait in now.waits],
         "total": _total(before, now, elapsed),
         "components": [_component(before, now, component, moment, elapsed) for component in now.components.values()],
         "edges": _edges(before, now, elapsed),

@@ -1,6 +1,7 @@
 """Serves a run over HTTP on the run's own loop, and ends with it (WEB-4)."""
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterable
@@ -15,10 +16,13 @@ from uvicorn.server import ServerState
 
 from engine.cancellation import cancel_and_wait
 from engine.forks import unshare
+from engine.log import EngineLogger
 from engine.runtime.run import Run
 from engine.web.access import Access
 from engine.web.address import Address, bind, parse_address
 from engine.web.application import make_application, make_site
+from engine.web.read_budget import TURN_SECS
+from engine.web.site import Site
 
 MOST_CONNECTIONS: Final = 256
 """Connections at the same time. Further ones are closed at once, so that readers cannot use up the files of the process."""
@@ -28,6 +32,10 @@ TAKE_SECS: Final = 30.0
 """Time for a client to take what was sent to it."""
 SHUTDOWN_SECS: Final = 0.8
 """Time for readers to take the last answer."""
+ACCEPT_PAUSE_SECS: Final = 1.0
+"""Pause after a connection for which the process has no more files or memory."""
+_NO_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+LOGGER: Final = EngineLogger("engine.web")
 _SILENT: Final = logging.Logger("uvicorn", logging.CRITICAL + 1)
 """Logger for malformed requests, because any client could fill the log with them. It has no handlers and no parent."""
 
@@ -79,9 +87,9 @@ async def serve(
         host, port = listening.getsockname()[:2]
         access = Access(token=token, allowed_hosts=allowed_hosts, bound_hosts=(wanted.host, host))
         site = make_site(run, access, callable_inlets, logger)
-        server = _Server(make_application(site))
+        server = _Server(make_application(site), site)
         site.drop_connection = server.drop_connection
-        await server.start(listening)
+        server.start(listening)
     except BaseException:
         listening.close()
         raise
@@ -102,10 +110,13 @@ async def serve(
 class _Server:
     """Accepts connections, and closes all of them within SHUTDOWN_SECS at the end. Uses uvicorn's protocol, and not its `Server`.
 
-    uvicorn's `Server` handles signals, which belong to the program (RUN-5), and waits for its readers.
+    uvicorn's `Server` handles signals, which belong to the program (RUN-5), and waits for its readers. The loop's own server accepts
+    connections without a pause, so this one accepts them itself, each in its turn (WEB-3).
     """
 
-    def __init__(self, application: ASGIApp) -> None:
+    def __init__(self, application: ASGIApp, site: Site) -> None:
+        self.budget = site.budget
+        self.access = site.access
         self._state = ServerState()
         self.all_gone = asyncio.Event()
         self.is_closing = False
@@ -114,10 +125,29 @@ class _Server:
         )
         self._config.load()
 
-    async def start(self, listening: socket.socket) -> None:
-        """Begin to accept connections."""
+    def start(self, listening: socket.socket) -> None:
+        """Begin to accept connections. `close` closes the socket."""
+        self._listening = listening
+        self._accepting = asyncio.get_running_loop().create_task(self._accept_all(), name="connections to the page of a run")
+
+    async def _accept_all(self) -> None:
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: _Connection(self._config, self._state, self), sock=listening)
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(self._listening)
+            except OSError as error:
+                if error.errno in _NO_RESOURCES:
+                    LOGGER.warning("the page of the run cannot accept a connection: %s. It tries again.", error.strerror)
+                    await asyncio.sleep(ACCEPT_PAUSE_SECS)
+                continue
+            try:
+                await self.budget.turn()
+                await loop.connect_accepted_socket(lambda: _Connection(self._config, self._state, self), accepted)
+            except OSError:  # the client has gone
+                accepted.close()
+            except BaseException:
+                accepted.close()
+                raise
 
     def drop_connection(self, scope: Scope) -> None:
         """Close the connection of a request at once, with all that is not sent yet."""
@@ -128,7 +158,9 @@ class _Server:
     async def close(self) -> None:
         """Close all connections: idle ones at once, and busy ones after their answer or after SHUTDOWN_SECS."""
         self.is_closing = True
-        self._listener.close()
+        await cancel_and_wait((self._accepting,))
+        self._listening.close()
+        self.budget.lift()
         for connection in tuple(self._connections()):
             connection.end()
         try:
@@ -150,7 +182,8 @@ class _Connection(H11Protocol):
     """One connection.
 
     A client is disconnected if it does not send a whole head in HEAD_SECS, or does not take its answer in TAKE_SECS. So are too many
-    clients.
+    clients. Parsing is charged to the account of all readers, and while this is in debt, nothing more is read. A change with the token
+    gets back what its connection has paid.
     """
 
     def __init__(self, config: Config, state: ServerState, owner: _Server) -> None:
@@ -160,6 +193,11 @@ class _Connection(H11Protocol):
         self._owner = owner
         self._head_timer: asyncio.TimerHandle | None = None
         self._take_timer: asyncio.TimerHandle | None = None
+        self._pause_timer: asyncio.TimerHandle | None = None
+        self._paid_secs = TURN_SECS
+        """What this connection has paid since it was accepted, or since the last change with the token."""
+        self._is_authorized = False
+        """True if the latest request is a change with the token."""
 
     def fileno(self) -> int:
         """Return the descriptor of the socket, -1 if the connection is lost. The number may then belong to another file."""
@@ -184,11 +222,34 @@ class _Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the data. Limit the time for the head of the next request."""
+        cycle, began = self.cycle, self._owner.budget.cpu_secs()
         super().data_received(data)
+        if self.cycle is not cycle:
+            self._is_authorized = self._owner.access.is_authorized_change(self.scope["method"], self.headers)
+        self._pay(self._owner.budget.cpu_secs() - began)
         if not self.is_idle:
             self._stop_timer()
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECS, self.transport.abort)
+
+    def _pay(self, secs: float) -> None:
+        """Charge the time that parsing took. Read nothing more while all readers together are in debt."""
+        budget = self._owner.budget
+        if self._is_authorized:
+            budget.charge(-self._paid_secs)
+            self._paid_secs = 0.0
+            return
+        budget.charge(secs)
+        self._paid_secs += secs
+        debt_secs = budget.debt_secs()
+        if debt_secs > 0 and self._pause_timer is None and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self._pause_timer = self.loop.call_later(debt_secs, self._read_on)
+
+    def _read_on(self) -> None:
+        self._pause_timer = None
+        if not self.transport.is_closing() and not self.flow.read_paused:
+            self.transport.resume_reading()
 
     def pause_writing(self) -> None:
         """Limit the time until the client has taken everything, also if the connection is closed meanwhile."""
@@ -205,6 +266,8 @@ class _Connection(H11Protocol):
         """Forget the connection."""
         self._stop_timer()
         self._stop_take_timer()
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
         super().connection_lost(exc)
         if not self.connections:
             self._owner.all_gone.set()

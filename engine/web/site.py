@@ -12,6 +12,7 @@ from engine.names import did_you_mean
 from engine.runtime.run import Run
 from engine.topology import Topology
 from engine.web.access import Access
+from engine.web.read_budget import ReadBudget
 from engine.web.sampler import Sampler
 
 
@@ -25,6 +26,7 @@ class Site:
 
     run: Run
     access: Access
+    budget: ReadBudget
     sampler: Sampler
     inlets: frozenset[str]
     """Inlets that HTTP may call."""

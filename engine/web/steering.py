@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from engine.api import InletClosed
-from engine.api.arguments import is_number
+from engine.api.arguments import number_within
 from engine.cancellation import aio_task_error
 from engine.errors import EngineError, TupleFailed, UsageError
 from engine.log import EngineLogger
@@ -166,6 +166,6 @@ def _call_of(body: dict[str, Any]) -> tuple[tuple[Any, ...], float | None]:
     values, timeout = body.get("values"), body.get("timeout_secs")
     if not isinstance(values, list):
         raise WrongRequest(400, "the field 'values' must be a list", 'Send {"values": [1, "two"]}.')
-    if timeout is not None and not (is_number(timeout) and 0 <= timeout < 1e9):
+    if timeout is not None and number_within(timeout, 0, 1e9) is None:
         raise WrongRequest(400, "the field 'timeout_secs' must be a number of seconds", 'Send {"values": [...], "timeout_secs": 5}.')
     return tuple(values), timeout

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from engine.errors import ConfigError
+from engine.plain_numbers import plain_number
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -64,6 +65,8 @@ class SparkConfig:
         for name in ("jars", "py_files", "archives"):
             object.__setattr__(self, name, _paths(name, getattr(self, name), faults))
         object.__setattr__(self, "conf", _pairs(self.conf, faults))
+        for name in ("start_timeout_secs", "stop_timeout_secs"):
+            object.__setattr__(self, name, _positive_secs(name, getattr(self, name), faults))
         faults += _field_faults(self)
         if faults:
             raise ConfigError(faults, headline="SparkConfig")
@@ -110,6 +113,14 @@ def _paths(name: str, value: object, faults: list[str]) -> tuple[str, ...]:
     return texts
 
 
+def _positive_secs(name: str, value: object, faults: list[str]) -> float:
+    secs = plain_number(value)
+    if secs is not None and secs > 0:
+        return secs
+    faults.append(f"{name} is {value!r}. Give seconds above 0.")
+    return 1.0
+
+
 def _pairs(conf: Any, faults: list[str]) -> Pairs:
     if not isinstance(conf, (Mapping, tuple)):
         faults.append(f"conf is {conf!r}. Give a mapping, such as {{'spark.sql.shuffle.partitions': 8}}.")
@@ -120,9 +131,17 @@ def _pairs(conf: Any, faults: list[str]) -> Pairs:
             faults.append(f"conf has {name!r}. The names of Spark's settings begin with 'spark.'.")
         elif name in _FIELD_OF_SETTING:
             faults.append(f"conf has {name!r}. Set {_FIELD_OF_SETTING[name]}= instead.")
-        elif not isinstance(value, (str, int, float)):
+        elif not isinstance(value, (str, bool)) and plain_number(value) is None:
             faults.append(f"conf has {name!r}: {value!r}. Give a string, a number, True or False.")
-    return tuple(sorted((str(name), str(value).lower() if isinstance(value, bool) else str(value)) for name, value in settings.items()))
+    return tuple(sorted((str(name), _setting_text(value)) for name, value in settings.items()))
+
+
+def _setting_text(value: object) -> str:
+    """Return a setting of Spark as text: `true`, `8`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    number = plain_number(value)
+    return str(value if number is None else number)
 
 
 def _field_faults(config: SparkConfig) -> Iterator[str]:
@@ -146,7 +165,3 @@ def _field_faults(config: SparkConfig) -> Iterator[str]:
         text: object = getattr(config, name)
         if text is not None and not (isinstance(text, str) and text):
             yield f"{name} is {text!r}. Give a path, or None."
-    for name in ("start_timeout_secs", "stop_timeout_secs"):
-        secs: object = getattr(config, name)
-        if isinstance(secs, bool) or not isinstance(secs, (int, float)) or not secs > 0:
-            yield f"{name} is {secs!r}. Give seconds above 0."

@@ -52,7 +52,7 @@ class FolderResource:
         pool = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} {context.component_id}")
         settings, component, topology = self.settings, self.component, context.topology_name
         try:
-            claim = StoreRetry(context.config.state_timeout_secs).call_with_retries(
+            claim = StoreRetry(context.config.state_timeout_secs, store="the storage of the hand-over folder").call_with_retries(
                 lambda: call_in_thread(pool, lambda: claim_folder(settings.open_storage(), settings, topology, component), PERMANENT_ERRORS)
             )
             storage, contract = await claim

@@ -1,5 +1,6 @@
 """`top` and `ctl`: a run elsewhere is shown and steered, and a wrong URL is a clear error."""
 
+import contextlib
 import http.server
 import json
 import socket
@@ -230,6 +231,29 @@ def test_a_run_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(RemoteError, match="did not answer within") as caught:
             remote_run(str(listening.getsockname()[1])).snapshot()
         assert not isinstance(caught.value, RunGone)
+
+
+@pytest.mark.parametrize(("path", "slow"), [("api/snapshot", "x"), ("api/events", "event: sample\ndata: ")])
+def test_a_server_that_sends_byte_after_byte_is_given_up(path: str, slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.cli.remote_run.TIMEOUT_SECS", 0.2)
+    monkeypatch.setattr("engine.cli.remote_run.SILENCE_SECS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(1000)
+                connection.sendall(f"HTTP/1.1 200 OK\r\nx-stormcell-version: 1\r\ncontent-length: 99999\r\n\r\n{slow}".encode())
+                while True:
+                    connection.sendall(b"x")
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        remote = remote_run(str(listening.getsockname()[1]))
+        with pytest.raises(RemoteError, match="did not answer within"):
+            list(remote.events()) if path == "api/events" else remote.snapshot()
+        thread.join()
 
 
 def test_changes_need_the_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ LONG_FILES: dict[str, str] = {
     "_native/flow.pyx": "windows, their choice, packs: all that is done per pack; in two modules each pack would cross their border",
     "tests/checkpoint/world.py": "one topology in which any loss is visible: its sources, its bolts, their plan",
     "tests/simulation/components.py": "one table of components, each with the mistakes of user code",
+    "engine/runtime/run.py": "one class: the face of a run, which its host reads as a whole",
     "engine/runtime/executor.py": "one class: the life of a task, from its first instance to its last",
     "engine/runtime/spout_executor.py": "one class: polls, verdicts, switches and ends of a spout's task",
     "engine/state/layered.py": "one class: the layers of a state and what moves them on",

@@ -2,8 +2,13 @@
 
 import json
 import math
+import time
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from engine import BasicBolt, Inlet, TopologyBuilder
 from engine.control import SnapshotEntry
 from engine.metrics import Distribution, TaskLabels, UserMetric
 from engine.runtime.error_report import ErrorReport
@@ -14,6 +19,7 @@ from engine.transactional import TransactionsEntry, TransactionsSnapshot
 from engine.web.encoding import encode_json, json_value
 from engine.web.sample import Moment, make_point, make_sample
 from engine.web.sample_metrics import MOST_METRICS
+from engine.web.topology_layout import lay_out
 
 MOMENT = Moment(seq=3, wall=1_700_000_000.1234, log_level="WARNING", user_components=frozenset({"lines", "count"}))
 
@@ -172,3 +178,26 @@ def test_a_value_that_contains_itself_twice_ends() -> None:
     value: list[object] = []
     value += [value, value]
     assert isinstance(json_value(value), list)
+
+
+class Passing(BasicBolt):
+    output_fields = ("number",)
+
+    def execute(self, tup: Any) -> Any:
+        return (tup["number"],)
+
+
+@pytest.mark.guarantee("WEB-3")
+@pytest.mark.parametrize("parents", [lambda number: (number - 1, 0), lambda number: (number - 1,), lambda number: (0,)])
+def test_a_thousand_components_are_laid_out_in_no_time(parents: Callable[[int], tuple[int, ...]]) -> None:
+    builder = TopologyBuilder("large")
+    builder.set_spout("c0", lambda: Inlet("number"))
+    for number in range(1, 1000):
+        declarer = builder.set_bolt(f"c{number}", Passing)
+        for parent in sorted(set(parents(number))):
+            declarer.shuffle_grouping(f"c{parent}")
+    described = builder.build()
+    began = time.thread_time()
+    layout = lay_out(described)
+    assert time.thread_time() - began < 2, "it took 18 s"
+    assert len(set(layout.centres.values())) == 1000

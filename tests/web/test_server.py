@@ -208,6 +208,7 @@ async def test_a_server_that_is_on_ipv6_is_found_there() -> None:
 async def test_a_client_that_does_not_take_its_answers_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "TAKE_SECS", 0.2)
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr("engine.web.read_budget.SHARE", 1.0)  # the client asks without pause
     async with served() as (_, serving):
         with socket.create_connection((serving.address.host, serving.address.port)) as hung:
             hung.setblocking(False)

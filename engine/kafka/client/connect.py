@@ -16,6 +16,7 @@ from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.consumer_link import ConsumerLink, ConsumerSettings
 from engine.kafka.client.errors import KafkaWarning, Report, RetryPolicy, describe_error, fatal_error, is_transient
 from engine.kafka.client.topic_lookup import log_found_topics
+from engine.waits import Wait, waiting_for
 
 _CONNECT_SECS: Final = 5.0
 """Timeout of the first attempt. Each later attempt has twice the timeout of the attempt before."""
@@ -31,6 +32,11 @@ L = TypeVar("L", bound=ConsumerLink)
 
 async def connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
     """Return a started link. Retry and report transient errors. Raise FatalError for any other error."""
+    with waiting_for(f"a connection to Kafka ({', '.join(to.brokers)})", logs=False):
+        return await _connect(make, to, report)
+
+
+async def _connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
     retry_policy, limit = RetryPolicy(report), _CONNECT_SECS
     while True:
         link: L | None = None
@@ -75,6 +81,14 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
 
     Raises FatalError for a permanent reason, such as a changed password.
     """
+    silence = waiting_for(f"an answer of Kafka ({', '.join(to.brokers)})", logs=False)
+    try:
+        await _watch_brokers(to, answered_at, silence_secs, report, silence)
+    finally:
+        silence.end()
+
+
+async def _watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], silence_secs: float, report: Report, silence: Wait) -> None:
     now = asyncio.get_running_loop().time
     since, seen = now(), answered_at()
     due, pause = 0.0, silence_secs
@@ -83,6 +97,7 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
         before, seen = seen, answered_at()
         if seen != before:
             since, due, pause = now(), 0.0, silence_secs
+            silence.end()
         if seen != before or now() < due:
             continue
         error = await connection_error(to)
@@ -91,6 +106,7 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
         if not is_transient(error):
             raise fatal_error(error, f"a connection to {', '.join(to.brokers)}")
         text = f"no broker has answered for {now() - since:.0f} s: {describe_error(error)}"
+        silence.begun()
         report(KafkaWarning(text, hint="No record is lost. Reading and commits continue when a broker answers."))
         due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
 
@@ -105,6 +121,11 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
             )
             report(KafkaWarning(text, hint=hint))
         return
+    with waiting_for(f"the topics {', '.join(config.topics)} to appear", logs=False):
+        await _wait_until_found(link, config, report)
+
+
+async def _wait_until_found(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:
     missing, is_reported = list(config.topics), False
     deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
     while missing:

@@ -26,6 +26,7 @@ from engine.kafka.client.errors import (
     send_error_kind,
 )
 from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
+from engine.waits import waiting_for
 
 STOP_SECS: Final = 2.0
 """Timeout of a normal stop. After this time the connections are closed by force."""
@@ -185,7 +186,8 @@ class ProducerLink:
             if self._producer is not None and self._producer.is_spoilt:
                 self._give_up_producer(STOP_SECS)
             if self._producer is None:
-                self._producer = await self._start_one()
+                with waiting_for(f"a connection to Kafka ({', '.join(self._config.brokers)})", logs=False):  # each failure is reported
+                    self._producer = await self._start_one()
                 self._builders = self._producer.client
             return self._producer
 
@@ -285,6 +287,10 @@ class ProducerLink:
 
         Raises the errors that `send_error_kind` classifies. After a timeout the batch may still be written.
         """
+        with waiting_for(f"Kafka to acknowledge records of topic {topic!r}"):
+            await self._send_batch(batch, topic, partition, timeout_secs)
+
+    async def _send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
         producer = await self._current()
         try:
             if partition not in await producer.client.partitions_for(topic):
@@ -362,7 +368,8 @@ class TransactionLink(ProducerLink):
     async def _call_producer(self, method: str, *arguments: Any) -> None:
         assert self._within is not None
         try:
-            await getattr(self._within.client, method)(*arguments)
+            with waiting_for(f"Kafka to answer {method}()"):
+                await getattr(self._within.client, method)(*arguments)
         except Exception as error:
             self._note_fencing(error)
             raise

@@ -10,6 +10,7 @@ from aiokafka.partitioner import murmur2
 from engine.api import Fields, Tuple
 from engine.errors import FatalError, UsageError
 from engine.kafka.sink.sink_config import Content, Partitioner, is_topic_name
+from engine.plain_numbers import plain_integer
 from engine.safe_text import safe_repr
 
 KEY_FIELD: Final = "key"
@@ -143,9 +144,10 @@ def as_bytes(name: str, made: object) -> bytes | None:
 
 
 def _number(name: str, made: object) -> int | None:
-    if made is not None and (not isinstance(made, int) or isinstance(made, bool)):
+    number = plain_integer(made)
+    if made is not None and number is None:
         raise UsageError(f"{name}: the function returned {made!r}", hint="Return a whole number, or None.")
-    return made
+    return number
 
 
 def _is_header(made: Any) -> bool:

@@ -13,6 +13,7 @@ from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import Commit, OffsetManager
 from engine.kafka.source.partitions import Partitions, commits_of
 from engine.kafka.source.spout_config import KafkaSpoutConfig
+from engine.waits import waiting_for
 
 MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
 """Limit of the metadata in one request. A broker stores one request as one batch, by default of at most 1 MB (message.max.bytes)."""
@@ -52,8 +53,9 @@ class CommitLoop:
         Raise FatalError for any other error.
         """
         try:
-            async with asyncio.timeout(most_secs), self._lock:
-                await self._commit(link)
+            with waiting_for(f"a commit of group {self._config.group!r} in Kafka"):
+                async with asyncio.timeout(most_secs), self._lock:
+                    await self._commit(link)
         except Exception as error:
             if not is_transient(error):
                 raise fatal_error(error, f"a commit of group {self._config.group!r}") from error

@@ -65,7 +65,7 @@ class OpenValues(ValuesReader[K, V]):
         super().__init__(store)
         self._context = context
         self._where = where
-        self._retry = StoreRetry(context.config.state_timeout_secs)
+        self._retry = StoreRetry(context.config.state_timeout_secs, store=f"the database of {where}")
         self._done = TransactionAttempt(0, 0)
         """The last attempt that was updated."""
 

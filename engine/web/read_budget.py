@@ -1,0 +1,144 @@
+"""Limits the share of the loop's time that all readers of a run take together (WEB-3).
+
+Whoever asks waits for a turn, and each turn is paid from an account that fills by 10 ms per second. A reader that asks without pause
+therefore gets fewer answers, and the run does not notice it. Connections, refused requests and unknown paths are paid in the same way,
+because an attacker would choose the cheapest path that is free.
+
+Time is CPU time of the loop's thread, so that a pause of the process costs no reader its turn.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from itertools import count
+from types import coroutine
+from typing import Any, Final
+
+from engine.clock import Clock
+
+SHARE: Final = 0.01
+"""Largest share of the loop's time that requests take. Samples have a share of their own."""
+MOST_SAVED_SECS: Final = 0.03
+"""Time that is saved up while nobody asks. A page with its files takes a third of it."""
+MOST_DEBT_SECS: Final = 0.02
+"""Largest debt, so that one dear request delays the others by two seconds at most."""
+TURN_SECS: Final = 0.0003
+"""Price of each turn, besides the time that is measured: the system calls and turns of the loop for a connection or a request."""
+MOST_WAITING: Final = 1024
+"""Requests that wait for a turn. Further ones are refused."""
+NEW: Final = 0.0
+"""The last turn of somebody who had none yet."""
+
+
+class ReadBudget:
+    """The account of one application. Everything happens on the loop of the run."""
+
+    def __init__(self) -> None:
+        self._saved_secs = MOST_SAVED_SECS
+        self._counted_at = 0.0
+        self._now: Callable[[], float] | None = None
+        self._cpu: Callable[[], float | None] = lambda: 0.0
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        """Heap of those who wait: their last turn, a number, and the future that they await."""
+        self._numbers = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._apart_secs = 0.0
+        self._is_lifted = False
+
+    @property
+    def is_full(self) -> bool:
+        """True if so many requests wait that the next one is refused."""
+        return len(self._waiting) >= MOST_WAITING
+
+    @property
+    def saved_secs(self) -> float:
+        """Time that is left in the account. Negative: a debt."""
+        self._fill()
+        return self._saved_secs
+
+    def debt_secs(self) -> float:
+        """Return the time until the account is out of debt. 0: it has something left."""
+        return 0.0 if self._is_lifted else max(-self.saved_secs, 0.0) / SHARE
+
+    def charge(self, secs: float) -> None:
+        """Take time from the account. Negative: give it back."""
+        self._fill()
+        self._saved_secs = min(max(self._saved_secs - secs, -MOST_DEBT_SECS), MOST_SAVED_SECS)
+
+    def cpu_secs(self) -> float:
+        """Return the CPU time of the loop's thread, from an arbitrary start."""
+        return self._cpu() or 0.0
+
+    @contextmanager
+    def apart(self, note: Callable[[float], None]) -> Iterator[None]:
+        """Leave out the time of a block from what a request is charged, and tell it to `note`, whose share it is."""
+        began = self.cpu_secs()
+        try:
+            yield
+        finally:
+            secs = self.cpu_secs() - began
+            self._apart_secs += secs
+            note(secs)
+
+    async def turn(self, last: float = NEW) -> float:
+        """Wait for a turn, and return its time. Of those who wait, the one whose `last` turn is the longest ago comes first."""
+        if self._waiting or self.debt_secs() > 0:
+            future = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (last, next(self._numbers), future))
+            self._set_timer()
+            await future
+        else:
+            self.charge(TURN_SECS)
+        return self._counted_at
+
+    async def run_charged(self, steps: Coroutine[Any, Any, None], charge: Callable[[float], None] | None = None) -> None:
+        """Run a coroutine, and charge the time of its steps. The time between them belongs to others. charge: another account."""
+        await self._charged(steps, charge or self.charge)
+
+    @coroutine
+    def _charged(self, steps: Coroutine[Any, Any, None], charge: Callable[[float], None]) -> Generator[Any, Any, None]:
+        resume, value = steps.send, None
+        while True:
+            self._apart_secs, began = 0.0, self.cpu_secs()
+            try:
+                awaited = resume(value)
+            except StopIteration:
+                return
+            finally:
+                charge(self.cpu_secs() - began - self._apart_secs)
+            try:
+                resume, value = steps.send, (yield awaited)
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - such as a cancellation, which belongs to the coroutine
+                resume, value = steps.throw, error
+
+    def lift(self) -> None:
+        """Let everybody have a turn at once, because the run has ended."""
+        self._is_lifted = True
+        self._grant()
+
+    def _grant(self) -> None:
+        """Give turns to those who wait, as far as the account allows."""
+        self._timer = None
+        while self._waiting and self.debt_secs() <= 0:
+            _, _, future = heapq.heappop(self._waiting)
+            if not future.done():  # its request was not cancelled
+                self.charge(TURN_SECS)
+                future.set_result(None)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._waiting and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.debt_secs() + 0.001, self._grant)
+
+    def _fill(self) -> None:
+        if self._now is None:
+            clock = Clock.of(asyncio.get_running_loop())
+            self._now, self._cpu = clock.now, clock.measure_cpu()
+            self._counted_at = self._now()
+        now = self._now()
+        self._saved_secs = min(self._saved_secs + (now - self._counted_at) * SHARE, MOST_SAVED_SECS)
+        self._counted_at = now
