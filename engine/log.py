@@ -4,12 +4,13 @@ The engine only logs. Only the command line calls `configure`, because an embedd
 """
 
 import contextlib
-import json
 import logging
 import sys
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
+
+from engine.json_text import json_text
 
 _STANDARD_ATTRIBUTES: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
@@ -45,7 +46,8 @@ class PlainFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """Formats a record for programs, as a JSON object with `time`, `level`, `logger`, `message`, `component` and `task`.
 
-    `time` is ISO 8601 in UTC. The object also has the keys of `extra`. For a record with a traceback, `exception` has its text.
+    `time` is ISO 8601 in UTC. The object also has the keys of `extra`. For a record with a traceback, `exception` has its text. A value
+    that JSON cannot express is replaced by its text, so every record becomes one line of valid JSON.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -54,14 +56,19 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": record.msg,
         }
+        try:
+            line["message"] = record.getMessage()
+        except Exception:  # noqa: BLE001 - `%` calls methods of the user's values; the record must arrive nevertheless
+            line["args"] = record.args
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD_ATTRIBUTES and name not in line}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = record.stack_info
-        return json.dumps(line, default=repr, ensure_ascii=False)
+        return json_text(line)
+
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):

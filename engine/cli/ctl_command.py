@@ -14,6 +14,7 @@ from engine.cli.console.formatting import duration_text, name_text, plural, prin
 from engine.cli.console.output import print_to_stderr
 from engine.cli.remote_run import RemoteError, RemoteRun, RunGone, remote_run
 from engine.cli.run_views import plain_line
+from engine.json_text import json_text
 from engine.runtime.snapshot import END_STATES
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -170,7 +171,7 @@ def call_command(url: str, token: str | None, inlet: str, values: str) -> int:
         raise click.UsageError(f"VALUES is {values!r}, which is no JSON list. Write '[\"tea\", 2]', with one value for each field.")
     answer = remote_run(url, token).post(f"api/call/{quote(inlet, safe='')}", {"values": row}, timeout_secs=CALL_SECS)
     for each in answer.get("rows", []):
-        click.echo(json.dumps(each, ensure_ascii=False).encode(errors="backslashreplace").decode())
+        click.echo(json_text(each))
     return 0
 
 

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import click
 
-from engine.cli.console.formatting import NONE, aligned, clipped, count_text, json_line, name_text, plural
+from engine.cli.console.formatting import NONE, aligned, clipped, count_text, name_text, plural
 from engine.cli.console.live_display import progress_counter
 from engine.cli.console.output import print_to_stderr
 from engine.cli.json_values import json_form
+from engine.json_text import json_text
 from engine.kafka.client.admin_client import AdminClient
 from engine.kafka.dead_letters.dead_letter_list import DeadLetterFilter, StoredDeadLetter, find_dead_letter, newest_dead_letters
 from engine.kafka.dead_letters.replay import ReplayPlan, ReplayResult, read_replay_progress, replay, replay_group
@@ -27,7 +28,7 @@ async def list_dead_letters(link: AdminClient, topic: str, conditions: Sequence[
     replayed = [sent[stored.at].is_sent_before(stored.offset) for stored in found.letters]
     if as_json:
         for stored, is_sent in zip(found.letters, replayed, strict=True):
-            click.echo(json_line(dead_letter_fields(stored) | {"sent": is_sent}))
+            click.echo(json_text(dead_letter_fields(stored) | {"sent": is_sent}))
     elif found.letters:
         rows = [_row(stored, is_sent=is_sent) for stored, is_sent in zip(found.letters, replayed, strict=True)]
         click.echo(aligned([COLUMNS, *rows], text_columns=len(COLUMNS) - 1))
@@ -41,7 +42,7 @@ async def show_dead_letter(link: AdminClient, topic: str, name: str, *, as_json:
     """Write one complete dead letter."""
     stored = await find_dead_letter(link, topic, name)
     if as_json:
-        click.echo(json_line(dead_letter_fields(stored)))
+        click.echo(json_text(dead_letter_fields(stored)))
         return
     letter, failure = stored.letter, stored.letter.failure
     lines = [
@@ -157,7 +158,7 @@ async def replay_dead_letters(link: AdminClient, topic: str, conditions: Sequenc
     plan = ReplayPlan(topic=topic, choice=DeadLetterFilter.parse(conditions), group=group, **options)
     with progress_counter("sent", "letters") as advance:
         result = await replay(link, plan, advance, lambda error: print_to_stderr(str(error)))
-    click.echo(json_line(_result_fields(plan, result)) if as_json else result_text(plan, result))
+    click.echo(json_text(_result_fields(plan, result)) if as_json else result_text(plan, result))
     return INCOMPLETE if result.left else 0
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 import click
 
 from engine.cli.console.commands import DECLINED, confirm
-from engine.cli.console.formatting import NONE, aligned, count_text, json_line, name_text, plural
+from engine.cli.console.formatting import NONE, aligned, count_text, name_text, plural
 from engine.cli.console.output import print_to_stderr
 from engine.errors import FatalError
+from engine.json_text import json_text
 from engine.kafka.client.admin_client import AdminClient, Member
 from engine.kafka.source.acked_set import count
 from engine.kafka.source.group_offsets import (
@@ -48,7 +49,7 @@ async def show_lag(link: AdminClient, group: str, topics: Collection[str], watch
 
 def _write_lag(found: GroupOffsets, *, as_json: bool, clears: bool) -> None:
     if as_json:
-        click.echo(json_line(group_fields(found)))
+        click.echo(json_text(group_fields(found)))
         return
     rows = [LAG_COLUMNS, *map(_lag_row, found.partitions)]
     acked = sum(count(one.acked_runs) for one in found.partitions)
@@ -62,7 +63,7 @@ async def show_offsets(link: AdminClient, group: str, topics: Collection[str], *
     """Write the commits of a group with their metadata."""
     found = await describe_group(link, group, topics)
     if as_json:
-        click.echo(json_line(group_fields(found)))
+        click.echo(json_text(group_fields(found)))
         return
     _write_table(found, [OFFSET_COLUMNS, *map(_offset_row, found.partitions)], OFFSET_TEXT_COLUMNS)
 

@@ -5,11 +5,12 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from engine.cli.console.formatting import NONE, aligned, count_text, duration_text, json_line, name_text
+from engine.cli.console.formatting import NONE, aligned, count_text, duration_text, name_text
 from engine.cli.json_values import json_form, text_form
 from engine.cli.stored_state import run_on_store
 from engine.clock import Clock
 from engine.errors import StateError
+from engine.json_text import json_text
 from engine.names import did_you_mean
 from engine.state import StateInventory
 from engine.transactional.open_batches import UNPARTITIONED, Record
@@ -75,7 +76,7 @@ async def show_transactions(inventory: StateInventory, topology: str | None, *, 
     found = await _read_all(inventory, topology)
     if as_json:
         for each in found:
-            click.echo(json_line(_fields(each)))
+            click.echo(json_text(_fields(each)))
         return
     click.echo(aligned([COLUMNS, *map(_row, found)], text_columns=TEXT_COLUMNS))
     if len(found) == 1:

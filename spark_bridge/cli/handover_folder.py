@@ -1,6 +1,5 @@
 """Implements `look` and `consumers`, which show a hand-over folder, and add, remove and repair its consumers."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -10,6 +9,7 @@ import click
 from engine.cli.console.commands import DECLINED, confirm
 from engine.cli.console.formatting import NONE, aligned, count_text, name_text
 from engine.cli.console.output import print_to_stderr
+from engine.json_text import json_text
 from engine.names import did_you_mean
 from spark_bridge.handover import Handover, HandoverError, Manifest, Position, StorageUnavailable, TornFile, TransactionDeleted, ddl_of
 from spark_bridge.handover.errors import ForeignFile
@@ -38,7 +38,7 @@ def show_folder(handover: Handover, *, as_json: bool) -> int:
     """Print the summary of a folder. Return the exit status."""
     found = folder_fields(handover)
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        click.echo(json_text(found))
         return EXIT_DAMAGED if any("error" in fields for fields in found["consumers"]) else 0
     newest, deleted = found["newest_txid"], found["deleted_txid"]
     click.echo(f"hand-over {name_text(found['folder'])}")
@@ -59,7 +59,7 @@ def show_consumers(handover: Handover, *, as_json: bool = False) -> int:
     found = consumer_fields(handover)
     if as_json:
         for fields in found:
-            click.echo(json.dumps(fields, ensure_ascii=False))
+            click.echo(json_text(fields))
     else:
         click.echo(_consumer_table(found))
     damaged = [fields["error"] for fields in found if "error" in fields]
@@ -73,7 +73,7 @@ def show_transactions(handover: Handover, first: int, last: int | None, *, as_js
     rows: list[tuple[str, ...]] = [TRANSACTION_COLUMNS]
     for manifest in _manifests(handover, first, last):
         if as_json:
-            click.echo(json.dumps(_fields(manifest), ensure_ascii=False))
+            click.echo(json_text(_fields(manifest)))
         rows.append(_row(manifest))
     if not as_json:
         click.echo(

@@ -7,6 +7,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "_native",
         "engine.backoff",
+        "engine.json_text",
         "engine.lazy_names",
         "engine.names",
         "engine.errors",

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
-from engine.cli.console.formatting import json_line
 from engine.errors import EngineBug, EngineError
+from engine.json_text import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def write_line(text: str, stream: TextIO) -> None:
 
 def write_json_event(event: str, **values: Any) -> None:
     """Write one event of `--json` to standard output: a JSON object on a line."""
-    write_line(json_line({"event": event, **values}), standard_output())
+    write_line(json_text({"event": event, **values}), standard_output())
 
 
 def print_to_stderr(text: str) -> None:
