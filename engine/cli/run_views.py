@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from engine.cli import snapshot_text
 from engine.cli.console import views as console_views
 from engine.cli.console.formatting import aligned, amount_text, count_text, duration_text, ms_text, percent_text, plural, rate_text
-from engine.cli.console.output import write_json_event
+from engine.cli.console.output import write_json_event, write_last_event
 from engine.cli.console.session import Display
 from engine.cli.console.views import JsonView, PlainView
 from engine.cli.label_tables import label_tables
@@ -163,5 +163,5 @@ class JsonLines(JsonView[Snapshot]):
 
 
 def write_refusal(error: EngineError) -> None:
-    """Write the event `end` for a topology or a config that was refused before the start."""
-    JsonLines(0).end(Outcome(error.exit_status, None, error))
+    """Write the event `end` for a topology or a config that was refused before the start. The caller raises the error after that."""
+    write_last_event(lambda: JsonLines(0).end(Outcome(error.exit_status, None, error)))

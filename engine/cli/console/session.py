@@ -5,14 +5,14 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from engine.cancellation import aio_task_error
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.interrupts import STOPPED, Interrupts
 from engine.cli.console.leftovers import BoundedRunner
-from engine.cli.console.output import discard_unwritten
+from engine.cli.console.output import OutputLost, discard_unwritten, print_to_stderr, show_error
 from engine.errors import ConfigError, EngineError, FatalError, UsageError
 from engine.raised import raised_text
 
@@ -21,6 +21,7 @@ ViewName: TypeAlias = Literal["auto", "live", "plain", "json", "silent"]
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 _S = TypeVar("_S")
 _S_co = TypeVar("_S_co", covariant=True)
+_O = TypeVar("_O")
 _S_contra = TypeVar("_S_contra", contravariant=True)
 _LOGGER: Final = logging.getLogger("engine.cli")
 
@@ -77,6 +78,7 @@ class TerminalSession(Generic[_S]):
         self._interrupts = Interrupts()
         self._run: ShownRun[_S] | None = None
         self._has_reader = True
+        self._lost_output: OutputLost | None = None
         self._is_over = False
         self._last: _S | None = None
         self._drains = False
@@ -103,19 +105,43 @@ class TerminalSession(Generic[_S]):
                     running.close()  # a signal arrived before the first step of the coroutine
 
     def call_view(self, method: Callable[..., None], *values: object) -> None:
-        """Call a method of the view, unless nobody reads the output any more."""
+        """Call a method of the view, unless its output cannot be written any more."""
         try:
             if self._has_reader:
                 method(*values)
-        except BrokenPipeError:
-            self._stop_showing()
+        except (BrokenPipeError, OutputLost) as error:
+            self._stop_showing(error)
+
+    def finish(self, outcome_of: Callable[[SessionResult[_S]], _O], result: SessionResult[_S], end: Callable[[_O], None]) -> _O:
+        """Show the outcome of a result, and return it. If standard output was lost, the outcome has its error instead of status 0.
+
+        end: the method of the view that shows the outcome.
+        """
+        outcome = outcome_of(result)
+        self.call_view(end, outcome)
+        if not self._has_reader:
+            discard_unwritten()
+        lost = self._lost_output
+        if lost is None:
+            return outcome
+        if result.exit_status != 0:
+            show_error(lost)
+            return outcome
+        return outcome_of(replace(result, exit_status=lost.exit_status, error=lost))
+
+    def lose_reader(self) -> None:
+        """Drain, because nobody reads what the components print to standard output."""
+        self._drain("The reader of standard output has gone, draining")
 
     async def _run_and_watch(self, started: AbstractAsyncContextManager[ShownRun[_S]]) -> SessionResult[_S]:
         self._own_task = asyncio.current_task()
         self._interrupts.attach(asyncio.get_running_loop(), drain=lambda: self._drain("Draining"), stop=self._cancel)
         try:
-            async with started as run:
-                await self._watch(run)
+            try:
+                async with started as run:
+                    await self._watch(run)
+            finally:  # only now everything is closed, and the state is final
+                self._last = None if self._run is None else self._run.snapshot()
         except EngineError as error:
             return self._result(error.exit_status, error)
         except asyncio.CancelledError:
@@ -139,7 +165,7 @@ class TerminalSession(Generic[_S]):
                 self._in_background(self._drain_after(self._for_secs))
             await run.completed()
         finally:
-            self._is_over, self._last = True, run.snapshot()
+            self._is_over = True
             for task in self._background:
                 task.cancel()
             await asyncio.gather(*self._background, return_exceptions=True)
@@ -147,8 +173,8 @@ class TerminalSession(Generic[_S]):
     async def _begin(self) -> None:
         try:
             await self._view.begin(self._name)
-        except BrokenPipeError:
-            self._stop_showing()
+        except (BrokenPipeError, OutputLost) as error:
+            self._stop_showing(error)
 
     async def _show_snapshots(self, run: ShownRun[_S]) -> None:
         before = None
@@ -168,11 +194,19 @@ class TerminalSession(Generic[_S]):
             return
         self._drains = True
         if self._run is None:
-            self.call_view(self._view.note, "Stopping before the start")
+            self._note("Stopping before the start")
             self._cancel()
             return
-        self.call_view(self._view.note, f"{reason}: {self._grace_text}; Ctrl-C again stops at once")
+        self._note(f"{reason}: {self._grace_text}; Ctrl-C again stops at once")
         self._in_background(self._run.drain())
+
+    def _note(self, text: str) -> None:
+        """Show a message in the view. If the reader of the view has gone, say it only in the log, as a filter ends in silence."""
+        self.call_view(self._view.note, text)
+        if self._lost_output is not None:
+            print_to_stderr(text)
+        elif not self._has_reader:
+            _LOGGER.info("%s", text)
 
     def _cancel(self) -> None:
         if self._own_task is not None:
@@ -189,11 +223,14 @@ class TerminalSession(Generic[_S]):
         if error is not None and not isinstance(error, EngineError):  # `completed` also raises the error that ends a run
             _LOGGER.error("the view failed and is switched off", exc_info=error)
 
-    def _stop_showing(self) -> None:
-        """Stop showing and drain, because the reader has closed the pipe."""
-        discard_unwritten()
+    def _stop_showing(self, error: BrokenPipeError | OutputLost) -> None:
+        """Stop showing and drain, because the view cannot write to standard output."""
         self._has_reader = False
-        self._drain("The reader has closed the output, draining")
+        if isinstance(error, OutputLost):
+            self._lost_output = error
+            self._drain("Standard output cannot be written, draining")
+        else:
+            self.lose_reader()
 
 
 def _exit_error(error: BaseException) -> EngineError:

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from engine.cli.console.output import error_fields, standard_error, write_json_event, write_line
+from engine.cli.console.output import error_fields, print_to_stderr, write_json_event
 from engine.errors import EngineError
 
 
@@ -73,7 +73,7 @@ class PlainView:
 
     def note(self, text: str) -> None:
         """Write the message."""
-        write_line(text, standard_error())
+        print_to_stderr(text)
 
 
 class JsonView(Generic[_S]):
