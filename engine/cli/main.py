@@ -50,8 +50,9 @@ Try:
   {name} COMMAND --help
 
 \b
-Exit status: 0 complete or drained, 1 a component failed for good, 2 the command
-line, the configuration or the topology is wrong, 130 stopped by a second signal.
+Exit status: 0 everything is processed, 1 a component failed for good, 2 the command
+line, the configuration or the topology is wrong, 3 something is left undone, 130
+stopped by a second signal.
 """
 
 

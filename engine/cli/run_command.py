@@ -47,9 +47,10 @@ one stops at once.
 
 \b
 Exit status:
-  0    complete or drained
+  0    complete or drained, and everything is processed
   1    a component failed for good
   2    the command line, the configuration or the topology is wrong
+  3    complete or drained, but some messages failed for good or were still open
   130  stopped by the second signal
 """
 
@@ -57,7 +58,7 @@ Exit status:
 @click.command("run", short_help="Run a topology.", help=HELP)
 @settings.topology_argument_optional
 @settings.settings_options
-@click.option("--for", "for_secs", metavar="DURATION", type=Duration(), help="Drain after this time: 500ms, 30s, 5m, 1h.")
+@click.option("--for", "for_secs", metavar="DURATION", type=Duration(), help="Drain after running for this time: 500ms, 30s, 5m, 1h.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON lines to standard output, for programs.")
 @click.option("--plain", is_flag=True, help="Write plain lines on a terminal too, instead of the live table.")
 @click.option("--show-config", is_flag=True, help="Show every setting with its value and its source, and exit. FILE is optional.")

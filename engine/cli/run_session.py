@@ -10,7 +10,7 @@ from typing import Final
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.live_display import is_terminal
 from engine.cli.console.output import keep_streams, print_to_stderr, reader_has_gone, show_error
-from engine.cli.console.session import SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
+from engine.cli.console.session import UNDONE, SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
 from engine.cli.watched_run import HttpOptions, watched
 from engine.config import Config
@@ -48,6 +48,8 @@ def run_in_terminal(
     started = _started(topology, settings, shown, session, reports, options)
     with keep_streams():
         outcome = session.finish(_outcome, session.run_until_end(started, lambda: _new_loop(settings)), shown.end)
+        if outcome.snapshot is not None and outcome.snapshot.undone:
+            print_to_stderr(f"{topology.name}: left undone: {outcome.snapshot.undone.describe()}.")
         if outcome.error is not None:
             if isinstance(outcome.error, ComponentError) and not LOGGER.isEnabledFor(logging.ERROR):
                 _show_reports(outcome.error, reports)
@@ -56,7 +58,9 @@ def run_in_terminal(
 
 
 def _outcome(result: SessionResult[Snapshot]) -> Outcome:
-    return Outcome(result.exit_status, result.snapshot, result.error)
+    """Return the outcome of a session. A run that ended in an orderly way, and left something undone, has status 3 (RUN-4)."""
+    status, undone = result.exit_status, None if result.snapshot is None else result.snapshot.undone
+    return Outcome(UNDONE if status == 0 and undone else status, result.snapshot, result.error)
 
 
 def make_view(name: ViewName, interval_secs: float) -> View:

@@ -6,7 +6,7 @@ live_table.py has the view of a terminal.
 error of a component), `note` (text), or finally `end` (exit_status, state, summary, error, snapshot).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from engine.cli import snapshot_text
@@ -27,7 +27,7 @@ class Outcome:
     """Result of a run in a terminal."""
 
     exit_status: int
-    """RUN-4: 0 complete or drained, 1 a component failed for good, 2 wrong input, 130 stopped."""
+    """RUN-4: 0 complete or drained, 1 a component failed for good, 2 wrong input, 3 something is left undone, 130 stopped."""
     snapshot: Snapshot | None
     """The last snapshot. None if the run never started."""
     error: EngineError | None = None
@@ -154,8 +154,12 @@ class JsonLines(JsonView[Snapshot]):
     def snapshot_fields(self, now: Snapshot) -> dict[str, Any]:
         """Return the fields of a snapshot without errors, because each error had its own event."""
         fields = now.to_dict()
-        del fields["errors"]
+        del fields["errors"], fields["undone"]
         return fields
+
+    def end_fields(self, now: Snapshot | None) -> dict[str, Any]:
+        """Return what the run has left undone."""
+        return {"undone": None if now is None or now.undone is None else asdict(now.undone)}
 
     def report(self, report: ErrorReport) -> None:
         """Write `error`."""

@@ -14,6 +14,7 @@ from engine.metrics import Distribution, TaskLabels, UserMetric
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.failure_snapshot import FailureSnapshot
 from engine.runtime.snapshot import ComponentSnapshot, EdgeSnapshot, Snapshot, TaskSnapshot
+from engine.undone import Undone
 
 _T = TypeVar("_T")
 _NUMBERS: Final = frozenset({"inf", "-inf", "nan"})
@@ -51,6 +52,7 @@ def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[Snapsho
             edges=tuple(_known(EdgeSnapshot, each) for each in values.get("edges", ())),
             failures=tuple(_failure(each) for each in values.get("failures", ())),
             loop_cpu_secs=values.get("loop_cpu_secs"),
+            undone=None if values.get("undone") is None else _known(Undone, values["undone"]),
             entries=tuple(_entries(values, entries)),
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -58,7 +60,7 @@ def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[Snapsho
 
 
 _OWN_KEYS: Final = frozenset(
-    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "texts")
+    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "undone", "texts")
 )
 
 

@@ -8,6 +8,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_native",
         "engine.backoff",
         "engine.json_text",
+        "engine.undone",
         "engine.lazy_names",
         "engine.names",
         "engine.errors",

@@ -21,9 +21,18 @@ ViewName: TypeAlias = Literal["auto", "live", "plain", "json", "silent"]
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 _S = TypeVar("_S")
 _S_co = TypeVar("_S_co", covariant=True)
-_O = TypeVar("_O")
+_O = TypeVar("_O", bound="_HasStatus")
 _S_contra = TypeVar("_S_contra", contravariant=True)
+LEAST_START_SECS: Final = 10.0
+"""Time that a start has in any case. A shorter `--for` must not end a run only because its machine is slow."""
+UNDONE: Final = 3
+"""Exit status of a run that ended in an orderly way, and left something undone."""
 _LOGGER: Final = logging.getLogger("engine.cli")
+
+
+class _HasStatus(Protocol):
+    @property
+    def exit_status(self) -> int: ...
 
 
 class ShownRun(Protocol[_S_co]):
@@ -81,7 +90,7 @@ class TerminalSession(Generic[_S]):
         self._lost_output: OutputLost | None = None
         self._is_over = False
         self._last: _S | None = None
-        self._drains = False
+        self._drains = self._is_late = False
         self._own_task: asyncio.Task[object] | None = None
         self._background: set[asyncio.Task[None]] = set()
 
@@ -124,7 +133,7 @@ class TerminalSession(Generic[_S]):
         lost = self._lost_output
         if lost is None:
             return outcome
-        if result.exit_status != 0:
+        if outcome.exit_status != 0:
             show_error(lost)
             return outcome
         return outcome_of(replace(result, exit_status=lost.exit_status, error=lost))
@@ -135,10 +144,15 @@ class TerminalSession(Generic[_S]):
 
     async def _run_and_watch(self, started: AbstractAsyncContextManager[ShownRun[_S]]) -> SessionResult[_S]:
         self._own_task = asyncio.current_task()
-        self._interrupts.attach(asyncio.get_running_loop(), drain=lambda: self._drain("Draining"), stop=self._cancel)
+        loop = asyncio.get_running_loop()
+        self._interrupts.attach(loop, drain=lambda: self._drain("Draining"), stop=self._cancel)
+        start_secs = None if self._for_secs is None else max(self._for_secs, LEAST_START_SECS)
+        start_limit = None if start_secs is None else loop.call_later(start_secs, self._end_late_start, start_secs)
         try:
             try:
                 async with started as run:
+                    if start_limit is not None:
+                        start_limit.cancel()
                     await self._watch(run)
             finally:  # only now everything is closed, and the state is final
                 self._last = None if self._run is None else self._run.snapshot()
@@ -147,9 +161,11 @@ class TerminalSession(Generic[_S]):
         except asyncio.CancelledError:
             if not self._drains:
                 raise
-            return self._result(0 if self._interrupts.count < 2 else STOPPED)
+            return self._result(STOPPED if self._interrupts.count >= 2 else UNDONE if self._is_late else 0)
         finally:
             self._interrupts.detach()
+            if start_limit is not None:
+                start_limit.cancel()
         return self._result(0)
 
     def _result(self, exit_status: int, error: EngineError | None = None) -> SessionResult[_S]:
@@ -187,6 +203,13 @@ class TerminalSession(Generic[_S]):
     async def _drain_after(self, secs: float) -> None:
         await asyncio.sleep(secs)
         self._drain(f"{duration_text(secs)} have passed, draining")
+
+    def _end_late_start(self, secs: float) -> None:
+        """End a run that still waits or starts when the time of `--for` is over, because this time begins only when the run is running."""
+        if not self._drains:
+            self._drains = self._is_late = True
+            self._note(f"{duration_text(secs)} have passed, and the run has not started. It ends without having processed anything")
+            self._cancel()
 
     def _drain(self, reason: str) -> None:
         """Drain the run once, and show the reason. A run that is still starting ends at once, because it has no data yet."""

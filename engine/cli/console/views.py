@@ -89,6 +89,10 @@ class JsonView(Generic[_S]):
         """Return the fields of a snapshot."""
         return now.to_dict()
 
+    def end_fields(self, now: _S | None) -> dict[str, Any]:
+        """Return further fields of the event `end`."""
+        return {}
+
     async def begin(self, name: str) -> None:
         """Write `start`."""
         write_json_event("start", **{self.name_field: name})
@@ -110,5 +114,6 @@ class JsonView(Generic[_S]):
             state=None if now is None else now.state,
             summary=outcome.summary(),
             error=None if error is None else error_fields(error),
+            **self.end_fields(now),
             snapshot=None if now is None else self.snapshot_fields(now),
         )

@@ -1,0 +1,209 @@
+"""Status 3: a run that ended in an orderly way, and left something undone, says how much (RUN-4)."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from engine.api import Bolt, FailTuple, Fields, Spout, SpoutExhausted, spout
+from engine.cli import Outcome, run_in_terminal
+from engine.cli.console import session
+from engine.config import Config
+from engine.topology import Topology, TopologyBuilder
+from engine.undone import Undone
+
+pytestmark = pytest.mark.guarantee("RUN-4")
+
+
+class Numbers(Spout):
+    """Emits 0 to 4. A subclass decides about failures."""
+
+    output_fields = Fields("n")
+
+    def __init__(self) -> None:
+        self.waiting = list(range(5))
+
+    def next_tuple(self) -> None:
+        if not self.waiting:
+            raise SpoutExhausted
+        number = self.waiting.pop(0)
+        self.collector.emit((number,), message_id=number)
+
+
+class Replays(Numbers):
+    def fail(self, message_id: Any) -> None:
+        self.waiting.append(message_id)
+
+
+class Forgets(Numbers):
+    def fail(self, message_id: object) -> None:
+        """Do nothing, in a way that nobody else can know."""
+
+
+class Take(Bolt):
+    def execute(self, tup: Any) -> None:
+        self.collector.ack(tup)
+
+
+class FailsTwo(Bolt):
+    def execute(self, tup: Any) -> None:
+        if tup["n"] == 2:
+            raise FailTuple("two")
+        self.collector.ack(tup)
+
+
+class FailsOnce(Bolt):
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def execute(self, tup: Any) -> None:
+        if tup["n"] not in self.seen:
+            self.seen.add(tup["n"])
+            raise FailTuple("the first time")
+        self.collector.ack(tup)
+
+
+class FailsAll(Bolt):
+    def execute(self, tup: Any) -> None:
+        raise FailTuple("each")
+
+
+class Never(Bolt):
+    async def execute(self, tup: Any) -> None:
+        await asyncio.Event().wait()
+
+
+def generator(taken: list[Any] | None = None, **options: Any) -> Any:
+    """Return a `@spout` of the same numbers. taken: gets the rows that are given up."""
+
+    def give_up(row: Any, failure: object) -> None:
+        assert taken is not None
+        taken.append(row)
+
+    @spout("n", on_give_up=None if taken is None else give_up, **options)
+    def numbers() -> Any:
+        yield from ((n,) for n in range(5))
+
+    return numbers
+
+
+def topology(source: Any, bolt: type[Bolt]) -> Topology:
+    builder = TopologyBuilder("numbers")
+    builder.set_spout("numbers", source)
+    builder.set_bolt("take", bolt).shuffle_grouping("numbers")
+    return builder.build()
+
+
+def run(source: Any, bolt: type[Bolt], **options: Any) -> tuple[Outcome, Undone]:
+    """Run the topology. Return its outcome, and what it left undone."""
+    outcome = run_in_terminal(topology(source, bolt), options.pop("config", None), view=options.pop("view", "silent"), **options)
+    assert outcome.error is None
+    assert outcome.snapshot is not None
+    assert outcome.snapshot.undone is not None
+    return outcome, outcome.snapshot.undone
+
+
+@pytest.mark.parametrize(
+    ("source", "bolt", "undone"),
+    [
+        (Numbers, Take, Undone()),
+        (Numbers, FailsTwo, Undone(failed=1)),
+        (Numbers, FailsAll, Undone(failed=5)),
+        (Replays, FailsOnce, Undone()),
+        (Forgets, FailsTwo, Undone()),  # it may keep the message elsewhere
+        (Forgets, FailsAll, Undone(failed=5)),
+        (generator(max_retries=0), FailsTwo, Undone(failed=1)),
+        (generator(max_retries=2), FailsAll, Undone(failed=5)),
+        (generator(), FailsOnce, Undone()),
+        (generator([], max_retries=0), FailsTwo, Undone()),
+        (generator(None, max_retries=0), Take, Undone()),
+    ],
+)
+def test_messages_that_failed_for_good_are_counted(
+    source: Any, bolt: type[Bolt], undone: Undone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome, found = run(source, bolt)
+
+    assert found == undone
+    assert outcome.exit_status == (3 if undone else 0)
+    assert ("numbers: left undone: " in capsys.readouterr().err) == bool(undone)
+
+
+def test_a_give_up_that_raises_leaves_its_message_undone() -> None:
+    def give_up(row: Any, failure: object) -> None:
+        raise ValueError("no place")
+
+    @spout("n", max_retries=0, on_give_up=give_up)
+    def numbers() -> Any:
+        yield (2,)
+
+    assert run(numbers, FailsTwo)[1] == Undone(failed=1)
+
+
+def test_a_row_that_cannot_be_emitted_is_undone() -> None:
+    @spout("n")
+    def numbers() -> Any:
+        yield ({},)  # a dict has no hash, by which fields_grouping chooses the task
+
+    builder = TopologyBuilder("numbers")
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("take", Take).fields_grouping("numbers", "n")
+    outcome = run_in_terminal(builder.build(), view="silent")
+    assert outcome.snapshot is not None
+    assert (outcome.exit_status, outcome.snapshot.undone) == (3, Undone(failed=1))
+
+
+@pytest.mark.parametrize("source", [Numbers, generator()])
+def test_a_drain_that_runs_out_of_time_leaves_its_open_trees_undone(source: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome, undone = run(source, Never, config=Config(drain_timeout_secs=0.01), for_secs=0.1)
+
+    assert (outcome.exit_status, undone.open, undone.failed) == (3, 5, 0)
+    assert outcome.snapshot is not None
+    assert outcome.snapshot.state == "drained"
+    text = "numbers: left undone: 5 messages were still open, the drain ran out of time (open trees of 'numbers': 5"
+    assert text in capsys.readouterr().err
+
+
+def test_a_message_that_fails_during_a_drain_is_undone() -> None:
+    outcome, undone = run(generator(max_retries=None), FailsAll, for_secs=0.1)
+
+    assert (outcome.exit_status, undone) == (3, Undone(open=5))
+
+
+def test_the_last_event_of_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    run(Numbers, FailsTwo, view="json")
+
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (last["exit_status"], last["undone"]) == (3, {"open": 0, "failed": 1, "unfinished": ""})
+
+
+# --for
+
+
+def test_the_time_of_for_begins_when_the_run_is_running() -> None:
+    class SlowStart(Take):
+        async def prepare(self) -> None:
+            await asyncio.sleep(0.4)
+
+    class Endless(Numbers):
+        def next_tuple(self) -> None:
+            self.collector.emit((1,), message_id=1)
+
+    outcome, undone = run(Endless, SlowStart, for_secs=0.5)
+    assert outcome.snapshot is not None
+    assert (outcome.exit_status, bool(undone)) == (0, False)
+    assert outcome.snapshot.uptime_secs >= 0.9
+
+
+def test_for_ends_a_run_that_does_not_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(session, "LEAST_START_SECS", 0.0)
+
+    class NeverReady(Take):
+        async def prepare(self) -> None:
+            await asyncio.Event().wait()
+
+    outcome = run_in_terminal(topology(Numbers, NeverReady), view="plain", for_secs=0.1)
+
+    assert (outcome.exit_status, outcome.error) == (3, None)
+    assert "0.1 s have passed, and the run has not started" in capsys.readouterr().err
