@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Final, Unpack
 
 from engine.cli.console.formatting import duration_text
-from engine.cli.console.output import keep_streams, show_error, write_last_event
-from engine.cli.console.session import SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
+from engine.cli.console.output import keep_streams, print_to_stderr, show_error, write_last_event
+from engine.cli.console.session import UNDONE, SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.errors import EngineError
 from spark_bridge.cli.pipeline_views import PipelineOutcome, PipelineView, make_view
 from spark_bridge.pipeline.progress import PipelineSnapshot
@@ -59,11 +59,17 @@ def run_pipeline_in_terminal(
         yield run
 
     with keep_streams():
-        outcome = session.finish(_outcome, session.run_until_end(started()), shown.end)
+        outcome = session.finish(lambda result: outcome_of(result, until), session.run_until_end(started()), shown.end)
+        if outcome.exit_status == UNDONE:
+            print_to_stderr(f"{settings.name}: stopped before it had caught up. The next run continues from the checkpoints.")
         if outcome.error is not None:
             show_error(outcome.error)
     return outcome
 
 
-def _outcome(result: SessionResult[PipelineSnapshot]) -> PipelineOutcome:
-    return PipelineOutcome(result.exit_status, result.snapshot, result.error)
+def outcome_of(result: SessionResult[PipelineSnapshot], until: Until) -> PipelineOutcome:
+    """Return the outcome of a session. A pipeline that should have caught up, and was stopped before, has left something undone."""
+    status, now = result.exit_status, result.snapshot
+    if status == 0 and until != "stopped" and (now is None or now.state != "caught up"):
+        status = UNDONE
+    return PipelineOutcome(status, now, result.error)

@@ -23,7 +23,7 @@ class PipelineOutcome:
     """Result of a pipeline in a terminal."""
 
     exit_status: int
-    """0 stopped or caught up, 1 a query failed, 2 wrong input, 130 stopped at once."""
+    """0 stopped or caught up, 1 a query failed, 2 wrong input, 3 stopped before it had caught up, 130 stopped at once."""
     snapshot: PipelineSnapshot | None
     """The last snapshot. None if the pipeline never started."""
     error: EngineError | None = None

@@ -136,4 +136,3 @@ def printable(text: str) -> str:
     \\x1b[2J 1\\n
     """
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
