@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from engine.api import Bolt, FailTuple, Fields, Spout, SpoutExhausted, spout
+from engine.api import BasicBolt, Bolt, FailTuple, Fields, Spout, SpoutExhausted, spout
 from engine.cli import Outcome, run_in_terminal
 from engine.cli.console import session
 from engine.config import Config
+from engine.errors import Failure
+from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings
 from engine.topology import Topology, TopologyBuilder
+from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from engine.undone import Undone
 
 pytestmark = pytest.mark.guarantee("RUN-4")
@@ -176,6 +179,63 @@ def test_the_last_event_of_json_has_the_same_numbers(capsys: pytest.CaptureFixtu
 
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (last["exit_status"], last["undone"]) == (3, {"open": 0, "failed": 1, "unfinished": ""})
+
+
+# The engine's own spouts
+
+
+class _Records(FlowProducer):
+    def __init__(self, taken: list[Any] | None) -> None:
+        self.taken = taken
+
+    def records(self, after: Any) -> Any:
+        yield from enumerate(range(5), 1)
+
+    def give_up(self, position: Any, record: Any, failure: Failure) -> None:
+        if self.taken is None:
+            super().give_up(position, record, failure)
+        else:
+            self.taken.append(record)
+
+
+class _FailsTwoOfFlow(FlowControlBolt):
+    async def process(self, record: Any) -> None:
+        if record == 2:
+            raise FailTuple("two")
+
+
+@pytest.mark.parametrize(("taken", "failed"), [(None, 1), ([], 0)])
+def test_records_that_a_producer_gives_up_are_undone_unless_it_keeps_them(taken: list[Any] | None, failed: int) -> None:
+    builder = TopologyBuilder("numbers")
+    builder.set_spout("numbers", lambda: FlowControlSpout(_Records(taken), FlowSettings(max_retries=0)))
+    builder.set_bolt("store", _FailsTwoOfFlow).direct_grouping("numbers")
+    outcome = run_in_terminal(builder.build(), view="silent")
+
+    assert outcome.snapshot is not None
+    assert (outcome.exit_status, outcome.snapshot.undone) == (3 if failed else 0, Undone(failed=failed))
+
+
+class _TakesBatches(BasicBolt):
+    def execute(self, tup: Any) -> None:
+        """Do nothing with the input."""
+
+
+class _FailsBatches(BasicBolt):
+    def execute(self, tup: Any) -> None:
+        raise FailTuple("each")
+
+
+@pytest.mark.parametrize(("bolt", "is_undone"), [(_FailsBatches, True), (_TakesBatches, False)])
+def test_batches_that_have_not_committed_are_undone(bolt: type[BasicBolt], is_undone: bool) -> None:
+    source = MemoryTransactionalSpout([[(1,), (2,)]], "n", take=1)
+    builder = TransactionalTopologyBuilder("numbers", "numbers", source)
+    builder.set_bolt("take", bolt).shuffle_grouping("numbers")
+    config = Config(drain_timeout_secs=0.01, state_provider="memory://")
+    outcome = run_in_terminal(builder.build(), config, view="silent", for_secs=0.2 if is_undone else None)
+
+    assert outcome.snapshot is not None
+    assert outcome.snapshot.undone is not None
+    assert (outcome.exit_status, outcome.snapshot.undone.open > 0) == ((3, True) if is_undone else (0, False))
 
 
 # --for
