@@ -3,5 +3,7 @@
 import sys
 
 from bench.cli import main
+from engine.cli.console.output import keep_streams
 
-sys.exit(main(sys.argv[1:]))
+with keep_streams():
+    sys.exit(main(sys.argv[1:]))

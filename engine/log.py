@@ -6,13 +6,13 @@ logging of its program (RUN-5).
 
 import contextlib
 import itertools
-import json
 import logging
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
+from engine.json_text import json_text
 from engine.program_exit import raise_out_of_loop
 from engine.safe_text import safe_str, shorten
 
@@ -151,7 +151,8 @@ class PlainFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """Formats a record for programs, as a JSON object with `time`, `level`, `logger`, `message`, `component` and `task`.
 
-    `time` is ISO 8601 in UTC. The object also has the keys of `extra`. For a record with a traceback, `exception` has its text.
+    `time` is ISO 8601 in UTC. The object also has the keys of `extra`. For a record with a traceback, `exception` has its text. A value
+    that JSON cannot express is replaced by its text, so every record becomes one line of valid JSON.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -160,14 +161,19 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": record.msg,
         }
+        try:
+            line["message"] = record.getMessage()
+        except Exception:  # noqa: BLE001 - `%` calls methods of the user's values; the record must arrive nevertheless
+            line["args"] = record.args
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD_ATTRIBUTES and name not in line}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = record.stack_info
-        return json.dumps(line, default=repr, ensure_ascii=False)
+        return json_text(line)
+
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):

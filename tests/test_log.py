@@ -5,6 +5,7 @@ import inspect
 import itertools
 import json
 import logging
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -242,3 +243,55 @@ def test_a_handler_that_exits_ends_the_program_through_its_loop(kind: type[BaseE
     with attached(Raising(kind(3))), pytest.raises(kind):
         asyncio.run(main())
     assert went_on
+class _NoRepr:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def _nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+_RING: list[Any] = []
+_RING.append(_RING)
+
+
+@pytest.mark.parametrize(
+    ("extra", "written"),
+    [
+        ({(1, 2): 3}, {"(1, 2)": 3}),
+        ({"share": math.nan, "most": -math.inf}, {"share": "nan", "most": "-inf"}),
+        ({math.nan: 1}, {"nan": 1}),
+        (_RING, ["..."]),
+        pytest.param(10**5000, "<int that cannot be shown: ValueError>", id="huge int"),
+        ([1, 10**5000], [1, "<int that cannot be shown: ValueError>"]),
+        (_NoRepr(), "<_NoRepr that cannot be shown: RuntimeError>"),
+        ({_NoRepr(): b"x"}, {"<_NoRepr that cannot be shown: RuntimeError>": "b'x'"}),
+        ("\udcff", "\udcff"),
+        ({1, }, "{1}"),
+        ({None: True, "größe": 1.5}, {"null": True, "größe": 1.5}),
+    ],
+)  # fmt: skip
+def test_each_extra_arrives_as_one_line_of_valid_json(extra: Any, written: Any) -> None:
+    text = JsonFormatter().format(_record("odd", value=extra))
+
+    assert "\n" not in text
+    assert text.encode()
+    assert json.loads(text, parse_constant=pytest.fail)["value"] == written
+
+
+def test_a_deep_extra_arrives_without_its_inner_levels() -> None:
+    line = json.loads(JsonFormatter().format(_record("deep", value=_nested(100_000), count=7)))
+
+    assert line["count"] == 7
+    assert str(line["value"]).startswith("[[[[")
+
+
+def test_a_record_whose_arguments_do_not_fit_arrives_in_json() -> None:
+    line = json.loads(JsonFormatter().format(_record("%d of %d", 1)))
+
+    assert (line["message"], line["args"]) == ("%d of %d", [1])
+    assert json.loads(JsonFormatter().format(_record("%s", _NoRepr())))["args"] == ["<_NoRepr that cannot be shown: RuntimeError>"]

@@ -18,6 +18,7 @@ from engine.backoff import Backoff
 from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
+from engine.undone import Undone
 
 Items = TypeVar("Items", bound=Iterable[Any] | AsyncIterable[Any])
 Row: TypeAlias = tuple[object, ...]
@@ -79,6 +80,8 @@ class FromGenerator(BurstSpout, Generic[Items]):
         self._retries: dict[object, int] = {}  # number of retries of open trees that failed, by message id
         self._retry_queue: deque[object] = deque()  # message ids that wait for their retry
         self._is_finishing = False
+        self._given_up = 0
+        """Rows that failed for good, and that no `on_give_up` took."""
 
     @abstractmethod
     def _pull_items(self, limit: int) -> None:
@@ -130,12 +133,18 @@ class FromGenerator(BurstSpout, Generic[Items]):
             self.collector.report_error(error)  # and no more, because the error belongs to the row, not to the generator
             if self._options.on_give_up is not None:
                 self._give_up(rows[emitted], Failure(ERROR, self.context.component_id, self.context.task_id, headline(error)))
+            else:
+                self._given_up += 1
 
     def begin_finish(self) -> bool:
         """Pull and retry no more, because the run drains. Return True if pulled rows are left to emit, or an error to raise."""
         self._is_finishing = True
         self._retry_queue = deque(message_id for message_id in self._retry_queue if message_id not in self._retries)
         return self._next_row < len(self._rows) or bool(self._retry_queue) or self._has_error()
+
+    def undone(self, open_trees: int) -> Undone:
+        """Return the rows that were pulled, and neither processed nor handed to `on_give_up`. They include those of open trees."""
+        return Undone(len(self._open) + len(self._rows) - self._next_row, self._given_up)
 
     def _has_error(self) -> bool:
         return self._stop is not None and not isinstance(self._stop, SpoutExhausted)
@@ -168,6 +177,7 @@ class FromGenerator(BurstSpout, Generic[Items]):
     def _give_up(self, row: Row, failure: Failure) -> None:
         on_give_up = self._options.on_give_up
         if on_give_up is None:
+            self._given_up += 1
             emits = (self._options.max_retries or 0) + 1
             text = f"spout function {self._name}() gave up {short_repr(row)} after {emits} emit{'s' * (emits > 1)}: {failure.describe()}"
             self.collector.report_error(EngineError(text, hint="Pass on_give_up or a larger max_retries to @spout."))
@@ -175,6 +185,7 @@ class FromGenerator(BurstSpout, Generic[Items]):
         try:
             on_give_up(row, failure)
         except Exception as error:  # noqa: BLE001 - reported; a restart would run the generator again and emit its source twice
+            self._given_up += 1
             self.collector.report_error(error)
 
     # Items

@@ -11,9 +11,10 @@ import click
 
 from engine.cli.console.commands import CommandGroup
 from engine.cli.console.formatting import duration_text, name_text, plural, printable
-from engine.cli.console.output import print_to_stderr
+from engine.cli.console.output import print_to_stderr, write_line
 from engine.cli.remote_run import RemoteError, RemoteRun, RunGone, remote_run
 from engine.cli.run_views import plain_line
+from engine.json_text import json_text
 from engine.runtime.snapshot import END_STATES
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -67,7 +68,7 @@ _no_wait = click.option("--no-wait", is_flag=True, help="Return at once, and do 
 @click.pass_obj
 def state_command(url: str) -> int:
     """Show state, counts and the busiest component."""
-    click.echo(plain_line(None, remote_run(url).snapshot()))
+    write_line(plain_line(None, remote_run(url).snapshot()))
     return 0
 
 
@@ -83,7 +84,7 @@ def activate_command(url: str, token: str | None) -> int:
 def deactivate_command(url: str, token: str | None) -> int:
     """Stop the polls of the spouts."""
     answer = remote_run(url, token).post("api/deactivate")
-    click.echo(f"{answer.get('state')}: the spouts are not polled")
+    write_line(f"{answer.get('state')}: the spouts are not polled")
     return 0
 
 
@@ -114,7 +115,7 @@ def restart_command(url: str, token: str | None, task: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", task):
         raise click.UsageError(f"TASK is {task!r}, which is no number. Write the number of a task, such as `restart 4`.")
     remote_run(url, token).post(f"api/tasks/{int(task)}/restart")
-    click.echo(f"task {task} gets a new instance")
+    write_line(f"task {task} gets a new instance")
     return 0
 
 
@@ -130,7 +131,7 @@ def trace_command(url: str, token: str | None, spout: str, message_id: str, *, n
     shown = None
     while True:
         if trace != shown:
-            click.echo(printable(f"{trace.get('state')}: {trace.get('text') or '–'}"))
+            write_line(printable(f"{trace.get('state')}: {trace.get('text') or '–'}"))
         if no_wait or trace.get("state") in FINAL_STATES:
             return 0
         shown = trace
@@ -152,7 +153,7 @@ def _trace_of(remote: RemoteRun, known: dict[str, Any]) -> dict[str, Any]:
 def log_level_command(url: str, token: str | None, level: str) -> int:
     """Change the level of the log until the run ends."""
     answer = remote_run(url, token).post("api/log-level", {"level": level})
-    click.echo(f"log level: {str(answer.get('level')).lower()}")
+    write_line(f"log level: {str(answer.get('level')).lower()}")
     return 0
 
 
@@ -170,12 +171,12 @@ def call_command(url: str, token: str | None, inlet: str, values: str) -> int:
         raise click.UsageError(f"VALUES is {values!r}, which is no JSON list. Write '[\"tea\", 2]', with one value for each field.")
     answer = remote_run(url, token).post(f"api/call/{quote(inlet, safe='')}", {"values": row}, timeout_secs=CALL_SECS)
     for each in answer.get("rows", []):
-        click.echo(json.dumps(each, ensure_ascii=False).encode(errors="backslashreplace").decode())
+        write_line(json_text(each))
     return 0
 
 
 def _show_state(answer: dict[str, Any]) -> int:
-    click.echo(answer.get("state"))
+    write_line(str(answer.get("state")))
     return 0
 
 
@@ -207,5 +208,5 @@ def _end(remote: RemoteRun, path: str, *, waits: bool) -> int:
         raise RemoteError(f"the run at {remote.url} has ended, but its page could not be sampled", hint="Its log has the reason.")
     total = sample["total"]
     counts = f"{total['emitted']:,} emitted, {total['acked']:,} acked, {total['failed']:,} failed"
-    click.echo(f"{name_text(sample['topology'])}: {sample['state']} after {duration_text(sample['uptime_secs'])}: {counts}")
+    write_line(f"{name_text(sample['topology'])}: {sample['state']} after {duration_text(sample['uptime_secs'])}: {counts}")
     return int(sample["state"] == "failed")

@@ -8,7 +8,7 @@ import click
 
 from engine.cli.console.commands import output_file_errors
 from engine.cli.console.formatting import aligned, count_text, ms_text, percent_text, rate_text
-from engine.cli.console.output import show_error
+from engine.cli.console.output import print_to_stderr, show_error, write_line
 from engine.cli.flow_history import FlowHistory, history_label
 from engine.errors import UsageError
 
@@ -54,8 +54,8 @@ def command(path: Path, output: Path | None, spout: str | None) -> int:
     picture = flow_plot(histories)
     with output_file_errors(target):
         target.write_text(picture, encoding="utf-8")
-    click.echo("\n\n".join(report_text(history, histories) for history in histories))
-    click.echo(f"wrote {target}", err=True)
+    write_line("\n\n".join(report_text(history, histories) for history in histories))
+    print_to_stderr(f"wrote {target}")
     return 0
 
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import click
-
-from engine.cli.console.formatting import NONE, aligned, clipped, count_text, json_line, name_text, plural
+from engine.cli.console.formatting import NONE, aligned, clipped, count_text, name_text, plural
 from engine.cli.console.live_display import progress_counter
-from engine.cli.console.output import print_to_stderr
+from engine.cli.console.output import print_to_stderr, write_line
 from engine.cli.json_values import json_form
+from engine.json_text import json_text
 from engine.kafka.client.admin_client import AdminClient
 from engine.kafka.dead_letters.dead_letter_list import DeadLetterFilter, StoredDeadLetter, find_dead_letter, newest_dead_letters
 from engine.kafka.dead_letters.replay import ReplayPlan, ReplayResult, read_replay_progress, replay, replay_group
@@ -27,12 +26,12 @@ async def list_dead_letters(link: AdminClient, topic: str, conditions: Sequence[
     replayed = [sent[stored.at].is_sent_before(stored.offset) for stored in found.letters]
     if as_json:
         for stored, is_sent in zip(found.letters, replayed, strict=True):
-            click.echo(json_line(dead_letter_fields(stored) | {"sent": is_sent}))
+            write_line(json_text(dead_letter_fields(stored) | {"sent": is_sent}))
     elif found.letters:
         rows = [_row(stored, is_sent=is_sent) for stored, is_sent in zip(found.letters, replayed, strict=True)]
-        click.echo(aligned([COLUMNS, *rows], text_columns=len(COLUMNS) - 1))
+        write_line(aligned([COLUMNS, *rows], text_columns=len(COLUMNS) - 1))
     else:
-        click.echo(f"topic {topic!r} contains no " + ("matching dead letter" if conditions else "dead letter"))
+        write_line(f"topic {topic!r} contains no " + ("matching dead letter" if conditions else "dead letter"))
     if found.others:
         print_to_stderr(f"Note: {plural(found.others, 'record')} in the topic cannot be read as a dead letter")
 
@@ -41,7 +40,7 @@ async def show_dead_letter(link: AdminClient, topic: str, name: str, *, as_json:
     """Write one complete dead letter."""
     stored = await find_dead_letter(link, topic, name)
     if as_json:
-        click.echo(json_line(dead_letter_fields(stored)))
+        write_line(json_text(dead_letter_fields(stored)))
         return
     letter, failure = stored.letter, stored.letter.failure
     lines = [
@@ -54,9 +53,9 @@ async def show_dead_letter(link: AdminClient, topic: str, name: str, *, as_json:
         ("value", _size(letter.value, letter.cut_from_bytes)),
     ]
     width = max(len(label) for label, _ in lines)
-    click.echo("\n".join(f"{label.ljust(width)}  {text}" for label, text in lines))
+    write_line("\n".join(f"{label.ljust(width)}  {text}" for label, text in lines))
     for line in _text(letter.value).split("\n") if letter.value is not None else ():
-        click.echo(f"  {name_text(line)}")
+        write_line(f"  {name_text(line)}")
 
 
 def dead_letter_fields(stored: StoredDeadLetter) -> dict[str, Any]:
@@ -157,7 +156,7 @@ async def replay_dead_letters(link: AdminClient, topic: str, conditions: Sequenc
     plan = ReplayPlan(topic=topic, choice=DeadLetterFilter.parse(conditions), group=group, **options)
     with progress_counter("sent", "letters") as advance:
         result = await replay(link, plan, advance, lambda error: print_to_stderr(str(error)))
-    click.echo(json_line(_result_fields(plan, result)) if as_json else result_text(plan, result))
+    write_line(json_text(_result_fields(plan, result)) if as_json else result_text(plan, result))
     return INCOMPLETE if result.left else 0
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 import click
 
 from engine.cli.console.commands import DECLINED, confirm
-from engine.cli.console.formatting import NONE, aligned, count_text, json_line, name_text, plural
-from engine.cli.console.output import print_to_stderr
+from engine.cli.console.formatting import NONE, aligned, count_text, name_text, plural
+from engine.cli.console.output import print_to_stderr, write_line
 from engine.errors import FatalError
+from engine.json_text import json_text
 from engine.kafka.client.admin_client import AdminClient, Member
 from engine.kafka.source.acked_set import count
 from engine.kafka.source.group_offsets import (
@@ -48,7 +49,7 @@ async def show_lag(link: AdminClient, group: str, topics: Collection[str], watch
 
 def _write_lag(found: GroupOffsets, *, as_json: bool, clears: bool) -> None:
     if as_json:
-        click.echo(json_line(group_fields(found)))
+        write_line(json_text(group_fields(found)))
         return
     rows = [LAG_COLUMNS, *map(_lag_row, found.partitions)]
     acked = sum(count(one.acked_runs) for one in found.partitions)
@@ -62,17 +63,17 @@ async def show_offsets(link: AdminClient, group: str, topics: Collection[str], *
     """Write the commits of a group with their metadata."""
     found = await describe_group(link, group, topics)
     if as_json:
-        click.echo(json_line(group_fields(found)))
+        write_line(json_text(group_fields(found)))
         return
     _write_table(found, [OFFSET_COLUMNS, *map(_offset_row, found.partitions)], OFFSET_TEXT_COLUMNS)
 
 
 def _write_table(found: GroupOffsets, rows: Sequence[Sequence[str]], text_columns: int) -> None:
     members = found.group.members
-    click.echo(f"group {found.group.name!r}: {found.state}, {plural(len(members), 'member')}\n\n{aligned(rows, text_columns=text_columns)}")
+    write_line(f"group {found.group.name!r}: {found.state}, {plural(len(members), 'member')}\n\n{aligned(rows, text_columns=text_columns)}")
     for one in found.partitions:
         if one.trouble is not None:
-            click.echo(f"{one.partition}: committed {count_text(one.committed)}: {one.trouble}")
+            write_line(f"{one.partition}: committed {count_text(one.committed)}: {one.trouble}")
 
 
 def group_fields(found: GroupOffsets) -> dict[str, Any]:
@@ -150,7 +151,7 @@ async def reset_offsets(link: AdminClient, group: str, *, topic: str, partitions
         print_to_stderr("nothing was committed")
         return DECLINED
     await commit_reset(link, group, resets)
-    click.echo(question if is_sure else f"group {group!r} is reset")
+    write_line(question if is_sure else f"group {group!r} is reset")
     return 0
 
 

@@ -7,7 +7,6 @@ from typing import Final
 import click
 
 from engine.cli.console import commands
-from engine.cli.console.output import print_to_stderr
 from engine.installation import checkout, hidden_version
 from engine.version import __version__
 
@@ -51,8 +50,9 @@ Try:
   {name} COMMAND --help
 
 \b
-Exit status: 0 complete or drained, 1 a component failed for good, 2 the command
-line, the configuration or the topology is wrong, 130 stopped by a second signal.
+Exit status: 0 everything is processed, 1 a component failed for good, 2 the command
+line, the configuration or the topology is wrong, 3 something is left undone, 130
+stopped by a second signal.
 """
 
 
@@ -82,11 +82,13 @@ def bench_command(arguments: tuple[str, ...]) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process with its exit status (RUN-4)."""
-    other = hidden_version(__version__)
+    other, note = hidden_version(__version__), None
     if other is not None:
-        text = f"Note: Python runs the checkout {checkout()}, version {__version__}. The installed package has version {other}."
-        print_to_stderr(f"{text} Run it by `stormcell`, or in another folder. If it is an editable install of this checkout: make build.")
-    commands.run_and_exit(stormcell, arguments)
+        note = (
+            f"Note: Python runs the checkout {checkout()}, version {__version__}. The installed package has version {other}. "
+            "Run it by `stormcell`, or in another folder. If it is an editable install of this checkout: make build."
+        )
+    commands.run_and_exit(stormcell, arguments, note=note)
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:

@@ -1,6 +1,5 @@
 """`run` runs a topology in this terminal until it is complete, or until a signal drains it."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ import click
 from engine import log
 from engine.cli import settings
 from engine.cli.console.commands import Duration
-from engine.cli.console.output import standard_error
+from engine.cli.console.output import format_losses, standard_error, write_line
 from engine.cli.console.session import ViewName
 from engine.cli.run_session import run_in_terminal
 from engine.cli.topology_file import LoadedTopology, load_topology
@@ -48,9 +47,10 @@ one stops at once.
 
 \b
 Exit status:
-  0    complete or drained
+  0    complete or drained, and everything is processed
   1    a component failed for good
   2    the command line, the configuration or the topology is wrong
+  3    complete or drained, but some messages failed for good or were still open
   130  stopped by the second signal
 """
 
@@ -58,7 +58,7 @@ Exit status:
 @click.command("run", short_help="Run a topology.", help=HELP)
 @settings.topology_argument_optional
 @settings.settings_options
-@click.option("--for", "for_secs", metavar="DURATION", type=Duration(), help="Drain after this time: 500ms, 30s, 5m, 1h.")
+@click.option("--for", "for_secs", metavar="DURATION", type=Duration(), help="Drain after running for this time: 500ms, 30s, 5m, 1h.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON lines to standard output, for programs.")
 @click.option("--plain", is_flag=True, help="Write plain lines on a terminal too, instead of the live table.")
 @click.option("--show-config", is_flag=True, help="Show every setting with its value and its source, and exit. FILE is optional.")
@@ -81,6 +81,8 @@ def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, 
         raise click.UsageError("--json and --plain exclude each other. Choose one.")
     http = _http_options(switches["http"], switches["http_hosts"], switches["http_calls"])
     log.configure(str(switches["log_level"]), json_lines=bool(switches["log_json"]), stream=standard_error)
+    if switches["log_json"]:
+        format_losses(log.JsonFormatter())
     try:
         loaded = _load(spec, needed=not switches["show_config"])
         flags += ("full_traceback=true",) * bool(switches["full_traceback"])
@@ -89,12 +91,11 @@ def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, 
         if as_json and not switches["show_config"]:
             from engine.cli.run_views import write_refusal
 
-            with suppress(BrokenPipeError):  # nobody reads the output, and the error is raised below
-                write_refusal(error)
+            write_refusal(error)
         raise
     if switches["show_config"]:
         rows = settings.setting_rows(chosen)
-        click.echo(settings.settings_json(rows) if as_json else settings.settings_table(rows))
+        write_line(settings.settings_json(rows) if as_json else settings.settings_table(rows))
         return 0
     assert loaded is not None
     view: ViewName = "json" if as_json else "plain" if switches["plain"] else "auto"

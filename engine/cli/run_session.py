@@ -9,8 +9,8 @@ from typing import Final
 
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.live_display import is_terminal
-from engine.cli.console.output import print_to_stderr, show_error
-from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
+from engine.cli.console.output import keep_streams, print_to_stderr, reader_has_gone, show_error
+from engine.cli.console.session import UNDONE, SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
 from engine.cli.watched_run import HttpOptions, watched
 from engine.config import Config
@@ -46,14 +46,21 @@ def run_in_terminal(
     reports: deque[ErrorReport] = deque(maxlen=MOST_KEPT_REPORTS)
     options = HttpOptions(http) if isinstance(http, str) else http
     started = _started(topology, settings, shown, session, reports, options)
-    result = session.run_until_end(started, lambda: _new_loop(settings))
-    outcome = Outcome(result.exit_status, result.snapshot, result.error)
-    session.call_view(shown.end, outcome)
-    if outcome.error is not None:
-        if isinstance(outcome.error, ComponentError) and not LOGGER.is_enabled_for(logging.ERROR):
-            _show_reports(outcome.error, reports)
-        show_error(outcome.error)
+    with keep_streams():
+        outcome = session.finish(_outcome, session.run_until_end(started, lambda: _new_loop(settings)), shown.end)
+        if outcome.snapshot is not None and outcome.snapshot.undone:
+            print_to_stderr(f"{topology.name}: left undone: {outcome.snapshot.undone.describe()}.")
+        if outcome.error is not None:
+            if isinstance(outcome.error, ComponentError) and not LOGGER.is_enabled_for(logging.ERROR):
+                _show_reports(outcome.error, reports)
+            show_error(outcome.error)
     return outcome
+
+
+def _outcome(result: SessionResult[Snapshot]) -> Outcome:
+    """Return the outcome of a session. A run that ended in an orderly way, and left something undone, has status 3 (RUN-4)."""
+    status, undone = result.exit_status, None if result.snapshot is None else result.snapshot.undone
+    return Outcome(UNDONE if status == 0 and undone else status, result.snapshot, result.error)
 
 
 def make_view(name: ViewName, interval_secs: float) -> View:
@@ -99,7 +106,14 @@ async def _started(
     begun.on_report.append(reports.append)
     async with watched(begun, http), begun as running:  # the port is open before anything starts (WEB-4)
         running.on_report.append(lambda report: session.call_view(view.report, report))
+        running.on_report.append(lambda report: _drain_without_reader(report, session))
         yield running
+
+
+def _drain_without_reader(report: ErrorReport, session: TerminalSession[Snapshot]) -> None:
+    """Drain if a component cannot print because the reader of standard output has gone. Its inputs would fail and be replayed for ever."""
+    if "BrokenPipeError" in report.text + report.traceback and reader_has_gone():
+        session.lose_reader()
 
 
 def _show_reports(error: ComponentError, reports: Iterable[ErrorReport]) -> None:

@@ -6,13 +6,13 @@ live_table.py has the view of a terminal.
 error of a component), `note` (text), or finally `end` (exit_status, state, summary, error, snapshot).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from engine.cli import snapshot_text
 from engine.cli.console import views as console_views
 from engine.cli.console.formatting import aligned, amount_text, count_text, duration_text, ms_text, percent_text, plural, rate_text
-from engine.cli.console.output import write_json_event
+from engine.cli.console.output import write_json_event, write_last_event
 from engine.cli.console.session import Display
 from engine.cli.console.views import JsonView, PlainView
 from engine.cli.label_tables import label_tables
@@ -27,7 +27,7 @@ class Outcome:
     """Result of a run in a terminal."""
 
     exit_status: int
-    """RUN-4: 0 complete or drained, 1 a component failed for good, 2 wrong input, 130 stopped."""
+    """RUN-4: 0 complete or drained, 1 a component failed for good, 2 wrong input, 3 something is left undone, 130 stopped."""
     snapshot: Snapshot | None
     """The last snapshot. None if the run never started."""
     error: EngineError | None = None
@@ -154,8 +154,12 @@ class JsonLines(JsonView[Snapshot]):
     def snapshot_fields(self, now: Snapshot) -> dict[str, Any]:
         """Return the fields of a snapshot without errors, because each error had its own event."""
         fields = now.to_dict()
-        del fields["errors"]
+        del fields["errors"], fields["undone"]
         return fields
+
+    def end_fields(self, now: Snapshot | None) -> dict[str, Any]:
+        """Return what the run has left undone."""
+        return {"undone": None if now is None or now.undone is None else asdict(now.undone)}
 
     def report(self, report: ErrorReport) -> None:
         """Write `error`."""
@@ -163,5 +167,5 @@ class JsonLines(JsonView[Snapshot]):
 
 
 def write_refusal(error: EngineError) -> None:
-    """Write the event `end` for a topology or a config that was refused before the start."""
-    JsonLines(0).end(Outcome(error.exit_status, None, error))
+    """Write the event `end` for a topology or a config that was refused before the start. The caller raises the error after that."""
+    write_last_event(lambda: JsonLines(0).end(Outcome(error.exit_status, None, error)))

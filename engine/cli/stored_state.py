@@ -14,11 +14,12 @@ from engine.checkpoint.deletion import delete_state
 from engine.checkpoint.record_entries import ALL
 from engine.checkpoint.stored import CommittedState, StoredSizes
 from engine.cli.console.commands import DECLINED, confirm, output_file_errors
-from engine.cli.console.formatting import NONE, aligned, count_text, json_line, name_text, plural
+from engine.cli.console.formatting import NONE, aligned, count_text, name_text, plural
 from engine.cli.console.live_display import progress_counter
 from engine.cli.console.output import print_to_stderr, show_error, write_line
 from engine.cli.json_values import StoredPickle, json_form, text_form
 from engine.errors import StateError
+from engine.json_text import json_text
 from engine.names import did_you_mean
 from engine.state import Row, StateInventory, StateProvider, codec_named, provider_of
 from engine.state.api import slot_text
@@ -92,12 +93,12 @@ async def list_state(inventory: StateInventory, topology: str | None, *, unpickl
             found = [(component_id, await state.sizes(component_id)) for component_id in state.components]
         for component_id, sizes in found:
             if as_json:
-                click.echo(json_line(component_fields(state, name, component_id, sizes)))
+                write_line(json_text(component_fields(state, name, component_id, sizes)))
             rows.append(_row(state, name, component_id, sizes))
         if not found:
             rows.append((name_text(name), *[NONE] * (len(LIST_COLUMNS) - 1)))
     if not as_json:
-        click.echo(aligned(rows, text_columns=LIST_TEXT_COLUMNS) if names else "the store contains no topology")
+        write_line(aligned(rows, text_columns=LIST_TEXT_COLUMNS) if names else "the store contains no topology")
 
 
 def component_fields(state: CommittedState, topology_name: str, component_id: str, sizes: StoredSizes) -> dict[str, Any]:
@@ -152,15 +153,15 @@ async def show_state(
     async with open_committed_state(inventory, name, unpickles=unpickles) as state:
         chosen = chosen_components(state, name, components)
         if not as_json:
-            click.echo(_headline(state, name))
+            write_line(_headline(state, name))
         for component_id in chosen:
             head, sizes = await _head(state, component_id, limit), await state.sizes(component_id)
             if as_json:
                 shown = [{"key": json_form(key), "value": json_form(value)} for key, value in head]
                 record = {"round": state.record.round, "prepared_round": state.record.prepared_round, "counted": state.record.counted}
-                click.echo(json_line({**component_fields(state, name, component_id, sizes), **record, "head": shown}))
+                write_line(json_text({**component_fields(state, name, component_id, sizes), **record, "head": shown}))
             else:
-                click.echo(f"\n{_described(state, component_id, sizes)}\n{_table(head, sizes.keys)}")
+                write_line(f"\n{_described(state, component_id, sizes)}\n{_table(head, sizes.keys)}")
 
 
 def _headline(state: CommittedState, topology_name: str) -> str:
@@ -251,7 +252,7 @@ async def _export_lines(state: CommittedState, topology_name: str, component_ids
                 key, value = decoded(row, state, component_id)
                 owner = {} if is_keyed else {"task": row.slot}  # each task has its own keys
                 line = {"topology": topology_name, "component": component_id, **owner, "key": json_form(key), "value": json_form(value)}
-                lines.append(json_line(line))
+                lines.append(json_text(line))
             if lines:
                 yield lines
 
@@ -259,7 +260,7 @@ async def _export_lines(state: CommittedState, topology_name: str, component_ids
 def _write_lines(lines: Sequence[str], file: TextIO, output: Path | None) -> None:
     text = "\n".join(lines)
     if output is None:
-        write_line(text, file)
+        write_line(text)
         return
     with output_file_errors(output):
         file.write(f"{text}\n")

@@ -9,7 +9,7 @@ import click
 from engine.cli import settings
 from engine.cli.console.commands import output_file_errors
 from engine.cli.console.formatting import aligned, plural
-from engine.cli.console.output import standard_output
+from engine.cli.console.output import print_to_stderr, write_line
 from engine.cli.topology_file import load_topology
 from engine.config import Config
 from engine.errors import TopologyError
@@ -36,7 +36,7 @@ def check_command(spec: str, flags: tuple[str, ...], config_file: Path | None) -
     loaded = load_topology(spec)
     config = settings.load_settings(flags, config_file, loaded).config
     validate_for_run(loaded.topology, config)
-    click.echo(describe(loaded.topology, str(loaded.path)), file=standard_output())
+    write_line(describe(loaded.topology, str(loaded.path)))
     return 0
 
 
@@ -77,11 +77,11 @@ def graph_command(spec: str, kind: str | None, output: Path | None) -> int:
     """
     text = _drawing(kind or _kind_of(output))(load_topology(spec).topology)
     if output is None:
-        click.echo(text, nl=not text.endswith("\n"))
+        write_line(text.removesuffix("\n"))
         return 0
     with output_file_errors(output):
         output.write_text(text, encoding="utf-8")
-    click.echo(f"wrote {output}", err=True)
+    print_to_stderr(f"wrote {output}")
     return 0
 
 

@@ -5,11 +5,13 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from engine.cli.console.formatting import NONE, aligned, count_text, duration_text, json_line, name_text
+from engine.cli.console.formatting import NONE, aligned, count_text, duration_text, name_text
+from engine.cli.console.output import write_line
 from engine.cli.json_values import json_form, text_form
 from engine.cli.stored_state import run_on_store
 from engine.clock import Clock
 from engine.errors import StateError
+from engine.json_text import json_text
 from engine.names import did_you_mean
 from engine.state import StateInventory
 from engine.transactional.open_batches import UNPARTITIONED, Record
@@ -75,11 +77,11 @@ async def show_transactions(inventory: StateInventory, topology: str | None, *, 
     found = await _read_all(inventory, topology)
     if as_json:
         for each in found:
-            click.echo(json_line(_fields(each)))
+            write_line(json_text(_fields(each)))
         return
-    click.echo(aligned([COLUMNS, *map(_row, found)], text_columns=TEXT_COLUMNS))
+    write_line(aligned([COLUMNS, *map(_row, found)], text_columns=TEXT_COLUMNS))
     if len(found) == 1:
-        click.echo(f"\n{_positions(found[0])}")
+        write_line(f"\n{_positions(found[0])}")
 
 
 async def _read_all(inventory: StateInventory, topology: str | None) -> list[StoredTransactions]:

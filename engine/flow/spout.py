@@ -23,6 +23,7 @@ from engine.state import StoreRetry
 from engine.state.retry import store_named
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
+from engine.undone import Undone
 
 _LAST_WRITE_SECS: Final = 4.0
 """Time for the last write of the position while the spout closes. If the write fails, records are repeated, not lost."""
@@ -66,6 +67,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         self._keeper: PositionKeeper | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
+        self._given_up = 0
         self._store_error: str | None = None
         self._has_reported_backward = False
 
@@ -196,6 +198,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             except FatalError as error:
                 fatal = error
             except CALL_ERRORS as error:  # the user's error; give up the other records too
+                self._given_up += 1
                 self.collector.report_error(error)
         if fatal is not None:
             raise fatal
@@ -207,6 +210,10 @@ class FlowControlSpout(Spout, SpoutPortUser):
             return False
         self._keeper.hurry()
         return True
+
+    def undone(self, open_trees: int) -> Undone:
+        """Return the packs that are in flight or wait to be sent again, and the records that no `give_up` of the producer has taken."""
+        return Undone(open_trees + (0 if self._controller is None else len(self._controller.resend_queue)), self._given_up)
 
     @property
     def progress(self) -> int | None:

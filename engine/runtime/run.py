@@ -355,6 +355,7 @@ class Run:
             errors=tuple(self._errors),
             failures=() if self._run_context is None else self._run_context.failures.read(),
             user_metrics=self._metrics.read(),
+            undone=None if self._supervisor is None else self._supervisor.undone,
             entries=self._features.snapshot_entries(),
             waits=self.waits,
         )

@@ -17,6 +17,7 @@ from engine.names import is_reserved
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.failure_snapshot import FailureSnapshot, failure_dict
 from engine.runtime.latency_snapshot import LatencySnapshot, latency_sum
+from engine.undone import Undone
 from engine.waits import LongWait
 
 ComponentKind: TypeAlias = Literal["spout", "bolt", "acker"]
@@ -247,6 +248,8 @@ class Snapshot:
     """The latest failed trees, the newest last."""
     loop_cpu_secs: float | None = None
     """CPU time of the loop's thread since the run began. None if the snapshot is taken on another thread."""
+    undone: Undone | None = None
+    """What the run has left undone. None until it ends."""
     entries: tuple[SnapshotEntry, ...] = ()
     """Entries of the features. The value of each entry is an attribute.
 
@@ -293,6 +296,7 @@ class Snapshot:
             "user_metrics": [metric_dict(metric) for metric in self.user_metrics],
             "edges": [asdict(edge) for edge in self.edges],
             "loop_cpu_secs": json_number(self.loop_cpu_secs),
+            "undone": None if self.undone is None else asdict(self.undone),
             "waits": [{"what": wait.what, "secs": json_number(wait.secs)} for wait in self.waits],
             "texts": {entry.name: text for entry in self.entries if (text := entry.text()) is not None},
             **{entry.name: entry.to_json() for entry in self.entries},

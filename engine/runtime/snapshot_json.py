@@ -14,6 +14,7 @@ from engine.metrics import Distribution, TaskLabels, UserMetric
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.failure_snapshot import FailureSnapshot
 from engine.runtime.snapshot import ComponentSnapshot, EdgeSnapshot, Snapshot, TaskSnapshot
+from engine.undone import Undone
 from engine.waits import LongWait
 
 _T = TypeVar("_T")
@@ -52,6 +53,7 @@ def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[Snapsho
             edges=tuple(_known(EdgeSnapshot, each) for each in values.get("edges", ())),
             failures=tuple(_failure(each) for each in values.get("failures", ())),
             loop_cpu_secs=values.get("loop_cpu_secs"),
+            undone=None if values.get("undone") is None else _known(Undone, values["undone"]),
             entries=tuple(_entries(values, entries)),
             waits=tuple(_known(LongWait, each) for each in values.get("waits", ())),
         )
@@ -60,7 +62,8 @@ def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[Snapsho
 
 
 _OWN_KEYS: Final = frozenset(
-    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "waits", "texts")
+    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "undone", "waits")
+    + ("texts",)
 )
 
 

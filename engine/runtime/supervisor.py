@@ -20,6 +20,8 @@ from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.executor import Executor
 from engine.runtime.run_features import RunFeatures
 from engine.runtime.tree_timeouts import TreeClock
+from engine.runtime.undone_messages import count_undone
+from engine.undone import Undone
 
 RunState: TypeAlias = Literal["waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed"]
 LOGGER: Final = EngineLogger("engine.runtime")
@@ -54,6 +56,9 @@ class Supervisor:
         """Done when the result is known. If the run fails, this is at once, else when everything is closed."""
         self.state: RunState = "starting"
         self.error: ComponentError | None = None
+        self.undone: Undone | None = None
+        """What the run has left undone. None until it ends."""
+        self._unfinished = ""
 
     # Start
 
@@ -292,7 +297,7 @@ class Supervisor:
         except ComponentError as error:
             self.end_run(error)
         except TimeoutError:
-            left = "the last commit is not done" if self._at_rest.is_set() else self._left_over()
+            left = self._unfinished = "the last commit is not done" if self._at_rest.is_set() else self._left_over()
             LOGGER.warning("drain: not finished after %g s (%s). Open trees are lost unless their sources replay them", timeout_secs, left)
 
     def _left_over(self) -> str:
@@ -321,6 +326,7 @@ class Supervisor:
         """
         CLOSER.set(self)
         assembly = self._assembly
+        self.undone = count_undone(assembly.user_spouts, self._unfinished)
         for task in assembly.tasks:
             task.core.closing = True
         for ticker in assembly.tickers:

@@ -14,6 +14,7 @@ from engine.errors import Failure
 from engine.kernel import BatchFeed, Layers
 from engine.names import DEFAULT_STREAM
 from engine.topology.spec import ComponentSpec
+from engine.undone import Undone
 
 SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
 """Status of a spout task.
@@ -182,6 +183,10 @@ class SpoutPortUser:
     def progress(self) -> int | None:
         """Progress count over all instances. A death without progress counts as a failed restart (ACK-12). None: count verdicts."""
         return None
+
+    def undone(self, open_trees: int) -> Undone:
+        """Return the messages that the spout has taken and not processed, at the end of the run. open_trees: open trees of the task."""
+        return Undone(open_trees)
 
 
 class BoltPortUser:

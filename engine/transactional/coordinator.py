@@ -25,6 +25,7 @@ from engine.transactional.spout_adapters import Answer, NoBatch, coordinator_ada
 from engine.transactional.spouts import AnySpout
 from engine.transactional.status import ENTRY, TransactionsSnapshot
 from engine.transactional.transactional_state import TransactionalState
+from engine.undone import Undone
 from engine.waits import Wait, waiting_for
 
 BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
@@ -116,6 +117,10 @@ class Coordinator(Spout, SpoutPortUser):
     def is_busy(self) -> bool:
         """True while a batch is open, even if it has no open tree."""
         return self._machine is not None and bool(self._machine.open_transactions)
+
+    def undone(self, open_trees: int) -> Undone:
+        """Return the batches that have begun and not committed."""
+        return Undone(0 if self._machine is None else len(self._machine.open_transactions))
 
     @property
     def progress(self) -> int:

@@ -5,6 +5,8 @@ from typing import Final
 
 import click
 
+from engine.cli.console.output import print_to_stderr, write_line
+
 ACTIONS: Final = ("list", "add", "remove", "repair")
 
 
@@ -23,7 +25,7 @@ def check_command(spec: str) -> int:
 
     definition, _ = load_pipeline(spec)
     takes = "a stream and returns writers" if definition.kind == "stream" else "each batch and its txid"
-    click.echo(f"{spec}: {definition.function.__name__}() is valid: it takes {takes}. A single query is named {definition.name!r}.")
+    write_line(f"{spec}: {definition.function.__name__}() is valid: it takes {takes}. A single query is named {definition.name!r}.")
     return 0
 
 
@@ -119,7 +121,7 @@ def package_command(output: Path, extras: tuple[str, ...], *, with_engine: bool)
         raise click.UsageError("--extra belongs to --engine. Write `package --engine env.tar.gz --extra NAME`.")
     try:
         written = write_engine_archive(output, extras) if with_engine else package_zip(output)
-        click.echo(f"wrote {written}: {output.stat().st_size:,} bytes")
+        write_line(f"wrote {written}: {output.stat().st_size:,} bytes")
     except OSError as error:
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
     return 0
@@ -143,11 +145,11 @@ def prepare_command(*, remove: bool) -> int:
         existing = archives()
         for path in existing:
             path.unlink(missing_ok=True)
-            click.echo(f"removed {path}")
+            write_line(f"removed {path}")
         if not existing:
-            click.echo(f"there is no archive: {archive_path()}")
+            write_line(f"there is no archive: {archive_path()}")
         return 0
-    click.echo("Spark starts once, loads its classes, and stops: about a minute ...", err=True)
+    print_to_stderr("Spark starts once, loads its classes, and stops: about a minute ...")
     built = build_archive()
-    click.echo(f"wrote {built}: {built.stat().st_size / 1e6:,.0f} MB")
+    write_line(f"wrote {built}: {built.stat().st_size / 1e6:,.0f} MB")
     return 0

@@ -1,15 +1,13 @@
 """Implements `look` and `consumers`, which show a hand-over folder, and add, remove and repair its consumers."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import click
-
 from engine.cli.console.commands import DECLINED, confirm
 from engine.cli.console.formatting import NONE, aligned, count_text, name_text
-from engine.cli.console.output import print_to_stderr
+from engine.cli.console.output import print_to_stderr, write_line
+from engine.json_text import json_text
 from engine.names import did_you_mean
 from spark_bridge.handover import Handover, HandoverError, Manifest, Position, StorageUnavailable, TornFile, TransactionDeleted, ddl_of
 from spark_bridge.handover.errors import ForeignFile
@@ -38,17 +36,17 @@ def show_folder(handover: Handover, *, as_json: bool) -> int:
     """Print the summary of a folder. Return the exit status."""
     found = folder_fields(handover)
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        write_line(json_text(found))
         return EXIT_DAMAGED if any("error" in fields for fields in found["consumers"]) else 0
     newest, deleted = found["newest_txid"], found["deleted_txid"]
-    click.echo(f"hand-over {name_text(found['folder'])}")
-    click.echo(f"  written by  component {found['component']!r} of topology {found['topology']!r}")
-    click.echo(f"  columns     {found['columns']}")
-    click.echo(f"  manifests   {found['manifests']}")
-    click.echo(f"  newest txid {count_text(newest)}{'' if found['newest_at'] is None else ', committed at ' + found['newest_at']}")
-    click.echo(f"  deleted     {f'up to txid {count_text(deleted)}' if deleted else 'nothing'}")
+    write_line(f"hand-over {name_text(found['folder'])}")
+    write_line(f"  written by  component {found['component']!r} of topology {found['topology']!r}")
+    write_line(f"  columns     {found['columns']}")
+    write_line(f"  manifests   {found['manifests']}")
+    write_line(f"  newest txid {count_text(newest)}{'' if found['newest_at'] is None else ', committed at ' + found['newest_at']}")
+    write_line(f"  deleted     {f'up to txid {count_text(deleted)}' if deleted else 'nothing'}")
     among = "" if found["measured"] == newest - deleted else f" in the newest {count_text(found['measured'])} transactions"
-    click.echo(
+    write_line(
         f"  kept        {count_text(found['rows'])} rows, {count_text(found['bytes'])} bytes in {count_text(found['files'])} files{among}\n"
     )
     return show_consumers(handover)
@@ -59,9 +57,9 @@ def show_consumers(handover: Handover, *, as_json: bool = False) -> int:
     found = consumer_fields(handover)
     if as_json:
         for fields in found:
-            click.echo(json.dumps(fields, ensure_ascii=False))
+            write_line(json_text(fields))
     else:
-        click.echo(_consumer_table(found))
+        write_line(_consumer_table(found))
     damaged = [fields["error"] for fields in found if "error" in fields]
     for error in damaged:
         print_to_stderr(f"Error: {error}")
@@ -73,10 +71,10 @@ def show_transactions(handover: Handover, first: int, last: int | None, *, as_js
     rows: list[tuple[str, ...]] = [TRANSACTION_COLUMNS]
     for manifest in _manifests(handover, first, last):
         if as_json:
-            click.echo(json.dumps(_fields(manifest), ensure_ascii=False))
+            write_line(json_text(_fields(manifest)))
         rows.append(_row(manifest))
     if not as_json:
-        click.echo(
+        write_line(
             aligned(rows) if len(rows) > 1 else f"none of them exists: the folder has {handover.deleted() + 1} to {handover.newest()}"
         )
     return 0

@@ -38,7 +38,8 @@ Try:
 
 \b
 Exit status: 0 stopped or caught up, 1 a query failed, 2 the command line, the pipeline
-file, the folder or Spark's settings are wrong, 130 stopped by a second signal.
+file, the folder or Spark's settings are wrong, 3 stopped before it had caught up, if
+--until-caught-up or --until-txid asked for that, 130 stopped by a second signal.
 """
 
 

@@ -1,12 +1,12 @@
 """Runs a pipeline in a terminal: shows its counts, stops it on signals, and prints a summary."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Unpack
 
 from engine.cli.console.formatting import duration_text
-from engine.cli.console.output import show_error
-from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
+from engine.cli.console.output import keep_streams, print_to_stderr, show_error, write_last_event
+from engine.cli.console.session import UNDONE, SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.errors import EngineError
 from spark_bridge.cli.pipeline_views import PipelineOutcome, PipelineView, make_view
 from spark_bridge.pipeline.progress import PipelineSnapshot
@@ -45,7 +45,10 @@ def run_pipeline_in_terminal(
     try:
         settings = settings_of(pipeline, folder, checkpoints, options)
     except EngineError as error:
-        return _ended(PipelineOutcome(error.exit_status, None, error), shown.end)
+        refused = PipelineOutcome(error.exit_status, None, error)
+        write_last_event(lambda: shown.end(refused))
+        show_error(error)
+        return refused
     grace_text = f"current micro-batches get {duration_text(settings.stop_secs)}"
     session = TerminalSession[PipelineSnapshot](settings.name, shown, grace_text=grace_text, for_secs=options.get("for_secs"))
 
@@ -55,12 +58,18 @@ def run_pipeline_in_terminal(
         run.on_note.append(lambda text: session.call_view(shown.note, text))
         yield run
 
-    ended = session.run_until_end(started())
-    return _ended(PipelineOutcome(ended.exit_status, ended.snapshot, ended.error), lambda outcome: session.call_view(shown.end, outcome))
-
-
-def _ended(outcome: PipelineOutcome, end: Callable[[PipelineOutcome], object]) -> PipelineOutcome:
-    end(outcome)
-    if outcome.error is not None:
-        show_error(outcome.error)
+    with keep_streams():
+        outcome = session.finish(lambda result: outcome_of(result, until), session.run_until_end(started()), shown.end)
+        if outcome.exit_status == UNDONE:
+            print_to_stderr(f"{settings.name}: stopped before it had caught up. The next run continues from the checkpoints.")
+        if outcome.error is not None:
+            show_error(outcome.error)
     return outcome
+
+
+def outcome_of(result: SessionResult[PipelineSnapshot], until: Until) -> PipelineOutcome:
+    """Return the outcome of a session. A pipeline that should have caught up, and was stopped before, has left something undone."""
+    status, now = result.exit_status, result.snapshot
+    if status == 0 and until != "stopped" and (now is None or now.state != "caught up"):
+        status = UNDONE
+    return PipelineOutcome(status, now, result.error)

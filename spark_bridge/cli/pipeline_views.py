@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.cli.console.formatting import aligned, count_text, duration_text, ms_text, rate_text
 from engine.cli.console.live_display import LiveDisplay, empty_table, is_terminal
+from engine.cli.console.output import write_last_event
 from engine.cli.console.session import Display, ViewName
 from engine.cli.console.views import JsonView, PlainView, SilentView
 from engine.errors import EngineError
@@ -22,7 +23,7 @@ class PipelineOutcome:
     """Result of a pipeline in a terminal."""
 
     exit_status: int
-    """0 stopped or caught up, 1 a query failed, 2 wrong input, 130 stopped at once."""
+    """0 stopped or caught up, 1 a query failed, 2 wrong input, 3 stopped before it had caught up, 130 stopped at once."""
     snapshot: PipelineSnapshot | None
     """The last snapshot. None if the pipeline never started."""
     error: EngineError | None = None
@@ -79,8 +80,8 @@ class JsonPipeline(JsonView[PipelineSnapshot]):
 
 
 def write_refusal(error: EngineError) -> None:
-    """Write the event `end` for a pipeline that was refused before the start."""
-    JsonPipeline(0).end(PipelineOutcome(error.exit_status, None, error))
+    """Write the event `end` for a pipeline that was refused before the start. The caller raises or shows the error after that."""
+    write_last_event(lambda: JsonPipeline(0).end(PipelineOutcome(error.exit_status, None, error)))
 
 
 def make_view(name: ViewName, interval_secs: float) -> PipelineView:

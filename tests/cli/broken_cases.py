@@ -217,7 +217,7 @@ def split(tup):
 topology = wire(split).build()
 """,
         PLAIN,
-        0,
+        3,
         ("bolt 'broken' emitted 'to' (str)", "Write ('to',)", "input: <Tuple ('to be or not to be',) from lines", "4 failed"),
     ),
     Broken(
@@ -231,7 +231,7 @@ def split(tup):
 topology = wire(split).build()
 """,
         PLAIN,
-        0,
+        3,
         ("'broken' (task 2)", "1 value, but the stream has 2 fields (word, count)", "next: only this input fails", "4 failed"),
     ),
     Broken(
@@ -247,7 +247,7 @@ class Split(BasicBolt):
 topology = wire(Split).build()
 """,
         PLAIN,
-        0,
+        3,
         ("emitted to stream 'wrods', which it does not declare", "Did you mean 'words'?", 'File "flow.py", line 22, in execute'),
     ),
     Broken(
@@ -279,7 +279,7 @@ builder.set_bolt("count", count, parallelism=2).fields_grouping("broken", "word"
 topology = builder.build()
 """,
         PLAIN,
-        0,
+        3,
         ("field 'word'", "dict has no stable hash", "__stable_hash__", "4 failed"),
     ),
     Broken(

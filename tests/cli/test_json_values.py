@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.console.formatting import json_line
 from engine.cli.json_values import StoredPickle, json_form, text_form
+from engine.json_text import json_text
 
 READERS: dict[str, Any] = {
     "$bytes": base64.b64decode,
@@ -74,7 +74,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_every_value_can_be_written_and_read_back(value: Any) -> None:
-    found = read(json.loads(json_line({"value": json_form(value)}))["value"])
+    found = read(json.loads(json_text({"value": json_form(value)}))["value"])
     assert found == value
     assert repr(read(json_form(found))) == repr(found)
     assert type(found) is type(value)
@@ -104,7 +104,7 @@ def test_the_json_forms_equal_those_of_the_page(value: Any, form: Any) -> None:
 
 
 def test_a_lone_surrogate_is_escaped() -> None:
-    assert json_line({"key": "a\udc80"}).encode() == b'{"key": "a\\udc80"}'
+    assert json_text({"key": "a\udc80"}).encode() == b'{"key": "a\\udc80"}'
 
 
 @pytest.mark.parametrize(

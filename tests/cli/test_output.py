@@ -40,12 +40,12 @@ def test_a_failed_write_of_a_command_is_reported(tmp_path: Path, command: str, u
 @pytest.mark.parametrize(
     ("command", "redirected", "status"),
     [
-        ("run flow.py --json", ">/dev/full", 0),
+        ("run flow.py --json", ">/dev/full", 2),
         ("run flow.py --plain", "2>/dev/full", 0),
         ("run none.py --json", ">/dev/full", 2),
         ("run none.py", "2>/dev/full", 2),
         ("zork", "2>/dev/full", 2),
-        ("run flow.py --json", ">/dev/full 2>/dev/full", 0),
+        ("run flow.py --json", ">/dev/full 2>/dev/full", 2),
     ],
 )
 def test_the_exit_status_of_a_finished_command_is_kept_on_a_full_disk(

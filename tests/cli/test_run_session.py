@@ -141,7 +141,7 @@ def test_errors_of_components_reach_the_view() -> None:
             super().execute(tup)
 
     view = Noted()
-    assert run_in_terminal(topology(lambda: Numbers(5), Picky), view=view).exit_status == 0
+    assert run_in_terminal(topology(lambda: Numbers(5), Picky), view=view).exit_status == 3
     assert [report.text for report in view.reports] == ["KeyError: 'three'"]
 
 

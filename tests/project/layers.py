@@ -7,6 +7,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "_native",
         "engine.backoff",
+        "engine.json_text",
+        "engine.undone",
         "engine.lazy_names",
         "engine.log",
         "engine.names",

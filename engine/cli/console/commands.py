@@ -125,13 +125,15 @@ def output_file_errors(path: Path) -> Iterator[None]:
         raise click.UsageError(f"{path} cannot be written: {error.strerror}. Name another file with -o.") from error
 
 
-def run_and_exit(program: click.Group, arguments: list[str] | None = None) -> None:
-    """Run a program and end the process with its exit status (RUN-4)."""
-    output.open_missing_descriptors()
-    status = run_program(program, arguments)
-    if status == _INTERRUPTED or report_leftovers():  # sys.exit() would wait for threads and coroutines that may never return
-        output.discard_unwritten()
-        os._exit(status)
+def run_and_exit(program: click.Group, arguments: list[str] | None = None, *, note: str | None = None) -> None:
+    """Run a program and end the process with its exit status (RUN-4). `note` is shown first."""
+    with output.keep_streams():
+        if note is not None:
+            output.print_to_stderr(note)
+        status = run_program(program, arguments)
+        if status == _INTERRUPTED or report_leftovers():  # sys.exit() would wait for threads and coroutines that may never return
+            output.discard_unwritten()
+            os._exit(status)
     sys.exit(status)
 
 
@@ -175,7 +177,7 @@ def _run_and_flush(program: click.Group, arguments: list[str] | None) -> int:
         lost = lost or error
     if lost is None or isinstance(lost, BrokenPipeError):  # a reader such as `head` closed the pipe on purpose
         return status
-    output.report_lost_output(lost)
+    output.show_error(output.OutputLost(lost))
     return status or _WRONG
 
 

@@ -1,13 +1,12 @@
-"""Formats numbers, durations, names, tables and JSON lines as text.
+"""Formats numbers, durations, names and tables as text.
 
 Durations are written as `500ms`, `30s`, `5m`, `1h` or `1h30m` on the command line.
 """
 
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 NONE: Final = "–"
 """Text for a value that does not exist."""
@@ -137,8 +136,3 @@ def printable(text: str) -> str:
     \\x1b[2J 1\\n
     """
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
-def json_line(values: Mapping[str, Any]) -> str:
-    """Return an object as one line of JSON. A lone surrogate, which UTF-8 cannot encode, is escaped."""
-    return json.dumps(values, ensure_ascii=False).encode(errors="backslashreplace").decode()

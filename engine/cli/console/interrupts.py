@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
@@ -76,6 +77,7 @@ class Interrupts:
 
 def _exit_now() -> None:
     """End the process without cleanup, except that the cursor is shown again, because a live table hides the cursor."""
-    if os.isatty(2):
-        os.write(2, b"\x1b[?25h\n")
+    with suppress(OSError):  # the terminal may be gone
+        if os.isatty(2):
+            os.write(2, b"\x1b[?25h\n")
     os._exit(STOPPED)

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 INTERVAL_SECS: Final = 0.5
 MOST_DRAWING_SHARE: Final = 0.02
 """Largest share of the time that is spent on drawing."""
+_SIZE: Final = re.compile("[1-9][0-9]{0,3}", re.ASCII)
+"""Columns or lines of a terminal."""
 FIRST_COLUMN_WIDTH: Final = 10
 """Minimum width of the first column of a table."""
 
@@ -149,7 +152,13 @@ def _console() -> "Console":
         importlib.import_module(module)
     from rich.console import Console
 
-    return Console(file=sys.stderr)  # `stderr=True` would look sys.stderr up again later, and find AboveTable
+    # `stderr=True` would look sys.stderr up again later, and find AboveTable
+    return Console(file=sys.stderr, _environ=_environment())
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without sizes of the terminal that are none, such as COLUMNS=0. With them, rich would show nothing."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES") or _SIZE.fullmatch(value)}
 
 
 def is_terminal() -> bool:
@@ -166,10 +175,9 @@ def progress_counter(done: str, noun: str = "keys") -> Iterator[Callable[[int], 
     if not sys.stderr.isatty():
         yield lambda number: None
         return
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn(f"{{task.completed:,}} {noun} {done}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with Progress(*columns, console=_console(), transient=True) as shown:
         task = shown.add_task(done, total=None)
         yield lambda number: shown.advance(task, number)

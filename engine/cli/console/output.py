@@ -1,18 +1,32 @@
 """Writes to standard output and standard error, and handles failed writes.
 
-A reader may close the pipe, a disk may be full, and user code may close or replace the streams.
+A reader may close the pipe, a disk may be full, and user code may close or replace the streams. Standard error is a display: a failed write
+never raises, and ends nothing. Standard output is a product: a failed write ends the command.
 """
 
 import os
+import select
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import TextIOWrapper
+from logging import Formatter
 from typing import Any, Final, TextIO
 
-from engine.cli.console.formatting import json_line
+from engine.cli.console.streams import display_file_of, display_stream, display_stream_for, escape_missing_characters
 from engine.errors import EngineBug, EngineError
+from engine.json_text import json_text
+
+
+class OutputLost(EngineError):
+    """Raised if standard output cannot be written, for example on a full disk."""
+
+    exit_status = 2
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the output cannot be written: {error.strerror}", hint="Send the output to a place with free space.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +46,25 @@ _KEPT: Final[list[_KeptStream]] = []
 
 @contextmanager
 def keep_streams() -> Iterator[None]:
-    """Remember standard output and standard error for `restore_streams` while a command runs."""
-    before = _KEPT[:]
-    _KEPT[:] = [_KeptStream(name, number, getattr(sys, name), os.dup(number)) for name, number in (("stdout", 1), ("stderr", 2))]
+    """Prepare standard output and standard error for a command, and remember them for `restore_streams` while it runs.
+
+    Standard error never raises meanwhile. Standard output escapes the characters that its encoding lacks.
+    """
+    open_missing_descriptors()
+    before, (out, err) = _KEPT[:], (sys.stdout, sys.stderr)
+    display, errors = display_stream_for(err), escape_missing_characters(out)
+    sys.stderr = display
+    _KEPT[:] = [_KeptStream(name, number, stream, os.dup(number)) for name, number, stream in (("stdout", 1, out), ("stderr", 2, display))]
     try:
         yield
     finally:
         for each in _KEPT:
             os.close(each.descriptor)
         _KEPT[:] = before
+        if sys.stderr is display:
+            sys.stderr = err
+        if errors is not None and isinstance(out, TextIOWrapper) and not out.closed:
+            out.reconfigure(errors=errors)
 
 
 def restore_streams() -> None:
@@ -51,8 +75,13 @@ def restore_streams() -> None:
         except OSError:
             os.dup2(each.descriptor, each.number)
         if not _is_writable(getattr(sys, each.name)):
-            usable = _is_writable(each.stream)
-            setattr(sys, each.name, each.stream if usable else os.fdopen(os.dup(each.descriptor), "w", encoding="utf-8", buffering=1))
+            setattr(sys, each.name, each.stream if _is_writable(each.stream) else _reopened(each))
+
+
+def _reopened(kept: _KeptStream) -> TextIO:
+    """Return a new stream to the place of a stream that user code has closed."""
+    descriptor = os.dup(kept.descriptor)
+    return display_stream(descriptor) if kept.name == "stderr" else os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
 
 
 def standard_output() -> TextIO:
@@ -79,29 +108,55 @@ def _is_writable(stream: TextIO) -> bool:
     return not getattr(stream, "closed", False)
 
 
-def write_line(text: str, stream: TextIO) -> None:
-    """Write and flush one line. Raise BrokenPipeError for any failure, because nobody will read the output."""
+def write_line(text: str) -> None:
+    """Write and flush one line to standard output, or several. Raise BrokenPipeError if its reader has gone, else OutputLost."""
+    stream = standard_output()
     try:
         print(text, file=stream, flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
         _discard(stream)
-        report_lost_output(error)
-        raise BrokenPipeError(error.errno, error.strerror) from error
+        raise OutputLost(error) from error
 
 
 def write_json_event(event: str, **values: Any) -> None:
     """Write one event of `--json` to standard output: a JSON object on a line."""
-    write_line(json_line({"event": event, **values}), standard_output())
+    write_line(json_text({"event": event, **values}))
+
+
+def write_last_event(write: Callable[[], object]) -> None:
+    """Write the event of a refusal. A failure is only shown, because the caller ends the command with the error of the refusal."""
+    try:
+        write()
+    except BrokenPipeError:
+        discard_unwritten()
+    except OutputLost as error:
+        show_error(error)
 
 
 def print_to_stderr(text: str) -> None:
-    """Write a line to standard error if possible."""
+    """Write a line to standard error. Never raise, because standard error is a display."""
     try:
         print(text, file=standard_error(), flush=True)
-    except OSError:
-        _discard(sys.stderr)  # there is no other place to report the failure
+    except OSError:  # of a stream that user code has put there
+        for each in _KEPT:
+            if each.name == "stderr":
+                print(text, file=each.stream, flush=True)
+
+
+def format_losses(formatter: Formatter) -> None:
+    """Set the format of the line that tells how many lines of standard error are lost."""
+    display = display_file_of(sys.stderr)
+    if display is not None:
+        display.formatter = formatter
+
+
+def reader_has_gone() -> bool:
+    """Tell whether standard output is a pipe or a socket that nobody reads any more."""
+    poll = select.poll()
+    poll.register(1, 0)  # errors are always polled for
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def show_error(error: EngineError) -> None:
@@ -130,15 +185,10 @@ def error_fields(error: EngineError) -> dict[str, Any]:
     return shown if faults is None else {**shown, "faults": list(faults)}
 
 
-def report_lost_output(error: OSError) -> None:
-    """Report on standard error that output is lost, and the reason."""
-    print_to_stderr(f"Error: the output cannot be written: {error.strerror}\nFix: Send the output to a place with free space.")
-
-
 def discard_unwritten() -> OSError | None:
     """Flush both streams. Discard buffered text that cannot be written, so that the flush at exit does not fail again.
 
-    Return the error, or None if all text is written.
+    Return the error of standard output, or None if all of its text is written.
     """
     lost: OSError | None = None
     restore_streams()
@@ -146,7 +196,7 @@ def discard_unwritten() -> OSError | None:
         try:
             stream.flush()
         except OSError as error:
-            lost = lost or error
+            lost = error if stream is sys.stdout else lost
             _discard(stream)
     return lost
 
@@ -167,6 +217,7 @@ def open_missing_descriptors() -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    with suppress(OSError):  # of a stream of user code that has no descriptor
+        descriptor, nowhere = stream.fileno(), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)

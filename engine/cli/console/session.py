@@ -4,14 +4,14 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from engine.cancellation import aio_task_error
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.interrupts import STOPPED, Interrupts
 from engine.cli.console.leftovers import BoundedRunner
-from engine.cli.console.output import discard_unwritten
+from engine.cli.console.output import OutputLost, discard_unwritten, print_to_stderr, show_error
 from engine.errors import ConfigError, EngineError, FatalError, UsageError
 from engine.log import EngineLogger
 from engine.raised import raised_text
@@ -21,8 +21,18 @@ ViewName: TypeAlias = Literal["auto", "live", "plain", "json", "silent"]
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 _S = TypeVar("_S")
 _S_co = TypeVar("_S_co", covariant=True)
+_O = TypeVar("_O", bound="_HasStatus")
 _S_contra = TypeVar("_S_contra", contravariant=True)
+LEAST_START_SECS: Final = 10.0
+"""Time that a start has in any case. A shorter `--for` must not end a run only because its machine is slow."""
+UNDONE: Final = 3
+"""Exit status of a run that ended in an orderly way, and left something undone."""
 _LOGGER: Final = EngineLogger("engine.cli")
+
+
+class _HasStatus(Protocol):
+    @property
+    def exit_status(self) -> int: ...
 
 
 class ShownRun(Protocol[_S_co]):
@@ -77,9 +87,10 @@ class TerminalSession(Generic[_S]):
         self._interrupts = Interrupts()
         self._run: ShownRun[_S] | None = None
         self._has_reader = True
+        self._lost_output: OutputLost | None = None
         self._is_over = False
         self._last: _S | None = None
-        self._drains = False
+        self._drains = self._is_late = False
         self._own_task: asyncio.Task[object] | None = None
         self._background: set[asyncio.Task[None]] = set()
 
@@ -103,27 +114,58 @@ class TerminalSession(Generic[_S]):
                     running.close()  # a signal arrived before the first step of the coroutine
 
     def call_view(self, method: Callable[..., None], *values: object) -> None:
-        """Call a method of the view, unless nobody reads the output any more."""
+        """Call a method of the view, unless its output cannot be written any more."""
         try:
             if self._has_reader:
                 method(*values)
-        except BrokenPipeError:
-            self._stop_showing()
+        except (BrokenPipeError, OutputLost) as error:
+            self._stop_showing(error)
+
+    def finish(self, outcome_of: Callable[[SessionResult[_S]], _O], result: SessionResult[_S], end: Callable[[_O], None]) -> _O:
+        """Show the outcome of a result, and return it. If standard output was lost, the outcome has its error instead of status 0.
+
+        end: the method of the view that shows the outcome.
+        """
+        outcome = outcome_of(result)
+        self.call_view(end, outcome)
+        if not self._has_reader:
+            discard_unwritten()
+        lost = self._lost_output
+        if lost is None:
+            return outcome
+        if outcome.exit_status != 0:
+            show_error(lost)
+            return outcome
+        return outcome_of(replace(result, exit_status=lost.exit_status, error=lost))
+
+    def lose_reader(self) -> None:
+        """Drain, because nobody reads what the components print to standard output."""
+        self._drain("The reader of standard output has gone, draining")
 
     async def _run_and_watch(self, started: AbstractAsyncContextManager[ShownRun[_S]]) -> SessionResult[_S]:
         self._own_task = asyncio.current_task()
-        self._interrupts.attach(asyncio.get_running_loop(), drain=lambda: self._drain("Draining"), stop=self._cancel)
+        loop = asyncio.get_running_loop()
+        self._interrupts.attach(loop, drain=lambda: self._drain("Draining"), stop=self._cancel)
+        start_secs = None if self._for_secs is None else max(self._for_secs, LEAST_START_SECS)
+        start_limit = None if start_secs is None else loop.call_later(start_secs, self._end_late_start, start_secs)
         try:
-            async with started as run:
-                await self._watch(run)
+            try:
+                async with started as run:
+                    if start_limit is not None:
+                        start_limit.cancel()
+                    await self._watch(run)
+            finally:  # only now everything is closed, and the state is final
+                self._last = None if self._run is None else self._run.snapshot()
         except EngineError as error:
             return self._result(error.exit_status, error)
         except asyncio.CancelledError:
             if not self._drains:
                 raise
-            return self._result(0 if self._interrupts.count < 2 else STOPPED)
+            return self._result(STOPPED if self._interrupts.count >= 2 else UNDONE if self._is_late else 0)
         finally:
             self._interrupts.detach()
+            if start_limit is not None:
+                start_limit.cancel()
         return self._result(0)
 
     def _result(self, exit_status: int, error: EngineError | None = None) -> SessionResult[_S]:
@@ -139,7 +181,7 @@ class TerminalSession(Generic[_S]):
                 self._in_background(self._drain_after(self._for_secs))
             await run.completed()
         finally:
-            self._is_over, self._last = True, run.snapshot()
+            self._is_over = True
             for task in self._background:
                 task.cancel()
             await asyncio.gather(*self._background, return_exceptions=True)
@@ -147,8 +189,8 @@ class TerminalSession(Generic[_S]):
     async def _begin(self) -> None:
         try:
             await self._view.begin(self._name)
-        except BrokenPipeError:
-            self._stop_showing()
+        except (BrokenPipeError, OutputLost) as error:
+            self._stop_showing(error)
 
     async def _show_snapshots(self, run: ShownRun[_S]) -> None:
         before = None
@@ -162,17 +204,32 @@ class TerminalSession(Generic[_S]):
         await asyncio.sleep(secs)
         self._drain(f"{duration_text(secs)} have passed, draining")
 
+    def _end_late_start(self, secs: float) -> None:
+        """End a run that still waits or starts when the time of `--for` is over, because this time begins only when the run is running."""
+        if not self._drains:
+            self._drains = self._is_late = True
+            self._note(f"{duration_text(secs)} have passed, and the run has not started. It ends without having processed anything")
+            self._cancel()
+
     def _drain(self, reason: str) -> None:
         """Drain the run once, and show the reason. A run that is still starting ends at once, because it has no data yet."""
         if self._drains or self._is_over:
             return
         self._drains = True
         if self._run is None:
-            self.call_view(self._view.note, "Stopping before the start")
+            self._note("Stopping before the start")
             self._cancel()
             return
-        self.call_view(self._view.note, f"{reason}: {self._grace_text}; Ctrl-C again stops at once")
+        self._note(f"{reason}: {self._grace_text}; Ctrl-C again stops at once")
         self._in_background(self._run.drain())
+
+    def _note(self, text: str) -> None:
+        """Show a message in the view. If the reader of the view has gone, say it only in the log, as a filter ends in silence."""
+        self.call_view(self._view.note, text)
+        if self._lost_output is not None:
+            print_to_stderr(text)
+        elif not self._has_reader:
+            _LOGGER.info("%s", text)
 
     def _cancel(self) -> None:
         if self._own_task is not None:
@@ -189,11 +246,14 @@ class TerminalSession(Generic[_S]):
         if error is not None and not isinstance(error, EngineError):  # `completed` also raises the error that ends a run
             _LOGGER.error("the view failed and is switched off", exc_info=error)
 
-    def _stop_showing(self) -> None:
-        """Stop showing and drain, because the reader has closed the pipe."""
-        discard_unwritten()
+    def _stop_showing(self, error: BrokenPipeError | OutputLost) -> None:
+        """Stop showing and drain, because the view cannot write to standard output."""
         self._has_reader = False
-        self._drain("The reader has closed the output, draining")
+        if isinstance(error, OutputLost):
+            self._lost_output = error
+            self._drain("Standard output cannot be written, draining")
+        else:
+            self.lose_reader()
 
 
 def _exit_error(error: BaseException) -> EngineError:

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from engine.cli.console.output import error_fields, standard_error, write_json_event, write_line
+from engine.cli.console.output import error_fields, print_to_stderr, write_json_event
 from engine.errors import EngineError
 
 
@@ -73,7 +73,7 @@ class PlainView:
 
     def note(self, text: str) -> None:
         """Write the message."""
-        write_line(text, standard_error())
+        print_to_stderr(text)
 
 
 class JsonView(Generic[_S]):
@@ -88,6 +88,10 @@ class JsonView(Generic[_S]):
     def snapshot_fields(self, now: _S) -> dict[str, Any]:
         """Return the fields of a snapshot."""
         return now.to_dict()
+
+    def end_fields(self, now: _S | None) -> dict[str, Any]:
+        """Return further fields of the event `end`."""
+        return {}
 
     async def begin(self, name: str) -> None:
         """Write `start`."""
@@ -110,5 +114,6 @@ class JsonView(Generic[_S]):
             state=None if now is None else now.state,
             summary=outcome.summary(),
             error=None if error is None else error_fields(error),
+            **self.end_fields(now),
             snapshot=None if now is None else self.snapshot_fields(now),
         )

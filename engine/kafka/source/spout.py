@@ -19,6 +19,7 @@ from engine.kafka.source.translate import ToStream, translator_error, whole_reco
 from engine.kernel import Entry, RecordFeed, mark_all_done, mark_done
 from engine.runtime.error_report import error_text
 from engine.topology.task_port import SpoutPortUser
+from engine.undone import Undone
 
 
 class KafkaSpout(BurstSpout, SpoutPortUser):
@@ -43,6 +44,8 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         self.next_tuples = self._feed.next_tuples  # type: ignore[method-assign]  # without a call of Python in between
         self.ack_many = mark_all_done  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetterWriter | None = None
+        self._dropped = 0
+        """Records that failed for good, and that no dead letter keeps."""
         self._has_ended = False
         """True after SpoutExhausted, until a rebalance assigns more partitions."""
         self._alarm: asyncio.TimerHandle | None = None
@@ -122,8 +125,7 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         elif self._dead_letters is not None:
             self._bury(entry, failure)
         else:
-            manager.dropped += 1
-            mark_done(entry)
+            self._drop(entry)
 
     def _retry(self, entry: Entry, failure: Failure) -> None:
         manager: OffsetManager = entry.manager
@@ -134,11 +136,20 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         elif self._dead_letters is not None:
             self._bury(entry, failure)
         else:
-            manager.dropped += 1
             self.report(
                 KafkaWarning(f"{manager.partition} offset {entry.offset} was dropped after {entry.failures} failures: {failure.describe()}")
             )
-            mark_done(entry)
+            self._drop(entry)
+
+    def _drop(self, entry: Entry) -> None:
+        """Finish a record that has failed for good, and that no dead letter keeps."""
+        entry.manager.dropped += 1
+        self._dropped += 1
+        mark_done(entry)
+
+    def undone(self, open_trees: int) -> Undone:
+        """Return the records that are in flight or wait for a retry, which the next run reads again, and those that were dropped."""
+        return Undone(open_trees + len(self._retries), self._dropped)
 
     def due(self) -> Entry | None:
         """Return a due failed entry and mark it as in flight again. None if no entry is due."""
@@ -192,8 +203,7 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
                 self._retries.postpone(entry, self.context.clock.now())
                 self._schedule_retry(self.context.clock.now())
             else:
-                manager.dropped += 1
-                mark_done(entry)
+                self._drop(entry)
         self.context.wake()
 
     # SpoutCallbacks

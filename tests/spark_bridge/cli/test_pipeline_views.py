@@ -4,13 +4,17 @@ import asyncio
 import io
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
+from engine.cli.console.session import SessionResult
 from engine.cli.console.views import SilentView
 from engine.errors import EngineError
+from spark_bridge.cli.pipeline_session import outcome_of
 from spark_bridge.cli.pipeline_views import JsonPipeline, LivePipeline, PipelineOutcome, PlainPipeline, make_view, picture
-from spark_bridge.pipeline.progress import PipelineSnapshot, QuerySnapshot
+from spark_bridge.pipeline.progress import PipelineSnapshot, PipelineState, QuerySnapshot
+from spark_bridge.pipeline.run import Until
 
 RAW = QuerySnapshot("raw", "running", txid=120, lag=3, rows=1_200_000, batches=40, batch_ms=230.0)
 COUNTS = QuerySnapshot(
@@ -72,3 +76,21 @@ def test_auto_is_the_live_table_only_on_a_terminal(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stderr", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
     monkeypatch.setenv("TERM", "xterm")
     assert isinstance(make_view("auto", 2.0), LivePipeline)
+
+
+@pytest.mark.parametrize(
+    ("until", "state", "status", "expected"),
+    [
+        ("stopped", "stopped", 0, 0),
+        ("caught up", "caught up", 0, 0),
+        ("caught up", "stopped", 0, 3),
+        (7, "stopped", 0, 3),
+        (7, "caught up", 0, 0),
+        ("caught up", "failed", 1, 1),
+        ("caught up", "stopped", 130, 130),
+    ],
+)
+def test_a_pipeline_that_is_stopped_before_it_has_caught_up_has_a_status_of_its_own(
+    until: Until, state: PipelineState, status: int, expected: int
+) -> None:
+    assert outcome_of(SessionResult(status, replace(NOW, state=state)), until).exit_status == expected

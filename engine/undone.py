@@ -1,0 +1,38 @@
+"""`Undone` counts the messages that a run has taken from its sources and not processed (RUN-4)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Messages that a run has taken and left undone. True if there are some.
+
+    >>> print(Undone(open=1, failed=2_000).describe())
+    2,000 messages failed for good, 1 message was still open
+    """
+
+    open: int = 0
+    """Messages whose tree was open at the end, or that failed and waited for a retry. Their source may replay them in the next run."""
+    failed: int = 0
+    """Messages that failed, and that their spout has given up."""
+    unfinished: str = ""
+    """Work that a drain left when its time was over. Empty if it was in time."""
+
+    def __bool__(self) -> bool:
+        return bool(self.open or self.failed or self.unfinished)
+
+    def __add__(self, other: "Undone") -> "Undone":
+        return Undone(self.open + other.open, self.failed + other.failed, self.unfinished or other.unfinished)
+
+    def describe(self) -> str:
+        """Return the numbers as text, without a full stop."""
+        parts = [f"{_messages(self.failed)} failed for good"] if self.failed else []
+        if self.open:
+            parts.append(f"{_messages(self.open)} {'was' if self.open == 1 else 'were'} still open")
+        if self.unfinished:
+            parts.append(f"the drain ran out of time ({self.unfinished})")
+        return ", ".join(parts)
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message{'s' * (count != 1)}"
