@@ -4,12 +4,13 @@ The SVG has layers from left to right, one box per component, and one labelled c
 pixels. Text widths are estimates: the average character width of the font, plus a margin.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from engine.svg import svg_document, svg_element, svg_number, svg_text
-from engine.topology.spec import ComponentSpec, Edge, Topology
+from engine.topology.edges import Edge
+from engine.topology.spec import ComponentSpec, Topology
 
 COMMITTER_COLOUR: Final = "#c0392b"
 """Outline of committers. Storm's documentation draws them red too."""
@@ -171,11 +172,13 @@ def _lay_out(topology: Topology, labels: Mapping[Edge, tuple[str, ...]]) -> _Lay
     forward = [edge for edge in labels if edge not in closing]
     columns = ordered_columns(layers, forward)
     widths = [max((_box_width(topology, slot) for slot in column if isinstance(slot, str)), default=0.0) for column in columns]
+    longest = [0] * len(columns)  # line of a label behind each layer
+    for edge in forward:
+        longest[layers[edge[0]]] = max(longest[layers[edge[0]]], *map(len, labels[edge]))
     lefts, right = [], float(MARGIN)
-    for number, width in enumerate(widths):
+    for width, characters in zip(widths, longest, strict=True):
         lefts.append(right)
-        longest = max((len(line) for edge in forward if layers[edge[0]] == number for line in labels[edge]), default=0)
-        right += width + 70 + longest * SMALL_CHARACTER
+        right += width + 70 + characters * SMALL_CHARACTER
     most = max(map(len, columns), default=1)
     places: dict[Slot, Point] = {}
     for number, column in enumerate(columns):
@@ -204,16 +207,22 @@ def ordered_columns(layers: Mapping[str, int], forward: Iterable[Edge]) -> list[
             sources.setdefault(current, []).append(previous)
             targets.setdefault(previous, []).append(current)
             previous = current
+    place = {slot: at for column in columns for slot, at in _places(column)}
     for sweep in range(ORDERING_SWEEPS):
         neighbours, ordered = (sources, columns[1:]) if sweep % 2 == 0 else (targets, columns[-2::-1])
         for column in ordered:
-            _sort_by_neighbours(column, columns, neighbours)
+            _sort_by_neighbours(column, place, neighbours)
+            place.update(_places(column))
     return columns
 
 
-def _sort_by_neighbours(column: list[Slot], columns: list[list[Slot]], neighbours: Mapping[Slot, list[Slot]]) -> None:
+def _places(column: list[Slot]) -> Iterator[tuple[Slot, float]]:
+    """Yield the slots of a layer with their places between 0 and 1."""
+    return ((slot, (row + 0.5) / len(column)) for row, slot in enumerate(column))
+
+
+def _sort_by_neighbours(column: list[Slot], place: Mapping[Slot, float], neighbours: Mapping[Slot, list[Slot]]) -> None:
     """Sort a layer by the mean place of each slot's neighbours. A slot without neighbours keeps its place."""
-    place = {slot: (row + 0.5) / len(any_column) for any_column in columns for row, slot in enumerate(any_column)}
 
     def mean(slot: Slot) -> float:
         near = neighbours.get(slot, [slot])

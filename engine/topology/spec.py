@@ -1,7 +1,7 @@
 """Immutable description of a topology: the result of `TopologyBuilder.build()`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
@@ -11,6 +11,7 @@ from engine.api.grouping import Grouping
 from engine.api.spout import MaxSpoutPending, OnError
 from engine.config import Config
 from engine.errors import UsageError
+from engine.topology.edges import Edge, Edges
 
 Kind: TypeAlias = Literal["spout", "bolt"]
 
@@ -125,10 +126,6 @@ class TopologyFeature:
         return ()
 
 
-Edge: TypeAlias = tuple[str, str]
-"""(source, target), by component id."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Topology:
     """An immutable, valid graph of components, in the order of declaration.
@@ -141,6 +138,10 @@ class Topology:
     config: Config | None = None
     features: tuple[TopologyFeature, ...] = ()
     """Features that validate the topology and take part in its runs."""
+    _edges: "Edges" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_edges", Edges(self.components))
 
     @property
     def spouts(self) -> tuple[ComponentSpec, ...]:
@@ -172,19 +173,14 @@ class Topology:
     def subscribers(self, component_id: str, stream: str) -> tuple[tuple[ComponentSpec, Subscription], ...]:
         """Return the subscribers of this stream with their subscriptions, in the order of declaration."""
         return tuple(
-            (spec, subscription)
-            for spec in self.components.values()
-            for subscription in spec.subscriptions
-            if subscription.source == component_id and subscription.stream == stream
+            (self.components[target], subscription)
+            for target, subscription in self._edges.subscriptions_to(component_id)
+            if subscription.stream == stream
         )
 
     def targets(self, component_id: str) -> tuple[str, ...]:
         """Return the components that subscribe to any stream of this one, each once, in the order of declaration."""
-        return tuple(
-            spec.component_id
-            for spec in self.components.values()
-            if any(subscription.source == component_id for subscription in spec.subscriptions)
-        )
+        return self._edges.targets(component_id)
 
     def closing_edges(self) -> frozenset[Edge]:
         """Return the edges that close a cycle, which are the back edges of a depth-first search.
@@ -192,46 +188,11 @@ class Topology:
         The search starts at the spouts, in the order of declaration, and then at components that no spout reaches. Without these edges
         the graph has no cycle.
         """
-        closing: set[Edge] = set()
-        done: set[str] = set()
-        for start in (*self.spouts, *self.bolts):
-            self._walk(start.component_id, done, closing)
-        return frozenset(closing)
-
-    def _walk(self, start: str, done: set[str], closing: set[Edge]) -> None:
-        if start in done:
-            return
-        path = {start: iter(self.targets(start))}
-        while path:
-            current, targets = next(reversed(path.items()))
-            target = next(targets, None)
-            if target is None:
-                del path[current]
-                done.add(current)
-            elif target in path:
-                closing.add((current, target))
-            elif target not in done:
-                path[target] = iter(self.targets(target))
+        return self._edges.closing
 
     def layers(self) -> Mapping[str, int]:
         """Return the depth of each component, without the edges that close a cycle.
 
         A component without inputs has depth 0. Any other component is one level below its deepest source.
         """
-        closing = self.closing_edges()
-        depths: dict[str, int] = {}
-        waiting = list(self.components)
-        while waiting:
-            held: list[str] = []
-            for component_id in waiting:
-                sources = {
-                    subscription.source
-                    for subscription in self.components[component_id].subscriptions
-                    if subscription.source in self.components and (subscription.source, component_id) not in closing
-                }
-                if sources <= depths.keys():
-                    depths[component_id] = 1 + max((depths[source] for source in sources), default=-1)
-                else:
-                    held.append(component_id)
-            waiting = held
-        return {component_id: depths[component_id] for component_id in self.components}
+        return self._edges.layers
