@@ -151,7 +151,8 @@ class Supervisor:
             self._at_rest.set()
         elif self.state == "running" and self._closing_aio_task is None:
             if self._generator_errors:
-                self._ending_by_error_aio_task = self._loop.create_task(self._end_by_error(self._generator_errors[0]), name="end of a failed run")
+                error = self._generator_errors[0]
+                self._ending_by_error_aio_task = self._loop.create_task(self._end_by_error(error), name="end of a failed run")
                 self.state = "draining"
             elif self._is_complete():
                 self._complete()

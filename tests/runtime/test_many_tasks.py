@@ -1,5 +1,6 @@
 """The work and the memory of a run's start and end grow with its components and tasks, not with their squares (RUN-1)."""
 
+import asyncio
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import engine
-from engine import BasicBolt, Config, Fields, Topology, TopologyBuilder, Tuple
+from engine import BasicBolt, Bolt, Config, Fields, Inlet, Topology, TopologyBuilder, Tuple
 from tests.runtime.stage import Numbers, Sink, play, running
 
 pytestmark = pytest.mark.guarantee("RUN-1")
@@ -71,13 +72,13 @@ def wide_of(tasks: int, *, grouping: str = "shuffle_grouping") -> Topology:
     return builder.build()
 
 
-def steps_of(work: Callable[[], object]) -> int:
-    """Return the lines of the engine that `work` executes."""
+def steps_of(work: Callable[[], object], *, packages: tuple[str, ...] = ("engine.",)) -> int:
+    """Return the lines of these packages that `work` executes."""
     steps = 0
 
     def count(frame: FrameType, event: str, arg: object) -> Any:
         nonlocal steps
-        if event == "call" and not frame.f_globals.get("__name__", "").startswith("engine."):
+        if event == "call" and not frame.f_globals.get("__name__", "").startswith(packages):
             return None
         steps += event == "line"
         return count
@@ -129,3 +130,33 @@ def test_twice_the_tasks_take_twice_the_memory(grouping: str) -> None:
 
     memory_of(2)
     assert memory_of(4 * FEW) < 2.4 * memory_of(2 * FEW)
+
+
+@pytest.mark.guarantee("SV-7")
+def test_twice_the_calls_that_time_out_together_take_twice_the_steps() -> None:
+    """Given 2 n calls behind a call that hangs, half of them before the inlet and half in its queue, when all time out at once, then this
+    takes about twice the steps of n."""
+
+    class Hangs(Bolt):
+        async def execute(self, tup: Tuple) -> None:
+            await asyncio.sleep(100)
+            self.collector.ack(tup)
+
+    def time_out(calls: int) -> None:
+        async def main() -> None:
+            builder = TopologyBuilder("hangs")
+            builder.set_spout("in", lambda: Inlet("number", max_waiting=calls // 2), max_spout_pending=1)
+            builder.set_bolt("reply", Hangs).shuffle_grouping("in")
+            async with running(builder.build()) as run:
+                inlet = run.inlet("in")
+                waiting = [asyncio.create_task(inlet.send((number,))) for number in range(calls)]
+                await asyncio.sleep(1)
+                for task in waiting:
+                    task.cancel()
+                await asyncio.wait(waiting)
+                assert inlet.waiting == 1  # its tuple is with the bolt
+
+        play(main)
+
+    few, many = (steps_of(lambda: time_out(4 * count), packages=("engine.", "asyncio.")) for count in (FEW, 2 * FEW))  # noqa: B023
+    assert many < 2.4 * few
