@@ -12,6 +12,11 @@ cimport cython
 
 cdef extern from *:
     """
+    #ifdef __SANITIZE_ADDRESS__
+    #define MOST_SPARE 1       /* so that the sanitizer sees a late use of a tuple */
+    #else
+    #define MOST_SPARE 2048
+    #endif
     /* Memory of a tuple that the garbage collector does not track yet. It may collect garbage, and so run any code. */
     #define allocate(type) PyObject_GC_New(PyObject, (PyTypeObject*)(type))
     /* A spare tuple has no objects to release, and its type is set. Cython's code for a new instance would do both again. */
@@ -26,6 +31,7 @@ cdef extern from *:
         Py_TRASHCAN_END
     }
     """
+    enum: MOST_SPARE
     object allocate(type kind)
     object revive(PyObject* raw)
     void fill(Tuple tup, object held, Source origin)
@@ -34,9 +40,6 @@ cdef extern from *:
 cdef extern from "Python.h":
     bint PyType_IS_GC(PyTypeObject* kind)
     void PyObject_GC_UnTrack(PyObject* raw)
-
-cdef enum:
-    MOST_SPARE = 2048
 
 NO_ROOTS = ()
 
