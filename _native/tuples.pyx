@@ -19,12 +19,13 @@ cdef extern from *:
     #endif
     /* Memory of a tuple that the garbage collector does not track yet. It may collect garbage, and so run any code. */
     #define allocate(type) PyObject_GC_New(PyObject, (PyTypeObject*)(type))
-    /* A spare tuple has no objects to release, and its type is set. Cython's code for a new instance would do both again. */
-    #define revive(raw) (Py_SET_REFCNT(raw, 1), (PyObject*)(raw))
+    #define forget_count(raw) Py_SET_REFCNT(raw, 0)
+    /* A new or spare tuple has no objects to release. */
     #define fill(tup, its_held, its_origin) (Py_INCREF(its_held), Py_INCREF(its_origin), (tup)->held = (its_held), (tup)->origin = (its_origin))
 
-    /* Tuples that hold each other may form a long chain. The trashcan deallocates it step by step, not as deep as it is long. */
-    static void dealloc_in_steps(PyObject* raw, destructor dealloc) {
+    /* Tuples that hold each other may form a long chain. The trashcan deallocates it step by step, not as deep as it is long.
+       Not inlined, because the registers that it needs would be saved for each tuple. */
+    static Py_NO_INLINE void dealloc_in_steps(PyObject* raw, destructor dealloc) {
         PyObject_GC_UnTrack(raw);
         Py_TRASHCAN_BEGIN(raw, Py_TYPE(raw)->tp_dealloc)
         dealloc(raw);
@@ -32,8 +33,8 @@ cdef extern from *:
     }
     """
     enum: MOST_SPARE
-    object allocate(type kind)
-    object revive(PyObject* raw)
+    PyObject* allocate(type kind) except NULL
+    void forget_count(PyObject* raw)
     void fill(Tuple tup, object held, Source origin)
     void dealloc_in_steps(PyObject* raw, destructor dealloc) noexcept
 
@@ -52,7 +53,9 @@ cdef inline bint may_lead_back(object held, uint8_t flags) noexcept:
     cdef Py_ssize_t i
     if flags & ONE_VALUE:
         return PyType_IS_GC(Py_TYPE(held))
-    for i in range(PyTuple_GET_SIZE(held)):
+    i = PyTuple_GET_SIZE(held)
+    while i:
+        i -= 1
         if PyType_IS_GC(Py_TYPE(<object>PyTuple_GET_ITEM(held, i))):
             return PyObject_GC_IsTracked(<PyObject*>held)      # False: someone has looked deeper, and found only atoms
     return False
@@ -61,16 +64,19 @@ cdef inline bint may_lead_back(object held, uint8_t flags) noexcept:
 cdef Tuple new_tuple(object held, Source origin, uint8_t flags):
     """Return a tuple that belongs to no tree. `held` is the tuple of values, or the only value if flags has ONE_VALUE."""
     global spare_count
-    cdef Tuple tup
+    cdef PyObject* raw
+    if may_lead_back(held, flags):
+        flags |= COLLECTABLE
     if spare_count == 0:
-        tup = <Tuple>allocate(Tuple)
+        raw = allocate(Tuple)
     else:
         spare_count -= 1
-        tup = <Tuple>revive(spare[spare_count])
-    fill(tup, held, origin)
-    tup.root = tup.edge = tup.ack_value = 0
-    tup.state, tup.flags = WAITING, flags | COLLECTABLE if may_lead_back(held, flags) else flags
-    return tup
+        raw = spare[spare_count]
+    forget_count(raw)       # the cast of the return counts the only reference
+    fill(<Tuple>raw, held, origin)
+    (<Tuple>raw).root = (<Tuple>raw).edge = (<Tuple>raw).ack_value = 0
+    (<Tuple>raw).state, (<Tuple>raw).flags = WAITING, flags
+    return <Tuple>raw
 
 
 def make_tuple(tuple values, Source origin):
@@ -250,7 +256,7 @@ cdef void release_tuple(PyObject* raw) noexcept:
     global spare_count
     cdef PyObject* held
     cdef PyObject* origin
-    if (<Tuple>raw).state == TAKEN or (<Tuple>raw).flags & MANY_ROOTS or spare_count == MOST_SPARE:
+    if (<Tuple>raw).state == TAKEN or (<Tuple>raw).flags & MANY_ROOTS:
         dealloc_whole(raw)
         return
     held, origin = <PyObject*>(<Tuple>raw).held, <PyObject*>(<Tuple>raw).origin

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from engine.svg import svg_document, svg_element, svg_number, svg_text
-from engine.topology.edges import Edge
-from engine.topology.spec import ComponentSpec, Topology
+from engine.topology.spec import ComponentSpec, Edge, Topology
 
 COMMITTER_COLOUR: Final = "#c0392b"
 """Outline of committers. Storm's documentation draws them red too."""
