@@ -76,6 +76,10 @@ postgres: dev ## a PostgreSQL, likewise (PORT=n)
 	@scripts/install-system-packages postgres
 	@$(BIN)/python -m tests.servers postgres $(if $(PORT),--port $(PORT))
 
+.PHONY: sanitize
+sanitize: dev ## the native tests and random topologies, with the sanitizers of gcc (SECS=60)
+	@scripts/sanitize $(BIN)/python $(SECS)
+
 test-matrix: dev ## the tests of spark_bridge on other versions of Spark (SPARK="4.3.0 ...")
 	@scripts/install-system-packages tests
 	@scripts/test-matrix $(BIN)/python $(SPARK)

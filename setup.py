@@ -4,6 +4,7 @@
 
 - `debug`: no optimisation, C line numbers, C assertions
 - `trace`: line tracing, for coverage and profilers (slow)
+- `sanitize`: checks of addresses and of undefined behaviour at run time (slow; `make sanitize` needs it)
 - `annotate`: an HTML page beside each .pyx that shows calls of Python
 - `force`: compile everything again
 - `skip`: compile nothing, for an editable install whose modules `build_ext --inplace` compiles afterwards
@@ -22,12 +23,14 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, PlatformError
 
-SWITCHES = {"debug", "trace", "annotate", "force", "skip"}
+SWITCHES = {"debug", "trace", "sanitize", "annotate", "force", "skip"}
 DIRECTIVES = {"language_level": 3, "freethreading_compatible": False}
 WANTED_FLAGS = {
     "unix": ["-O2", "-g0", "-fno-strict-aliasing", "-Wno-unreachable-code"],
     "msvc": ["/O2"],
 }
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+SANITIZE_FLAGS = {"unix": ["-O1", "-g", "-fno-strict-aliasing", "-fno-omit-frame-pointer", *SANITIZERS]}
 DEBUG_FLAGS = {"unix": ["-O0", "-g3", "-UNDEBUG"], "msvc": ["/Od", "/Z7"]}
 
 
@@ -53,10 +56,12 @@ class BuildNative(build_ext):
         super().run()
 
     def build_extensions(self) -> None:
-        table = DEBUG_FLAGS if "debug" in switches() else WANTED_FLAGS
+        chosen = switches()
+        table = SANITIZE_FLAGS if "sanitize" in chosen else DEBUG_FLAGS if "debug" in chosen else WANTED_FLAGS
         flags = self.accepted(table.get(self.compiler.compiler_type, []))
         for extension in self.extensions:
             extension.extra_compile_args = [*extension.extra_compile_args, *flags]
+            extension.extra_link_args = [*extension.extra_link_args, *(flag for flag in flags if flag in SANITIZERS)]
         super().build_extensions()
 
     def accepted(self, flags: list[str]) -> list[str]:

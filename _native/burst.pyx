@@ -98,7 +98,7 @@ cdef class SentMark:
         cdef OutStream stream
         cdef Outlet outlet
         self.outlets = [outlet for stream in core.streams.values() for outlet in stream.outlets]
-        self.boxes = list({id(box): box for outlet in self.outlets for box in outlet.boxes}.values())
+        self.boxes = list({id(box): box for outlet in self.outlets for box in outlet.to.boxes}.values())
         self.waiting = <uint64_t*>calloc(len(self.boxes) + 1, sizeof(uint64_t))
         self.sent = <uint64_t*>calloc(len(self.outlets) + 1, sizeof(uint64_t))
         if self.waiting == NULL or self.sent == NULL:

@@ -20,7 +20,7 @@ cdef class Mailbox:
     cdef readonly Py_ssize_t capacity
     cdef readonly bint parked
     cdef object on_wake
-    cdef list stopped                     # Backpressure of each task that waits until the mailbox has drained to half
+    cdef dict stopped                     # keys: Backpressure of each task that waits until the mailbox has drained to half
 
     cdef int make_way(self, PyObject* sender) except -1
     cdef int grow(self) except -1

@@ -91,9 +91,9 @@ cdef class Mailbox:
         if count + 1 >= self.capacity and raw_sender != NULL:
             sender = <Backpressure>raw_sender
             if self.stopped is None:
-                self.stopped = []
+                self.stopped = {}
             if sender not in self.stopped:
-                self.stopped.append(sender)
+                self.stopped[sender] = None
                 sender.stop()
         return 0
 

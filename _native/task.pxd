@@ -18,13 +18,22 @@ cdef enum Choice:
     LEAST_LOADED = 6
     CUSTOM = 7
 
-cdef class Outlet:
-    cdef readonly Choice choice
+# The tasks of one subscriber. With n emitting tasks and m targets, a table at each outlet would take n × m slots and steps.
+cdef class Targets:
     cdef readonly Py_ssize_t tasks
     cdef readonly list task_ids
     cdef list boxes                  # Mailbox of each target task
     cdef PyObject** box              # the same, borrowed
     cdef int32_t* ids
+    cdef dict index_of               # task id -> target
+
+cdef class Outlet:
+    cdef readonly Choice choice
+    cdef Targets to                  # shared by the outlets of all emitting tasks
+    cdef readonly Py_ssize_t tasks
+    cdef PyObject** box              # of `to`, as the two below, so that an emit needs no further step
+    cdef int32_t* ids
+    cdef dict index_of
     cdef Py_ssize_t turn             # target of the last shuffled tuple
     cdef Py_ssize_t first            # index of its first target among all targets of the emitting task
     cdef Py_ssize_t* positions       # of the grouped fields
@@ -33,9 +42,8 @@ cdef class Outlet:
     cdef uint32_t key_groups
     cdef int32_t* target_of_group    # BY_FIELDS, else NULL
     cdef bint by_one_field           # BY_FIELDS with one field
-    cdef uint64_t* used              # partial key: tuples sent to each target
+    cdef uint64_t* used              # PARTIAL_KEY: tuples sent to each target, else NULL
     cdef object chooser              # custom: values -> task ids
-    cdef dict index_of               # task id -> target
     cdef readonly bint picks_one     # every tuple goes to exactly one target
     cdef readonly bint stops         # False: the edge closes a cycle, so it never stops its sender
     cdef readonly uint64_t sent      # tuples of its task, control tuples included, since the task began

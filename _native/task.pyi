@@ -6,17 +6,27 @@ from _native.queues import Backpressure, Mailbox, SignalRing
 from _native.tuples import Source
 
 @final
+class Targets:
+    """The tasks of one subscriber, as (task id, Mailbox) in order of task ids. The outlets of all emitting tasks share them."""
+
+    def __init__(self, targets: list[tuple[int, Mailbox]]) -> None: ...
+    @property
+    def tasks(self) -> int: ...
+    @property
+    def task_ids(self) -> list[int]: ...
+
+@final
 class Outlet:
     """One subscription of one stream at one emitting task.
 
-    `targets` are (task id, Mailbox) in order of task ids. `start` is the first shuffled target. `positions` and `names` belong to the
-    grouped fields. `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
+    `targets` are Targets, or the list for them. `start` is the first shuffled target. `positions` and `names` belong to the grouped fields.
+    `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
     """
 
     def __init__(
         self,
         choice: int,
-        targets: list[tuple[int, Mailbox]],
+        targets: Targets | list[tuple[int, Mailbox]],
         *,
         start: int = 0,
         positions: Sequence[int] = (),
@@ -30,7 +40,8 @@ class Outlet:
     @property
     def tasks(self) -> int: ...
     @property
-    def task_ids(self) -> list[int]: ...
+    def task_ids(self) -> list[int]:
+        """Task ids of the targets, ascending."""
     @property
     def names(self) -> tuple[str, ...]: ...
     @property

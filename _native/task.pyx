@@ -27,21 +27,44 @@ cdef double LONG_LAP = 0.000_5     # above it, the stride shrinks
 
 
 @cython.final
-cdef class Outlet:
-    """One subscription of one stream at one emitting task.
+cdef class Targets:
+    """The tasks of one subscriber, as (task id, Mailbox) in order of task ids. The outlets of all emitting tasks share them."""
 
-    `targets` are (task id, Mailbox) in order of task ids. `start` is the first shuffled target. `positions` and `names` belong to the
-    grouped fields. `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
-    """
-
-    def __cinit__(self, Choice choice, list targets, *, Py_ssize_t start=0, positions=(), names=(), uint32_t key_groups=128,
-                  chooser=None, bint stops=True):
+    def __cinit__(self, list targets not None):
         cdef Py_ssize_t i
-        self.choice = choice
         self.tasks = len(targets)
         self.task_ids = [task_id for task_id, _ in targets]
         self.boxes = [box for _, box in targets]
         self.index_of = {task_id: i for i, task_id in enumerate(self.task_ids)}
+        self.box = <PyObject**>calloc(self.tasks + 1, sizeof(PyObject*))
+        self.ids = <int32_t*>calloc(self.tasks + 1, sizeof(int32_t))
+        if self.box == NULL or self.ids == NULL:
+            raise MemoryError("no memory for the targets of an outlet")
+        for i in range(self.tasks):
+            if not isinstance(self.boxes[i], Mailbox):
+                raise TypeError(f"Targets: the target of task {self.task_ids[i]} must be a Mailbox, not {self.boxes[i]!r}")
+            self.box[i] = <PyObject*>self.boxes[i]
+            self.ids[i] = self.task_ids[i]
+
+    def __dealloc__(self):
+        free(self.box)
+        free(self.ids)
+
+
+@cython.final
+cdef class Outlet:
+    """One subscription of one stream at one emitting task.
+
+    `targets` are Targets, or the list for them. `start` is the first shuffled target. `positions` and `names` belong to the grouped fields.
+    `chooser(values)` returns the task ids of a custom grouping. `stops` is False if the edge closes a cycle (BP-5).
+    """
+
+    def __cinit__(self, Choice choice, targets, *, Py_ssize_t start=0, positions=(), names=(), uint32_t key_groups=128,
+                  chooser=None, bint stops=True):
+        cdef Py_ssize_t i
+        cdef Targets to = targets if isinstance(targets, Targets) else Targets(targets)
+        self.choice = choice
+        self.to, self.tasks, self.box, self.ids, self.index_of = to, to.tasks, to.box, to.ids, to.index_of
         self.turn = start - 1
         self.key_groups = key_groups
         self.chooser = chooser
@@ -50,20 +73,14 @@ cdef class Outlet:
         self.keys = len(positions)
         self.by_one_field = choice == BY_FIELDS and self.keys == 1
         self.names = tuple(names)
-        self.box = <PyObject**>calloc(self.tasks + 1, sizeof(PyObject*))
-        self.ids = <int32_t*>calloc(self.tasks + 1, sizeof(int32_t))
-        self.used = <uint64_t*>calloc(self.tasks + 1, sizeof(uint64_t))
         self.positions = <Py_ssize_t*>calloc(self.keys + 1, sizeof(Py_ssize_t))
+        if choice == PARTIAL_KEY:
+            self.used = <uint64_t*>calloc(self.tasks + 1, sizeof(uint64_t))
         if choice == BY_FIELDS:
             self.target_of_group = <int32_t*>calloc(key_groups, sizeof(int32_t))
-        if (self.box == NULL or self.ids == NULL or self.used == NULL or self.positions == NULL
+        if (self.positions == NULL or (choice == PARTIAL_KEY and self.used == NULL)
                 or (choice == BY_FIELDS and self.target_of_group == NULL)):
             raise MemoryError("no memory for an outlet")
-        for i in range(self.tasks):
-            if not isinstance(self.boxes[i], Mailbox):
-                raise TypeError(f"Outlet: the target of task {self.task_ids[i]} must be a Mailbox, not {self.boxes[i]!r}")
-            self.box[i] = <PyObject*>self.boxes[i]
-            self.ids[i] = self.task_ids[i]
         for i in range(self.keys):
             self.positions[i] = positions[i]
         if choice == BY_FIELDS:
@@ -71,11 +88,14 @@ cdef class Outlet:
                 self.target_of_group[i] = <int32_t>(i * self.tasks // key_groups)
 
     def __dealloc__(self):
-        free(self.box)
-        free(self.ids)
         free(self.used)
         free(self.positions)
         free(self.target_of_group)
+
+    @property
+    def task_ids(self):
+        """Task ids of the targets, ascending."""
+        return self.to.task_ids
 
     cdef Py_ssize_t pick_one(self, tuple values) except -1:
         """Return the target of values, for groupings that choose one target."""
@@ -130,8 +150,8 @@ cdef class Outlet:
     def choose(self, tuple values):
         """Return the task ids that an emit of these values would go to, for tests and microbenchmarks."""
         if not self.picks_one:
-            return [self.task_ids[i] for i in self.pick_several(values)]
-        return [self.task_ids[self.pick_one(values)]]
+            return [self.to.task_ids[i] for i in self.pick_several(values)]
+        return [self.to.task_ids[self.pick_one(values)]]
 
 
 @cython.final
@@ -271,7 +291,7 @@ cdef class TaskCore:
         try:
             return [outlet.index_of[task] for task in chosen]
         except (KeyError, TypeError) as error:
-            raise self.misuse("custom_target", chosen=chosen, targets=outlet.task_ids) from error
+            raise self.misuse("custom_target", chosen=chosen, targets=outlet.to.task_ids) from error
 
     cdef int note_sent(self, Outlet outlet, Py_ssize_t target, Tuple tup) except -1:
         """Count or trace a delivery, if a mark or a trace is on."""
@@ -365,7 +385,7 @@ cdef class TaskCore:
         """Return (stream, task ids of the targets, number of tuples sent) for each outlet."""
         cdef OutStream stream
         cdef Outlet outlet
-        return [(name, outlet.task_ids, outlet.sent) for name, stream in self.streams.items() for outlet in stream.outlets]
+        return [(name, outlet.to.task_ids, outlet.sent) for name, stream in self.streams.items() for outlet in stream.outlets]
 
     def count_sent(self, bint on):
         """Return the tuples sent to each task since the last mark. Then set a new mark if `on`, else stop counting."""

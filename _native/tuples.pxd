@@ -2,6 +2,10 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+cdef extern from "Python.h":
+    void PyObject_GC_Track(PyObject* raw)
+    bint PyObject_GC_IsTracked(PyObject* raw)
+
 cdef enum TupleState:
     WAITING = 0            # sent, not yet taken by its task
     TAKEN = 1              # on its task's list, because the task must ack or fail it
@@ -15,6 +19,7 @@ cdef enum TupleFlag:
     REPORTS_SETTLE = 8     # this task reports the settle to the spout task (flow control)
     SAMPLED = 16           # its process latency is measured
     ONE_VALUE = 32         # `held` is the only value, because nobody has asked for the tuple of values yet
+    COLLECTABLE = 64       # its values may lead back to it, so the garbage collector tracks it once user code can have it
 
 cdef struct RootEdge:
     uint64_t root
@@ -74,8 +79,16 @@ cdef inline tuple values_of(Tuple tup):
     return <tuple>tup.held
 
 
+cdef inline void track(Tuple tup) noexcept:
+    """Let the garbage collector track a COLLECTABLE tuple. It may be tracked already, because a tuple can be taken again."""
+    if not PyObject_GC_IsTracked(<PyObject*>tup):
+        PyObject_GC_Track(<PyObject*>tup)
+
+
 cdef inline void add_taken(TakenTuples* taken, Tuple tup, uint32_t now_ms) noexcept:
     """Put tup at the head of its task's list."""
+    if tup.flags & COLLECTABLE:
+        track(tup)
     tup.state = TAKEN
     tup.owner = taken
     tup.taken_ms = now_ms

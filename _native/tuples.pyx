@@ -3,53 +3,88 @@
 A tuple belongs to no tree (root 0), to one tree (root and edge are fields of the tuple), or through several anchors to several trees
 (a Roots block). Its ack sends `edge ^ ack_value` for each root (ACK-2, ACK-3).
 """
-from cpython.object cimport PyObject, PyTypeObject, destructor
+from cpython.object cimport Py_TYPE, PyObject, PyTypeObject, destructor
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 cimport cython
 
 cdef extern from *:
     """
-    /* A spare tuple has no objects to release, and its type is set. Cython's code for a new instance would do both again. */
-    #define revive(raw) (Py_SET_REFCNT(raw, 1), (PyObject*)(raw))
-    #define fill_spare(tup, its_held, its_origin) (Py_INCREF(its_held), Py_INCREF(its_origin), (tup)->held = (its_held), (tup)->origin = (its_origin))
-    """
-    PyObject* revive(PyObject* raw)
-    void fill_spare(Tuple tup, object held, Source origin)
+    #ifdef __SANITIZE_ADDRESS__
+    #define MOST_SPARE 1       /* so that the sanitizer sees a late use of a tuple */
+    #else
+    #define MOST_SPARE 2048
+    #endif
+    /* Memory of a tuple that the garbage collector does not track yet. It may collect garbage, and so run any code. */
+    #define allocate(type) PyObject_GC_New(PyObject, (PyTypeObject*)(type))
+    #define forget_count(raw) Py_SET_REFCNT(raw, 0)
+    /* A new or spare tuple has no objects to release. */
+    #define fill(tup, its_held, its_origin) (Py_INCREF(its_held), Py_INCREF(its_origin), (tup)->held = (its_held), (tup)->origin = (its_origin))
 
-cdef enum:
-    MOST_SPARE = 2048
+    /* Tuples that hold each other may form a long chain. The trashcan deallocates it step by step, not as deep as it is long.
+       Not inlined, because the registers that it needs would be saved for each tuple. */
+    static Py_NO_INLINE void dealloc_in_steps(PyObject* raw, destructor dealloc) {
+        PyObject_GC_UnTrack(raw);
+        Py_TRASHCAN_BEGIN(raw, Py_TYPE(raw)->tp_dealloc)
+        dealloc(raw);
+        Py_TRASHCAN_END
+    }
+    """
+    enum: MOST_SPARE
+    PyObject* allocate(type kind) except NULL
+    void forget_count(PyObject* raw)
+    void fill(Tuple tup, object held, Source origin)
+    void dealloc_in_steps(PyObject* raw, destructor dealloc) noexcept
+
+cdef extern from "Python.h":
+    bint PyType_IS_GC(PyTypeObject* kind)
+    void PyObject_GC_UnTrack(PyObject* raw)
 
 NO_ROOTS = ()
 
 cdef PyObject* spare[MOST_SPARE]     # memory of deallocated tuples, whose values and origin are released
 cdef Py_ssize_t spare_count = 0
-cdef bint making = False             # True while the engine creates a tuple, because nobody else may create one
+
+
+cdef inline bint may_lead_back(object held, uint8_t flags) noexcept:
+    """Return True unless all values are atoms. No cycle runs through a tuple of atoms."""
+    cdef Py_ssize_t i
+    if flags & ONE_VALUE:
+        return PyType_IS_GC(Py_TYPE(held))
+    i = PyTuple_GET_SIZE(held)
+    while i:
+        i -= 1
+        if PyType_IS_GC(Py_TYPE(<object>PyTuple_GET_ITEM(held, i))):
+            return PyObject_GC_IsTracked(<PyObject*>held)      # False: someone has looked deeper, and found only atoms
+    return False
 
 
 cdef Tuple new_tuple(object held, Source origin, uint8_t flags):
     """Return a tuple that belongs to no tree. `held` is the tuple of values, or the only value if flags has ONE_VALUE."""
-    global spare_count, making
-    cdef Tuple tup
+    global spare_count
+    cdef PyObject* raw
+    if may_lead_back(held, flags):
+        flags |= COLLECTABLE
     if spare_count == 0:
-        making = True
-        tup = Tuple.__new__(Tuple)
-        making = False
-        tup.held, tup.origin, tup.flags = held, origin, flags
-        return tup
-    spare_count -= 1
-    tup = <Tuple>revive(spare[spare_count])
-    Py_DECREF(tup)       # revive set the count to 1, and the assignment to `tup` added one
-    fill_spare(tup, held, origin)
-    tup.root = tup.edge = tup.ack_value = 0
-    tup.state, tup.flags = WAITING, flags
-    return tup
+        raw = allocate(Tuple)
+    else:
+        spare_count -= 1
+        raw = spare[spare_count]
+    forget_count(raw)       # the cast of the return counts the only reference
+    fill(<Tuple>raw, held, origin)
+    (<Tuple>raw).root = (<Tuple>raw).edge = (<Tuple>raw).ack_value = 0
+    (<Tuple>raw).state, (<Tuple>raw).flags = WAITING, flags
+    return <Tuple>raw
 
 
 def make_tuple(tuple values, Source origin):
     """Return a tuple that belongs to no tree, for ticks and tests."""
-    return new_tuple(values, origin, 0)
+    cdef Tuple tup = new_tuple(values, origin, 0)
+    if tup.flags & COLLECTABLE:
+        track(tup)
+    return tup
 
 
 @cython.final
@@ -108,10 +143,10 @@ cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
     return 0
 
 
-# no_gc, because the garbage collector must not traverse a million waiting tuples. Only a cycle from a value straight back to the tuple is
-# never collected. Any other cycle runs through an object that the collector tracks.
+# The garbage collector tracks a tuple only if its values may lead back to it, and only once user code can have it. So it never walks a
+# million waiting tuples. no_gc_clear, because a tuple is immutable, and each cycle through it also has an object that can be cleared.
 @cython.final
-@cython.no_gc
+@cython.no_gc_clear
 cdef class Tuple:
     """One message for one task. Only the engine creates tuples.
 
@@ -119,8 +154,8 @@ cdef class Tuple:
     """
 
     def __cinit__(self):
-        if not making:
-            raise TypeError("only the engine makes tuples. A bolt receives them; in a test, feed values with engine.testing.Feeder")
+        PyObject_GC_UnTrack(<PyObject*>self)
+        raise TypeError("only the engine makes tuples. A bolt receives them; in a test, feed values with engine.testing.Feeder")
 
     def __dealloc__(self):
         cdef TakenTuples* taken = self.owner
@@ -209,11 +244,19 @@ cdef destructor dealloc_whole = (<PyTypeObject*>Tuple).tp_dealloc
 
 
 cdef void dealloc_tuple(PyObject* raw) noexcept:
-    """Deallocate a tuple, and keep its memory for the next one. A taken tuple, or one of several trees, is deallocated completely."""
+    """Deallocate a tuple. Atoms hold nothing, so only other values can be the start of a long chain."""
+    if (<Tuple>raw).flags & COLLECTABLE:
+        dealloc_in_steps(raw, release_tuple)
+    else:
+        release_tuple(raw)
+
+
+cdef void release_tuple(PyObject* raw) noexcept:
+    """Release what a tuple holds, and keep its memory for the next one. A taken tuple, or one of several trees, is deallocated completely."""
     global spare_count
     cdef PyObject* held
     cdef PyObject* origin
-    if (<Tuple>raw).state == TAKEN or (<Tuple>raw).flags & MANY_ROOTS or spare_count == MOST_SPARE:
+    if (<Tuple>raw).state == TAKEN or (<Tuple>raw).flags & MANY_ROOTS:
         dealloc_whole(raw)
         return
     held, origin = <PyObject*>(<Tuple>raw).held, <PyObject*>(<Tuple>raw).origin

@@ -5,7 +5,7 @@ The message id of an open tree is the waiting call itself. So a Reply finds the 
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Final, Protocol, cast
 
@@ -17,6 +17,7 @@ from engine.api.spout import Spout, SpoutExhausted
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
 from engine.home_loop import HomeLoop
 from engine.raised import headline
+from engine.waiters import Places
 
 DEFAULT_MAX_WAITING: Final = 10_000
 """Default limit of the sends that an inlet accepts at the same time."""
@@ -149,8 +150,8 @@ class InletHandle:
 
     def __init__(self, fields: Fields, max_waiting: int = DEFAULT_MAX_WAITING) -> None:
         self._fields: Final = fields
-        self._room = asyncio.Semaphore(max_waiting)
-        self._queue: deque[InletSend] = deque()
+        self._room = Places(max_waiting)
+        self._queue: OrderedDict[InletSend, None] = OrderedDict()
         self._inlets: dict[int, Inlet] = {}
         self._home = HomeLoop()
         self._is_closed = False
@@ -230,13 +231,12 @@ class InletHandle:
         async with self._room:
             self._check_open()
             send = InletSend(values, asyncio.get_running_loop().create_future(), take_row)
-            self._queue.append(send)
+            self._queue[send] = None
             self._wake()
             try:
                 await send.done
             except asyncio.CancelledError:
-                if send in self._queue:
-                    self._queue.remove(send)
+                self._queue.pop(send, None)
                 raise
 
     def close(self) -> None:
@@ -266,7 +266,7 @@ class InletHandle:
         for inlet in self._inlets.values():
             inlet.end_in_flight(RunEnded(failure))
         while self._queue:
-            self._queue.popleft().resume_sender(RunEnded(failure))
+            self._queue.popitem(last=False)[0].resume_sender(RunEnded(failure))
 
     def use_calls(self, calls: Calls) -> None:
         """Set the calls of the run."""
@@ -288,7 +288,7 @@ class InletHandle:
 
     def next_send(self) -> InletSend | None:
         """Remove and return the oldest send of the queue, None if it is empty."""
-        return self._queue.popleft() if self._queue else None
+        return self._queue.popitem(last=False)[0] if self._queue else None
 
     def _wake(self) -> None:
         for inlet in self._inlets.values():

@@ -45,7 +45,7 @@ try:
     from _native.spout_collector import ROWS_PER_TURN, SpoutCollector
     from _native.state import Layers, LayerWalk
     from _native.tables import RotatingMap
-    from _native.task import BoltBacklog, Outlet, OutStream, TaskCore
+    from _native.task import BoltBacklog, Outlet, OutStream, Targets, TaskCore
     from _native.timing import LatencyHistogram, StepTimer
     from _native.tuples import Source, Tuple, make_tuple
 except ImportError as error:  # a missing build must not look like a missing package
@@ -93,6 +93,7 @@ __all__ = [
     "SpoutCore",
     "SpoutOutcome",
     "StepTimer",
+    "Targets",
     "TaskBatch",
     "TaskChooser",
     "TaskCore",

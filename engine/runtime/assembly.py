@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 from typing import TypeAlias
 
 from engine.kernel import SignalRing
@@ -15,7 +15,7 @@ from engine.runtime.spout_executor import SpoutExecutor
 from engine.runtime.spout_window import SpoutWindow
 from engine.runtime.ticker import Ticker
 from engine.runtime.tree_timeouts import TimeoutExplainer, TreeTrace
-from engine.runtime.wiring import wire_task
+from engine.runtime.wiring import Wiring
 from engine.topology import ComponentSpec
 
 TraceEvents: TypeAlias = Callable[[str, Sequence[int], int], object]
@@ -80,8 +80,9 @@ def assemble(plan: Plan, run_context: RunContext) -> Assembly:
     explainer = TimeoutExplainer(bolts)
     ackers = tuple(AckerExecutor(info, run_context, inbox, explainer) for info, inbox in zip(acker_infos, inboxes, strict=True))
     mailboxes = {bolt.info.task_id: bolt.core.mailbox for bolt in bolts}
+    wiring = Wiring(run_context, mailboxes)
     for task in chain(spouts, bolts):
-        wire_task(task.core, task.info, task.spec, run_context, mailboxes)
+        wiring.wire_task(task.core, task.info, task.spec)
     _connect(spouts, bolts, ackers, run_context)
     return Assembly(spouts, bolts, ackers, _tickers(bolts), explainer, plan)
 
@@ -107,14 +108,17 @@ def _bolts(spec: ComponentSpec, plan: Plan, run_context: RunContext, inboxes: li
 def _connect(
     spouts: tuple[SpoutExecutor, ...], bolts: tuple[BoltExecutor, ...], ackers: tuple[AckerExecutor, ...], run_context: RunContext
 ) -> None:
-    """Connect each acker with the spouts, and each bolt with its sources."""
+    """Connect each acker with the spouts, and each bolt with its sources. The tasks of a bolt share the maps of their sources."""
     rings = {spout.info.task_id: spout.verdicts for spout in spouts}
     for acker in ackers:
         acker.connect(rings)
     cores = {task.info.task_id: task.core for task in (*spouts, *bolts)}
-    for bolt in bolts:
-        sources = run_context.sources_of(bolt.spec)
-        bolt.core.connect({task: cores[task] for task in sources}, {task: rings[task] for task in sources if task in rings})
+    for _, tasks in groupby(bolts, key=lambda bolt: bolt.spec):
+        first, *others = tasks
+        sources = run_context.sources_of(first.spec)
+        upstream, settle_rings = {task: cores[task] for task in sources}, {task: rings[task] for task in sources if task in rings}
+        for bolt in (first, *others):
+            bolt.core.connect(upstream, settle_rings)
 
 
 def _tickers(bolts: tuple[BoltExecutor, ...]) -> tuple[Ticker, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.config import Config
 from engine.names import ACKER_COMPONENT
@@ -17,18 +18,18 @@ class TaskInfo:
     task_index: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Tasks of a run by component, in the order of declaration. Ackers come last."""
 
     tasks: Mapping[str, tuple[TaskInfo, ...]]
 
-    @property
+    @cached_property
     def task_ids(self) -> Mapping[str, tuple[int, ...]]:
         """Task ids of each component, ascending."""
         return {component_id: tuple(info.task_id for info in tasks) for component_id, tasks in self.tasks.items()}
 
-    @property
+    @cached_property
     def component_of(self) -> Mapping[int, str]:
         """Component of each task id."""
         return {info.task_id: info.component_id for tasks in self.tasks.values() for info in tasks}

@@ -1,8 +1,9 @@
 """The parts of a run that all its executors share."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from engine.api import Calls, InletHandle
 from engine.clock import Clock
@@ -45,6 +46,8 @@ class RunContext:
     """The latest failed trees, for snapshots."""
     is_abandoned: Callable[[], bool] = lambda: False
     """Returns True if the event loop ends and cancels all its asyncio tasks, although the run was not closed."""
+    generator_errors: list[ComponentError] = field(default_factory=list)
+    """Errors of generator spouts that have raised. The run drains, and ends with the first one (ACK-13)."""
     inlets: dict[str, InletHandle] = field(default_factory=dict)
     """Sender's handle of each Inlet component. All tasks and instances of the component share one."""
 
@@ -55,14 +58,17 @@ class RunContext:
 
     def sources_of(self, spec: ComponentSpec) -> tuple[int, ...]:
         """Return the tasks that send to a component, ascending. Includes tasks of the engine's own components."""
-        return tuple(sorted({task for subscription in spec.subscriptions for task in self.task_ids[subscription.source]}))
+        return self._tasks_of({subscription.source for subscription in spec.subscriptions})
 
     def user_sources_of(self, spec: ComponentSpec) -> tuple[int, ...]:
         """Return the tasks of user components that send to a component, ascending."""
-        own = {task for component_id, tasks in self.task_ids.items() if is_reserved(component_id) for task in tasks}
-        return tuple(task for task in self.sources_of(spec) if task not in own)
+        return self._tasks_of({subscription.source for subscription in spec.subscriptions if not is_reserved(subscription.source)})
 
     def targets_of(self, component_id: str, stream: str) -> tuple[int, ...]:
         """Return the tasks that subscribe to a stream, ascending."""
-        subscribers = {spec.component_id for spec, _ in self.topology.subscribers(component_id, stream)}
-        return tuple(sorted(task for subscriber in subscribers for task in self.task_ids[subscriber]))
+        return self._tasks_of({spec.component_id for spec, _ in self.topology.subscribers(component_id, stream)})
+
+    def _tasks_of(self, component_ids: Collection[str]) -> tuple[int, ...]:
+        """Return the tasks of components, ascending. Each component has successive ids, so nothing is sorted task by task."""
+        found = sorted(self.task_ids[component_id] for component_id in component_ids)
+        return found[0] if len(found) == 1 else tuple(chain.from_iterable(found))

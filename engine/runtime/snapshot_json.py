@@ -62,8 +62,10 @@ def snapshot_from_dict(values: Mapping[str, Any], entries: Iterable[type[Snapsho
 
 
 _OWN_KEYS: Final = frozenset(
-    ("topology", "state", "uptime_secs", "components", "errors", "user_metrics", "edges", "failures", "loop_cpu_secs", "undone", "waits")
-    + ("texts",)
+    {
+        *("topology", "state", "uptime_secs", "components", "errors", "user_metrics"),
+        *("edges", "failures", "loop_cpu_secs", "undone", "waits", "texts"),
+    }
 )
 
 

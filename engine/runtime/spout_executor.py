@@ -89,8 +89,6 @@ class SpoutExecutor(Executor):
         """True if the spout asked for no further polls until the next wake."""
         self.watch: TreeWatch | None = None
         """The traces of message ids, while one of them needs this task."""
-        self.generator_error: ComponentError | None = None
-        """Error of a generator that raised. The run drains, then ends with this error (ACK-13)."""
         self._progress: int | None = None
         """Progress that the last instance reported at its death. None if the progress is the number of verdicts."""
         self._window = window
@@ -404,7 +402,8 @@ class SpoutExecutor(Executor):
         if isinstance(error, GeneratorBroken):
             cause, why = error.__cause__ or error, "a generator that raised cannot resume"
         self.reporter.report(cause, next_step=f"the run drains and ends: {why}")
-        self.generator_error = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)
+        ended = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)
+        self.run_context.generator_errors.append(ended)
         self._note_exhausted()
 
     async def _handle_error(self, error: BaseException) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final, Literal, TypeAlias
 
@@ -33,11 +33,19 @@ _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_
 class Supervisor:
     """Starts, watches and ends the actors of one run. `state` is the state of the run."""
 
-    def __init__(self, name: str, assembly: Assembly, config: Config, features: RunFeatures) -> None:
-        """name: name of the topology. features: opened already. The supervisor closes them after the actors."""
+    def __init__(
+        self, name: str, assembly: Assembly, config: Config, features: RunFeatures, *, generator_errors: Sequence[ComponentError]
+    ) -> None:
+        """name: name of the topology. features: opened already. The supervisor closes them after the actors.
+
+        generator_errors: of spouts whose generator has raised. Executors append to it. The run ends with the first one (ACK-13).
+        """
         self._assembly = assembly
         self._name = name
         self._features = features
+        self._generator_errors = generator_errors
+        self._looked_at = 0
+        """Index of the spout that was not exhausted when last looked at."""
         self._finishing_aio_task: asyncio.Task[None] | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
@@ -131,24 +139,23 @@ class Supervisor:
             self._loop.call_soon(self._check_end)
 
     def _may_be_over(self) -> bool:
-        exhausted = True
-        for spout in self._assembly.user_spouts:  # no generator expressions: this runs whenever an executor waits for work
-            if spout.generator_error is not None:
-                return True
-            exhausted = exhausted and spout.exhausted
-        return exhausted or self.state == "draining"
-
-    def _generator_error(self) -> ComponentError | None:
-        """Return the error of a generator spout that raised, None if there is none (ACK-13)."""
-        return next((spout.generator_error for spout in self._assembly.spouts if spout.generator_error is not None), None)
+        """Tell whether a check is worth it. Runs whenever an executor waits for work, so it goes on where the last look ended."""
+        if self.state == "draining" or self._generator_errors:
+            return True
+        spouts = self._assembly.user_spouts
+        for _ in spouts:
+            if not spouts[self._looked_at].exhausted:
+                return False
+            self._looked_at = (self._looked_at + 1) % len(spouts)
+        return True
 
     def _check_end(self) -> None:
         self._check_is_scheduled = False
         if self.state == "draining" and self._is_quiet():
             self._at_rest.set()
         elif self.state == "running" and self._closing_aio_task is None:
-            error = self._generator_error()
-            if error is not None:
+            if self._generator_errors:
+                error = self._generator_errors[0]
                 self._ending_by_error_aio_task = self._loop.create_task(self._end_by_error(error), name="end of a failed run")
                 self.state = "draining"
             elif self._is_complete():
@@ -273,9 +280,8 @@ class Supervisor:
         """Stop the spouts, wait for open trees, then close in order. Raises the ComponentError that ended the run."""
         if self._closing_aio_task is None and self.state != "starting":
             await self._settle_open_trees(self._config.drain_timeout_secs if timeout_secs is None else timeout_secs)
-            error = self._generator_error()
-            if error is not None:
-                self.end_run(error)
+            if self._generator_errors:
+                self.end_run(self._generator_errors[0])
         await self.close("drained")
         self.raise_error()
 

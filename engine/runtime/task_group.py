@@ -21,7 +21,7 @@ from engine.runtime.plan import TaskInfo, plan_tasks
 from engine.runtime.run_context import RunContext
 from engine.runtime.run_port import LiveRunPort
 from engine.runtime.task_ports import ExecutorBoltPort
-from engine.runtime.wiring import wire_task
+from engine.runtime.wiring import Wiring
 from engine.topology import Topology
 
 
@@ -105,8 +105,9 @@ class TaskGroup:
                 if task not in mailboxes and component not in apart:
                     capacity = self.run_context.config.executor_receive_buffer_size
                     self.elsewhere[task] = mailboxes[task] = Mailbox(capacity, self._listener.on_progress)
+        wiring = Wiring(self.run_context, mailboxes)
         for bolt in self.bolts.values():
-            wire_task(bolt.core, bolt.info, bolt.spec, self.run_context, mailboxes)
+            wiring.wire_task(bolt.core, bolt.info, bolt.spec)
         cores = {task: bolt.core for task, bolt in self.bolts.items()}
         for bolt in self.bolts.values():
             sources = self.run_context.sources_of(bolt.spec)

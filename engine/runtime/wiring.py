@@ -1,12 +1,12 @@
 """Turns groupings into the outlets of each emitting task, so that an emit needs no lookup by name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.api import All, Custom, Direct, FieldsGrouping, Global, LoadAware, LocalOrShuffle, NoneGrouping, PartialKey, Shuffle
 from engine.errors import ComponentError
-from engine.kernel import Choice, Mailbox, Outlet, OutStream, Source, TaskCore
+from engine.kernel import Choice, Mailbox, Outlet, OutStream, Source, Targets, TaskCore
 from engine.raised import raised_text
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
@@ -27,19 +27,39 @@ CHOICES: Mapping[type, Choice] = {
 }
 
 
-def wire_task(core: TaskCore, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, mailboxes: Mapping[int, Mailbox]) -> None:
-    """Set the streams of a task's core, with one outlet for each subscription. Only tasks with a mailbox are targets."""
-    closing = run_context.topology.closing_edges()
-    emitter = _EmittingTask(info, spec, run_context)
-    streams: dict[str, OutStream] = {}
-    for stream, fields in spec.streams.items():
-        outlets = []
-        for subscriber, subscription in run_context.topology.subscribers(spec.component_id, stream):
-            targets = [(task, mailboxes[task]) for task in run_context.task_ids[subscriber.component_id] if task in mailboxes]
-            stops = (spec.component_id, subscriber.component_id) not in closing
-            outlets.append(emitter.outlet(stream, subscription, subscriber.component_id, targets, stops=stops))
-        streams[stream] = OutStream(Source(spec.component_id, stream, info.task_id, fields), outlets, direct=fields.direct)
-    core.wire(streams)
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Connects the tasks of a run with their targets. Only tasks with a mailbox are targets.
+
+    The tasks share what depends only on the component: with 5,000 tasks on each side of an edge, 25,000,000 entries are not affordable.
+    """
+
+    run_context: RunContext
+    mailboxes: Mapping[int, Mailbox]
+    """By task id."""
+    _targets: dict[str, Targets] = field(init=False, default_factory=dict)
+    """By the component id of the subscriber."""
+
+    def wire_task(self, core: TaskCore, info: TaskInfo, spec: ComponentSpec) -> None:
+        """Set the streams of a task's core, with one outlet for each subscription."""
+        topology = self.run_context.topology
+        closing = topology.closing_edges()
+        emitter = _EmittingTask(info, spec, self.run_context)
+        streams: dict[str, OutStream] = {}
+        for stream, fields in spec.streams.items():
+            outlets = []
+            for subscriber, subscription in topology.subscribers(spec.component_id, stream):
+                stops = (spec.component_id, subscriber.component_id) not in closing
+                targets = self._targets_of(subscriber.component_id)
+                outlets.append(emitter.outlet(stream, subscription, subscriber.component_id, targets, stops=stops))
+            streams[stream] = OutStream(Source(spec.component_id, stream, info.task_id, fields), outlets, direct=fields.direct)
+        core.wire(streams)
+
+    def _targets_of(self, component_id: str) -> Targets:
+        if component_id not in self._targets:
+            tasks = [(task, self.mailboxes[task]) for task in self.run_context.task_ids[component_id] if task in self.mailboxes]
+            self._targets[component_id] = Targets(tasks)
+        return self._targets[component_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +70,7 @@ class _EmittingTask:
     spec: ComponentSpec
     run_context: RunContext
 
-    def outlet(
-        self, stream: str, subscription: Subscription, subscriber_id: str, targets: Sequence[tuple[int, Mailbox]], *, stops: bool
-    ) -> Outlet:
+    def outlet(self, stream: str, subscription: Subscription, subscriber_id: str, targets: Targets, *, stops: bool) -> Outlet:
         """Create the outlet of one subscription."""
         grouping = subscription.grouping
         names: tuple[str, ...] = ()
@@ -60,12 +78,12 @@ class _EmittingTask:
         if isinstance(grouping, (FieldsGrouping, PartialKey)):
             names = grouping.names
         elif isinstance(grouping, Custom):
-            chooser = self._chooser(grouping, stream, subscriber_id, [task for task, _ in targets])
+            chooser = self._chooser(grouping, stream, subscriber_id, list(targets.task_ids))
         random = self.run_context.random.stream("shuffle", self.info.task_id, stream, subscriber_id)
         return Outlet(
             CHOICES[type(grouping)],
-            list(targets),
-            start=random.randrange(len(targets)),
+            targets,
+            start=random.randrange(targets.tasks),
             positions=[self.spec.streams[stream].index(name) for name in names],
             names=names,
             key_groups=self.run_context.config.key_groups,

@@ -171,11 +171,13 @@ def _lay_out(topology: Topology, labels: Mapping[Edge, tuple[str, ...]]) -> _Lay
     forward = [edge for edge in labels if edge not in closing]
     columns = ordered_columns(layers, forward)
     widths = [max((_box_width(topology, slot) for slot in column if isinstance(slot, str)), default=0.0) for column in columns]
+    longest = [0] * len(columns)  # line of a label behind each layer
+    for edge in forward:
+        longest[layers[edge[0]]] = max(longest[layers[edge[0]]], *map(len, labels[edge]))
     lefts, right = [], float(MARGIN)
-    for number, width in enumerate(widths):
+    for width, characters in zip(widths, longest, strict=True):
         lefts.append(right)
-        longest = max((len(line) for edge in forward if layers[edge[0]] == number for line in labels[edge]), default=0)
-        right += width + 70 + longest * SMALL_CHARACTER
+        right += width + 70 + characters * SMALL_CHARACTER
     most = max(map(len, columns), default=1)
     places: dict[Slot, Point] = {}
     for number, column in enumerate(columns):

@@ -1,7 +1,8 @@
 """Immutable description of a topology: the result of `TopologyBuilder.build()`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
@@ -129,6 +130,75 @@ Edge: TypeAlias = tuple[str, str]
 """(source, target), by component id."""
 
 
+class _Edges:
+    """Edges between the components of one topology, which never change. Found once, because a start asks at each of its tasks."""
+
+    def __init__(self, components: Mapping[str, ComponentSpec]) -> None:
+        self._components = components
+
+    def __reduce__(self) -> "tuple[type[_Edges], tuple[Mapping[str, ComponentSpec]]]":
+        return _Edges, (self._components,)  # another process finds the answers again
+
+    def subscriptions_to(self, component_id: str) -> list[tuple[str, Subscription]]:
+        """Return the subscribers of all streams of a component with their subscriptions, in the order of declaration."""
+        return self._subscriptions.get(component_id, [])
+
+    def targets(self, component_id: str) -> tuple[str, ...]:
+        """Return the subscribers of all streams of a component, each once, in the order of declaration."""
+        return tuple(dict.fromkeys(target for target, _ in self.subscriptions_to(component_id)))
+
+    @cached_property
+    def _subscriptions(self) -> dict[str, list[tuple[str, Subscription]]]:
+        found: dict[str, list[tuple[str, Subscription]]] = {}
+        for component_id, spec in self._components.items():
+            for subscription in spec.subscriptions:
+                if not isinstance(cast(object, subscription.source), str):
+                    continue  # a fault that `build` reports
+                found.setdefault(subscription.source, []).append((component_id, subscription))
+        return found
+
+    @cached_property
+    def closing(self) -> frozenset[Edge]:
+        """The edges that close a cycle."""
+        return self._search[0]
+
+    @cached_property
+    def layers(self) -> Mapping[str, int]:
+        """Depth of each component, in the order of declaration."""
+        closing, order = self._search
+        depths = dict.fromkeys(self._components, 0)
+        for source in order:
+            for target in self.targets(source):
+                if (source, target) not in closing:
+                    depths[target] = max(depths[target], depths[source] + 1)
+        return MappingProxyType(depths)
+
+    @cached_property
+    def _search(self) -> tuple[frozenset[Edge], list[str]]:
+        """Search depth-first. Return the edges that close a cycle, and an order with each component before those behind it."""
+        closing: set[Edge] = set()
+        done: dict[str, None] = {}
+        for start in sorted(self._components, key=lambda component_id: self._components[component_id].kind != "spout"):
+            self._walk(start, done, closing)
+        return frozenset(closing), list(reversed(done))
+
+    def _walk(self, start: str, done: dict[str, None], closing: set[Edge]) -> None:
+        """Search behind one component. A component is done after all components behind it."""
+        if start in done:
+            return
+        path = {start: iter(self.targets(start))}
+        while path:
+            current, targets = next(reversed(path.items()))
+            target = next(targets, None)
+            if target is None:
+                del path[current]
+                done[current] = None
+            elif target in path:
+                closing.add((current, target))
+            elif target not in done:
+                path[target] = iter(self.targets(target))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Topology:
     """An immutable, valid graph of components, in the order of declaration.
@@ -141,6 +211,10 @@ class Topology:
     config: Config | None = None
     features: tuple[TopologyFeature, ...] = ()
     """Features that validate the topology and take part in its runs."""
+    _edges: _Edges = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_edges", _Edges(self.components))
 
     @property
     def spouts(self) -> tuple[ComponentSpec, ...]:
@@ -172,19 +246,14 @@ class Topology:
     def subscribers(self, component_id: str, stream: str) -> tuple[tuple[ComponentSpec, Subscription], ...]:
         """Return the subscribers of this stream with their subscriptions, in the order of declaration."""
         return tuple(
-            (spec, subscription)
-            for spec in self.components.values()
-            for subscription in spec.subscriptions
-            if subscription.source == component_id and subscription.stream == stream
+            (self.components[target], subscription)
+            for target, subscription in self._edges.subscriptions_to(component_id)
+            if subscription.stream == stream
         )
 
     def targets(self, component_id: str) -> tuple[str, ...]:
         """Return the components that subscribe to any stream of this one, each once, in the order of declaration."""
-        return tuple(
-            spec.component_id
-            for spec in self.components.values()
-            if any(subscription.source == component_id for subscription in spec.subscriptions)
-        )
+        return self._edges.targets(component_id)
 
     def closing_edges(self) -> frozenset[Edge]:
         """Return the edges that close a cycle, which are the back edges of a depth-first search.
@@ -192,52 +261,11 @@ class Topology:
         The search starts at the spouts, in the order of declaration, and then at components that no spout reaches. Without these edges
         the graph has no cycle.
         """
-        targets: dict[str, dict[str, None]] = {}
-        for spec in self.components.values():
-            for subscription in spec.subscriptions:
-                targets.setdefault(subscription.source, {})[spec.component_id] = None
-        closing: set[Edge] = set()
-        done: set[str] = set()
-        for start in (*self.spouts, *self.bolts):
-            _walk(start.component_id, targets, done, closing)
-        return frozenset(closing)
+        return self._edges.closing
 
     def layers(self) -> Mapping[str, int]:
         """Return the depth of each component, without the edges that close a cycle.
 
         A component without inputs has depth 0. Any other component is one level below its deepest source.
         """
-        closing = self.closing_edges()
-        depths: dict[str, int] = {}
-        waiting = list(self.components)
-        while waiting:
-            held: list[str] = []
-            for component_id in waiting:
-                sources = {
-                    subscription.source
-                    for subscription in self.components[component_id].subscriptions
-                    if subscription.source in self.components and (subscription.source, component_id) not in closing
-                }
-                if sources <= depths.keys():
-                    depths[component_id] = 1 + max((depths[source] for source in sources), default=-1)
-                else:
-                    held.append(component_id)
-            waiting = held
-        return {component_id: depths[component_id] for component_id in self.components}
-
-
-def _walk(start: str, targets: Mapping[str, Iterable[str]], done: set[str], closing: set[Edge]) -> None:
-    """Search depth-first from a component, and add the edges that lead back into the path."""
-    if start in done:
-        return
-    path = {start: iter(targets.get(start, ()))}
-    while path:
-        current, following = next(reversed(path.items()))
-        target = next(following, None)
-        if target is None:
-            del path[current]
-            done.add(current)
-        elif target in path:
-            closing.add((current, target))
-        elif target not in done:
-            path[target] = iter(targets.get(target, ()))
+        return self._edges.layers

@@ -187,21 +187,24 @@ def _key_group_faults(topology: Topology, config: Config) -> Iterator[str]:
 
 def _cycle_faults(topology: Topology, config: Config) -> Iterator[str]:
     """Yield a fault for each spout that feeds a cycle without a bound (BP-5)."""
-    cycles = [(source, path_between(topology, target, source)) for source, target in _in_order(topology)]
-    if cycles and config.acker_executors == 0:
+    closing = _in_order(topology)
+    if closing and config.acker_executors == 0:
+        source, target = closing[0]
         yield (
-            f"cycle {arrows(cycles[0][1])}: with acker_executors=0 nothing bounds the tuples in it. "
+            f"cycle {arrows(path_between(topology, target, source))}: with acker_executors=0 nothing bounds the tuples in it. "
             "Set Config(acker_executors=1), or remove the cycle."
         )
         return
-    for spec in topology.spouts:
+    for spec in topology.spouts if closing else ():
         if spec.pending_bound(config) is not None:
             continue
-        fed = next((path for source, path in cycles if path_between(topology, spec.component_id, source)), None)
+        reached = came_from(topology, spec.component_id)
+        fed = next(((source, target) for source, target in closing if source in reached), None)
         if fed is not None:
             yield (
-                f"{spec.where}: feeds the cycle {arrows(fed)} without max_spout_pending, so nothing bounds the tuples in it. "
-                f"Fix set_spout({spec.component_id!r}, ..., max_spout_pending=1000) or Config(max_spout_pending=1000)."
+                f"{spec.where}: feeds the cycle {arrows(path_between(topology, fed[1], fed[0]))} without max_spout_pending, so nothing "
+                f"bounds the tuples in it. Fix set_spout({spec.component_id!r}, ..., max_spout_pending=1000) or "
+                "Config(max_spout_pending=1000)."
             )
 
 
@@ -210,24 +213,30 @@ def _in_order(topology: Topology) -> list[tuple[str, str]]:
     return sorted(topology.closing_edges(), key=lambda edge: (position[edge[0]], position[edge[1]]))
 
 
-def path_between(topology: Topology, start: str, end: str) -> tuple[str, ...]:
-    """Return a shortest path along the edges, with both ends. Empty if there is no path."""
-    came_from: dict[str, str | None] = {start: None}
+def came_from(topology: Topology, start: str, end: str | None = None) -> Mapping[str, str | None]:
+    """Return the components behind `start`, each with the component before it on a shortest path. Stops at `end`."""
+    found: dict[str, str | None] = {start: None}
     queue = [start]
     for current in queue:
         if current == end:
             break
         for target in topology.targets(current):
-            if target not in came_from:
-                came_from[target] = current
+            if target not in found:
+                found[target] = current
                 queue.append(target)
-    if end not in came_from:
+    return found
+
+
+def path_between(topology: Topology, start: str, end: str) -> tuple[str, ...]:
+    """Return a shortest path along the edges, with both ends. Empty if there is no path."""
+    before = came_from(topology, start, end)
+    if end not in before:
         return ()
     path: list[str] = []
     step: str | None = end
     while step is not None:
         path.append(step)
-        step = came_from[step]
+        step = before[step]
     return tuple(reversed(path))
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from _native.bolt import BoltCore
+from _native.bolt_collector import BoltCollector
 from _native.tuples import Source, Tuple, make_tuple
 from engine import Fields, UsageError
 from engine.kernel.codes import Signal
-from tests.native.stage import Stage, source, take_next, to, wire
+from tests.native.stage import SpoutLog, Stage, bolt_with_words, source, take_next, to, wire
 from tests.tiers import cases
 
 
@@ -55,10 +57,133 @@ def test_the_text_of_a_tuple_names_its_source_and_is_shortened() -> None:
     assert repr(source()) == "Source('words', 'default', task 1)"
 
 
-def test_a_tuple_is_small_and_untracked_by_the_garbage_collector() -> None:
-    tup = make_tuple(("to",), source())
+def test_a_tuple_is_small_and_the_garbage_collector_never_sees_one_of_atoms() -> None:
+    _, _, bolt = bolt_with_words("to")
+    tup = take_next(bolt)
     assert not gc.is_tracked(tup)
-    assert sys.getsizeof(tup) <= 96
+    assert sys.getsizeof(tup) <= 104
+
+
+def test_the_garbage_collector_sees_a_tuple_that_holds_more_than_atoms_only_once_it_is_taken() -> None:
+    stage = Stage()
+    spout, bolt = stage.spout(), stage.bolt()
+    wire(spout.core, to(bolt))
+    spout.emit(([1],))
+    assert [gc.is_tracked(tup) for tup in bolt.mailbox.waiting()] == [False]
+    tup = take_next(bolt)
+    assert gc.is_tracked(tup)
+    bolt.ack(tup)
+    assert gc.is_tracked(tup)
+    assert tup.values in gc.get_referents(tup)
+
+
+class Leads:
+    """A value that leads back to its tuple."""
+
+    def __init__(self) -> None:
+        self.back: object = None
+
+
+def emit_rows(spout: SpoutLog, bolt: BoltCore, value: object) -> None:
+    spout.emit((value,))
+
+
+def emit_from_many_trees(spout: SpoutLog, bolt: BoltCore, value: object) -> None:
+    middle = bolt_of_many_trees(spout)
+    wire(middle, to(bolt))
+    middle.emit((value,), [take_next(middle) for _ in range(3)], "default")
+
+
+def emit_each(spout: SpoutLog, bolt: BoltCore, value: object) -> None:
+    middle = bolt_of_many_trees(spout)
+    wire(middle, to(bolt))
+    BoltCollector(middle).emit_each([value], anchors=take_next(middle))
+
+
+def bolt_of_many_trees(spout: SpoutLog) -> BoltCore:
+    """Return a bolt with an input of each of three trees."""
+    middle = Stage().bolt()
+    wire(spout.core, to(middle))
+    for number in range(3):
+        spout.emit((number,), number)
+    return middle
+
+
+Emit = Callable[[SpoutLog, BoltCore, object], None]
+
+
+@pytest.mark.guarantee("ACK-15")
+@pytest.mark.parametrize("settle", [BoltCore.ack, BoltCore.fail, lambda bolt, tup: None], ids=["acked", "failed", "forgotten"])
+@pytest.mark.parametrize("emit", [emit_rows, emit_from_many_trees, emit_each])
+def test_a_value_that_leads_back_to_its_tuple_is_freed(emit: Emit, settle: Callable[[BoltCore, Tuple], None]) -> None:
+    stage = Stage()
+    spout, bolt = stage.spout(), stage.bolt()
+    wire(spout.core, to(bolt))
+    value = Leads()
+    seen = weakref.ref(value)
+    emit(spout, bolt, value)
+    value.back = tup = take_next(bolt)
+    assert tup[0] is value
+    settle(bolt, tup)
+    del value, tup
+    gc.collect()
+    assert seen() is None
+    assert bolt.taken == 0
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_a_long_chain_of_tuples_that_hold_each_other_is_freed() -> None:
+    origin, last = source(), Leads()
+    seen = weakref.ref(last)
+    chain = make_tuple((last,), origin)
+    del last
+    for _ in range(300_000):
+        chain = make_tuple((chain,), origin)
+    del chain
+    assert seen() is None
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_a_long_chain_of_forgotten_tuples_is_freed() -> None:
+    bolt, origin, last = Stage().bolt(), source(), Leads()
+    seen = weakref.ref(last)
+    chain: object = last
+    del last
+    for _ in range(100_000):
+        bolt.mailbox.post(make_tuple((chain,), origin))
+        chain = take_next(bolt)
+    assert bolt.taken == 100_000
+    del chain
+    assert seen() is None
+    assert bolt.taken == 0
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_a_long_chain_of_emit_each_is_freed() -> None:
+    stage = Stage()
+    spout, bolt = stage.spout(), stage.bolt(capacity=16)
+    wire(spout.core, to(bolt))
+    wire(bolt, to(bolt))
+    last = Leads()
+    seen = weakref.ref(last)
+    spout.emit((last,))
+    del last
+    for _ in range(300_000):  # without a tuple of Python between two of them
+        tup = take_next(bolt)
+        BoltCollector(bolt).emit_each([tup], anchors=tup)
+        bolt.ack(tup)
+    del tup
+    gc.collect()
+    bolt.mailbox.take()
+    assert seen() is None
+
+
+def test_the_memory_of_a_refused_tuple_is_not_tracked_when_it_is_used_again() -> None:
+    for _ in range(3):
+        with pytest.raises(TypeError, match="only the engine makes tuples"):
+            Tuple()
+    made = [make_tuple((number,), source()) for number in range(5)]
+    assert not any(map(gc.is_tracked, made))
 
 
 def test_a_source_knows_how_many_values_its_stream_has() -> None:

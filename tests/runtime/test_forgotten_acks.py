@@ -3,11 +3,12 @@
 import asyncio
 import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
 
-from engine import Bolt, Config, Fields, TopologyBuilder, Tuple
+from engine import BasicBolt, Bolt, Config, Fields, Inlet, TopologyBuilder, Tuple
 from engine.kernel import BoltCore, Signal
 from engine.testing import Capture, Feeder, run_topology
 from tests.native.stage import bolt_with_words, signals_to_acker, take_next
@@ -317,3 +318,35 @@ def test_a_forgotten_tuple_of_several_trees_counts_as_one_failed_tuple() -> None
 
     assert (forget.executed, forget.failed, forget.forgotten) == (1, 1, 1)
     assert len(feeder.failed) == 3
+
+
+def test_a_future_that_gets_the_error_of_its_own_call_is_freed() -> None:
+    """Given a bolt that passes errors to a future in its input, then no request outlives its answer: its traceback refers to the tuple."""
+
+    class PassesErrors(BasicBolt):
+        output_fields = Fields("number")
+
+        def execute(self, tup: Tuple) -> None:
+            try:
+                raise ValueError("too long")
+            except ValueError as error:
+                tup["answer"].set_exception(error)
+
+    seen: list[weakref.ref[asyncio.Future[None]]] = []
+
+    async def main() -> None:
+        builder = TopologyBuilder("passes errors")
+        builder.set_spout("in", lambda: Inlet("answer"))
+        builder.set_bolt("work", PassesErrors).shuffle_grouping("in")
+        async with running(builder.build()) as run:
+            for _ in range(10):
+                answer: asyncio.Future[None] = loop().create_future()
+                seen.append(weakref.ref(answer))
+                await run.inlet("in").send((answer,))
+                with pytest.raises(ValueError, match="too long"):
+                    await answer
+                del answer
+            gc.collect()
+            assert [answer() for answer in seen] == [None] * 10
+
+    play(main)

@@ -1,0 +1,139 @@
+"""Instructions of a tuple on the hot paths, counted by valgrind. A count does not depend on the machine's load, as a time does.
+
+    python -m bench.instructions                        all works
+    python -m bench.instructions bursts state           some
+    python -m bench.instructions --before FOLDER        beside another checkout, which is built
+
+Each number is the difference of two runs, so the start of the process does not count. It needs valgrind on the path.
+"""
+
+import argparse
+import gc
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import engine
+from bench.macro.burst_components import ConstBurstSpout, NullMany
+from bench.macro.components import FiniteSpout, Identity, Null
+from engine import Config, SpoutExhausted, StatefulBasicBolt, Topology, TopologyBuilder, Tuple
+from engine.testing.virtual_loop import run_virtual
+
+ROOT: Final = Path(__file__).parent.parent
+FEW, MANY = 20_000, 60_000
+"""Tuples of the two runs."""
+KEYS: Final = 1000
+
+
+class FiniteBurstSpout(ConstBurstSpout):
+    """Emits the same values a given number of times."""
+
+    def __init__(self, values: tuple[object, ...], tuples: int) -> None:
+        super().__init__(values)
+        self.tuples = tuples
+
+    def next_tuples(self, limit: int) -> None:
+        if self.emitted >= self.tuples:
+            raise SpoutExhausted
+        super().next_tuples(limit)
+
+
+class CountKeys(StatefulBasicBolt):
+    """Counts each of a thousand keys."""
+
+    def prepare(self) -> None:
+        self.number = 0
+
+    def execute(self, tup: Tuple) -> None:
+        self.number = (self.number + 1) % KEYS
+        key = f"key {self.number}"
+        self.state.put(key, self.state.get(key, 0) + 1)
+
+
+def _row(name: str, values: tuple[object, ...], bolts: Sequence[Callable[[], Any]], tuples: int) -> Topology:
+    builder = TopologyBuilder(name)
+    spout = FiniteBurstSpout if bolts[-1] is NullMany else FiniteSpout
+    before = "spout"
+    builder.set_spout(before, lambda: spout(values, tuples), max_spout_pending=1000)
+    for number, bolt in enumerate(bolts):
+        builder.set_bolt(f"bolt{number}", bolt).shuffle_grouping(before)
+        before = f"bolt{number}"
+    return builder.build()
+
+
+def _batches(tuples: int) -> Topology:
+    from bench.kafka.job import Tally
+    from bench.transactions.batches import GlobalCount, PartialCount
+    from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
+
+    tally = Tally(tuples)
+    builder = TransactionalTopologyBuilder("batches", "words", MemoryTransactionalSpout([("word",)] * tuples, "word", 1000))
+    builder.set_bolt("partial", PartialCount).shuffle_grouping("words")
+    builder.set_committer("total", lambda: GlobalCount(tally)).global_grouping("partial")
+    return builder.build()
+
+
+WORKS: Final[Mapping[str, Callable[[int], Topology]]] = {
+    "tuples": lambda tuples: _row("tuples", ("hello",), [Null], tuples),
+    "anchored": lambda tuples: _row("anchored", ("hello",), [Identity, Null], tuples),
+    "nested": lambda tuples: _row("nested", ({"word": "hello"},), [Null], tuples),
+    "bursts": lambda tuples: _row("bursts", ("hello",), [NullMany], tuples),
+    "state": lambda tuples: _row("state", ("hello",), [CountKeys], tuples),
+    "batches": _batches,
+}
+"""The topology of each work, with a number of tuples. The values of `nested` are not atoms, so the garbage collector tracks its tuples."""
+
+
+def run_work(name: str, tuples: int) -> None:
+    """Run a topology in virtual time, without garbage collection, so that two runs take the same steps."""
+
+    async def main() -> None:
+        async with engine.run(WORKS[name](tuples), Config(seed=1)) as run:
+            await run.completed()
+
+    gc.disable()
+    run_virtual(main, limit_secs=10_000.0)
+
+
+def counted(name: str, tuples: int, checkout: Path) -> int:
+    """Return the instructions of a process that runs a work with the engine of a checkout."""
+    program = (
+        f"import runpy, sys; sys.path.insert(0, {str(checkout)!r}); import engine, _native; "
+        f"runpy.run_path({__file__!r})['run_work']({name!r}, {tuples})"
+    )
+    command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True)
+    found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    if done.returncode != 0 or found is None:
+        raise SystemExit(f"{name}: the run failed\n{done.stderr}")
+    return int(found[1].replace(",", ""))
+
+
+def per_tuple(name: str, checkout: Path) -> float:
+    """Return the instructions of one tuple."""
+    return (counted(name, MANY, checkout) - counted(name, FEW, checkout)) / (MANY - FEW)
+
+
+def main() -> None:
+    """Count, and print a line for each work."""
+    parser = argparse.ArgumentParser(prog="python -m bench.instructions", description="Instructions of a tuple, counted by valgrind.")
+    parser.add_argument("works", nargs="*", metavar="WORK", help=f"one of {', '.join(WORKS)} (default: all)")
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="also count with the engine of this checkout, and compare")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.works if name not in WORKS]:
+        parser.error(f"no such work: {', '.join(unknown)} (there are: {', '.join(WORKS)})")
+    for name in arguments.works or WORKS:
+        after = per_tuple(name, ROOT)
+        text = f"{name:10} {after:8,.0f} instructions a tuple"
+        if arguments.before is not None:
+            before = per_tuple(name, arguments.before.resolve())
+            text += f", before {before:8,.0f} ({(after - before) / before:+.1%})"
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()
