@@ -45,7 +45,7 @@ class Counter:
 
     def add(self, amount: float = 1, /) -> None:
         """Add `amount` to the count. Raises UsageError unless it is a finite number of at least 0."""
-        number = measured_number(amount)
+        number = amount if type(amount) is int else measured_number(amount)  # saves a call, because many bolts count each tuple
         if number is None or not 0 <= number <= sys.float_info.max:
             raise UsageError(f"a counter cannot add {amount!r}", hint="Add a finite number of at least 0, or use a gauge.")
         self.value += number

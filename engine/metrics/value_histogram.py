@@ -99,6 +99,8 @@ class ValueHistogram:
 
 def measured_number(value: object) -> int | float | None:
     """Return a number for a metric, and None if it is none. A bool counts as 0 or 1, such as `counter.add(row is None)`."""
+    if type(value) is float or type(value) is int:
+        return value
     return int(bool(value)) if is_bool(value) else plain_number(value)
 
 

@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 
 from engine import Config
+from tests.patience import PATIENCE_SECS
 
 
 @contextlib.asynccontextmanager
@@ -116,7 +117,9 @@ async def test_the_page_of_the_run_is_mounted(service: ModuleType) -> None:
     async with served(service, Config()) as client:
         assert (await client.get("/engine/")).status_code == 200
         await order(client, "tea")
-        assert (await client.get("/engine/api/snapshot")).json()["components"]["book"]["executed"] == 1
+        async with asyncio.timeout(PATIENCE_SECS):  # a snapshot may be a second old
+            while (await client.get("/engine/api/snapshot")).json()["components"]["book"]["executed"] != 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         refused = await client.post("/engine/api/drain", headers={"authorization": "Bearer x"})
         assert (refused.status_code, refused.json()["error"]) == (403, "this server allows no changes")
         assert (await client.get("/engine/nothing")).status_code == 404
