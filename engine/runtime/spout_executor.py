@@ -89,6 +89,8 @@ class SpoutExecutor(Executor):
         """True if the spout asked for no further polls until the next wake."""
         self.watch: TreeWatch | None = None
         """The traces of message ids, while one of them needs this task."""
+        self.given_up = 0
+        """Messages that earlier instances have given up for good."""
         self._progress: int | None = None
         """Progress that the last instance reported at its death. None if the progress is the number of verdicts."""
         self._window = window
@@ -169,6 +171,8 @@ class SpoutExecutor(Executor):
         """Drop the trees of a dead instance, because its source replays them (ACK-13)."""
         self._rows.discard()
         self.core.drop_instance()
+        if isinstance(self.component, (FromGenerator, SpoutPortUser)):
+            self.given_up += self.component.undone(0).failed
         if isinstance(self.component, Inlet):
             self.component.fail_in_flight(failure)
         self.exhausted = self._is_finishing = False  # the next instance reads its source again, so the run is not complete

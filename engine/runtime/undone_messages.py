@@ -22,8 +22,8 @@ def _undone_of(executor: SpoutExecutor) -> Undone:
     """
     core, spout = executor.core, executor.component
     if isinstance(spout, (FromGenerator, SpoutPortUser)):
-        return spout.undone(core.pending)
+        return spout.undone(core.pending) + Undone(failed=executor.given_up)
     if isinstance(spout, Inlet) or not isinstance(spout, Spout):
-        return Undone(core.pending)
+        return Undone(core.pending, executor.given_up)
     drops_failures = type(spout).fail is Spout.fail and "fail" not in vars(spout)
     return Undone(core.pending, core.failed if drops_failures or not core.acked else 0)
