@@ -6,7 +6,10 @@ contain all of them, and objects whose `repr` raises. A line that a program read
 
 import json
 import math
+import sys
 from typing import Any, Final
+
+from engine.safe_text import safe_repr
 
 MOST_DEPTH: Final = 20
 """Levels of nested containers that are written as JSON, if a value cannot be written unchanged. Deeper levels are left out."""
@@ -22,7 +25,9 @@ def json_text(value: object) -> str:
     """
     try:
         text = json.dumps(value, default=_text, ensure_ascii=False, allow_nan=False)
-    except Exception:  # noqa: BLE001 - values of users may raise anything while they are read; then they are read with more care
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - values of users may raise anything while they are read; then they are read with more care
         text = json.dumps(_plain(value, ()), ensure_ascii=False, allow_nan=False)
     return text.encode(errors="backslashreplace").decode()
 
@@ -39,8 +44,10 @@ def _plain(value: object, outer: tuple[int, ...]) -> object:
             return value
         if isinstance(value, (dict, list, tuple)):
             return _plain_container(value, outer)
-    except Exception as error:  # noqa: BLE001 - as above
-        return _unreadable(value, error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - as above
+        return _text(value)
     return _text(value)
 
 
@@ -54,11 +61,4 @@ def _plain_container(value: Any, outer: tuple[int, ...]) -> object:
 
 
 def _text(value: object) -> str:
-    try:
-        return str.__str__(value) if isinstance(value, str) else str.__str__(repr(value))
-    except Exception as error:  # noqa: BLE001 - `repr` of a user
-        return _unreadable(value, error)
-
-
-def _unreadable(value: object, error: Exception) -> str:
-    return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
+    return str.__str__(value) if isinstance(value, str) else safe_repr(value, sys.maxsize)

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from engine.cli.json_values import json_form, text_form
+from engine.json_text import json_text
 from engine.safe_text import safe_repr, safe_str
+from engine.web.encoding import json_value
 
 pytestmark = pytest.mark.guarantee("RUN-6")
 
@@ -52,6 +55,31 @@ def test_a_text_that_raises_is_replaced(text_of: Any, error: BaseException) -> N
     text = text_of(Odd(error))
     assert "cannot be shown" in text
     assert type(error).__name__ in text
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "text_of",
+    [
+        lambda value: json_text([value]),
+        lambda value: json_text({value: 1}),
+        lambda value: json_value([value])[0],
+        lambda value: json_form([value])[0]["$repr"],
+        lambda value: text_form(value, 200),
+    ],
+    ids=["line", "key of a line", "page", "form of a state", "table of a state"],
+)
+def test_a_value_that_cannot_be_shown_is_replaced_in_json_and_in_tables(text_of: Any, error: BaseException) -> None:
+    assert f"cannot be shown: a value's repr raised {type(error).__name__}" in text_of(Odd(error))
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_container_that_cannot_be_read_is_replaced(error: BaseException) -> None:
+    class Unread(dict[str, int]):
+        def items(self) -> Any:
+            raise error
+
+    assert json_text({"a": Unread(b=1)}) == """{"a": "{'b': 1}"}"""
 
 
 def test_an_interrupt_passes() -> None:

@@ -7,6 +7,7 @@ leading `$`. Other values become an object whose first name begins with `$` and 
 import base64
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -15,6 +16,7 @@ from uuid import UUID
 
 from engine.cli.console.formatting import clipped
 from engine.errors import StateError
+from engine.safe_text import safe_repr
 
 MOST_EXACT_INT: Final = 2**53 - 1
 """Limit of an exact integer. Programs that read JSON numbers as floats may round larger integers."""
@@ -41,7 +43,7 @@ def _form(value: Any) -> Any:
     if value is None or kind in (bool, str):
         return value
     form = _FORMS.get(kind)
-    return {"$repr": repr(value), "type": f"{kind.__module__}.{kind.__qualname__}"} if form is None else form(value)
+    return {"$repr": safe_repr(value, sys.maxsize), "type": f"{kind.__module__}.{kind.__qualname__}"} if form is None else form(value)
 
 
 def _of_int(value: int) -> Any:
@@ -90,9 +92,5 @@ def text_form(value: Any, width: int) -> str:
     """Return a key or value for a table, in at most `width` characters."""
     if type(value) is StoredPickle:
         return f"pickle of {len(value):,} bytes"
-    try:
-        text = repr(value)
-    except (RecursionError, ValueError) as error:  # an int with more digits than Python prints
-        text = f"{type(value).__name__}: {error}"
-    text = text.encode(errors="backslashreplace").decode()
+    text = safe_repr(value, sys.maxsize).encode(errors="backslashreplace").decode()
     return clipped(text, width)

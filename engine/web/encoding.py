@@ -2,8 +2,11 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from engine.safe_text import safe_repr
 
 MOST_DEPTH: Final = 50
 """Nested lists and mappings beyond this depth are shown as text."""
@@ -48,7 +51,4 @@ def _json_value(value: Any, depth: int, parts: Iterator[int]) -> Any:
 
 
 def _text(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception as error:  # noqa: BLE001 - of user code, and shown in place of the value
-        return f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
+    return safe_repr(value, sys.maxsize)

@@ -3,14 +3,8 @@
 # Each unit may import the units of the layers above it in this list, and itself; never another one of its own layer.
 # A unit is a module, or a package with all that is in it; `engine` is the root module alone.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (
-        "engine.installation",
-        "engine.json_text",
-        "engine.program_exit",
-        "engine.safe_text",
-        "engine.user_files",
-        "spark_bridge.installation",
-    ),
+    ("engine.safe_text",),
+    ("engine.installation", "engine.json_text", "engine.program_exit", "engine.user_files", "spark_bridge.installation"),
     (
         "_native",
         "engine.backoff",

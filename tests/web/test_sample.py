@@ -169,7 +169,7 @@ def test_any_value_can_be_encoded() -> None:
     }
     shown = json.loads(encode_json(value), parse_constant=refuse)
     assert (shown["a"], shown["b"], shown["3"], shown["f"], shown["g"]) == ("nan", "b'\\xff'", "{1}", str(2**70), [True, None])
-    assert shown["c"] == "<Broken: its repr raised RuntimeError>"
+    assert shown["c"] == "<Broken that cannot be shown: a value's repr raised RuntimeError>"
     assert json_value(-(2**53)) == str(-(2**53))
     assert b"\n" not in encode_json({"a": "x\ny\u2028"})
 
