@@ -1,7 +1,6 @@
 """Serves a run over HTTP on the run's own loop, and ends with it (WEB-4)."""
 
 import asyncio
-import errno
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterable
@@ -33,8 +32,7 @@ TAKE_SECS: Final = 30.0
 SHUTDOWN_SECS: Final = 0.8
 """Time for readers to take the last answer."""
 ACCEPT_PAUSE_SECS: Final = 1.0
-"""Pause after a connection for which the process has no more files or memory."""
-_NO_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Pause after a connection that cannot be accepted, for example because the process has no more files or memory."""
 LOGGER: Final = EngineLogger("engine.web")
 _SILENT: Final = logging.Logger("uvicorn", logging.CRITICAL + 1)
 """Logger for malformed requests, because any client could fill the log with them. It has no handlers and no parent."""
@@ -132,14 +130,20 @@ class _Server:
 
     async def _accept_all(self) -> None:
         loop = asyncio.get_running_loop()
+        told: int | None = None
         while True:
             try:
                 accepted, _ = await loop.sock_accept(self._listening)
-            except OSError as error:
-                if error.errno in _NO_RESOURCES:
-                    LOGGER.warning("the page of the run cannot accept a connection: %s. It tries again.", error.strerror)
-                    await asyncio.sleep(ACCEPT_PAUSE_SECS)
+            except ConnectionAbortedError:  # the client has gone
                 continue
+            except OSError as error:  # no pause would block the loop, because the next call fails at once
+                if error.errno != told:
+                    text = "the page of the run cannot accept connections: %s. It tries again every %g s."
+                    LOGGER.warning(text, error.strerror, ACCEPT_PAUSE_SECS)
+                told = error.errno
+                await asyncio.sleep(ACCEPT_PAUSE_SECS)
+                continue
+            told = None
             try:
                 await self.budget.turn()
                 await loop.connect_accepted_socket(lambda: _Connection(self._config, self._state, self), accepted)

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import resource
 import signal
 import socket
 from typing import Any
@@ -227,3 +229,46 @@ async def _answers(serving: Serving) -> bool:
         return (await ask(serving, b"GET /healthz HTTP/1.0\r\n" + HOST + b"\r\n")).startswith(b"HTTP/1.1 200")
     except ConnectionError:
         return False
+
+
+def listening_socket(serving: Serving) -> socket.socket:
+    """Return a copy of the socket that accepts the connections of a server."""
+    for number in range(3, 1024):
+        with contextlib.suppress(OSError):
+            found = socket.socket(fileno=os.dup(number))
+            if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and found.getsockname()[1] == serving.address.port:
+                return found
+            found.close()
+    raise AssertionError("the server has no socket")
+
+
+@pytest.mark.guarantee("WEB-3")
+async def test_a_socket_that_accepts_nothing_more_costs_the_run_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "ACCEPT_PAUSE_SECS", 0.01)
+    async with served() as (run, serving):
+        with listening_socket(serving) as listening:
+            listening.shutdown(socket.SHUT_RDWR)  # as code of a library may do in a forked process, which shares the socket
+        await asyncio.sleep(0.1)
+        assert run.state == "running"
+        assert [record.getMessage() for record in caplog.records if "accept" in record.getMessage()] == [
+            "the page of the run cannot accept connections: Invalid argument. It tries again every 0.01 s."
+        ]
+
+
+@pytest.mark.guarantee("WEB-3")
+async def test_connections_beyond_the_files_of_the_process_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "ACCEPT_PAUSE_SECS", 0.01)
+    async with served() as (_, serving):
+        with socket.socket() as client:
+            client.setblocking(False)
+            before = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, before[1]))
+            try:
+                await asyncio.get_running_loop().sock_connect(client, (serving.address.host, serving.address.port))
+                await asyncio.sleep(0.05)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            await asyncio.get_running_loop().sock_sendall(client, b"GET /readyz HTTP/1.0\r\n" + HOST + b"\r\n")
+            assert (await asyncio.get_running_loop().sock_recv(client, 100)).startswith(b"HTTP/1.1 200")
