@@ -145,6 +145,8 @@ def _coordinator_steps() -> Iterator[TransactionStep]:
     yield TransactionStep("coordinator: before the last save", f"{_STATE}.save", before, is_last, rank=2)
     yield TransactionStep("coordinator: in the last save", f"{_STATE}.save", in_flight, is_last, rank=2)
     yield TransactionStep("coordinator: saved the last", f"{_STATE}.save", after, is_last, rank=2)
+    yield TransactionStep("coordinator: before the commit of the group", f"{_GROUP}.schedule", before, where=from_kafka)
+    yield TransactionStep("coordinator: behind the commit of the group", f"{_GROUP}._commit", after, where=from_kafka)
     for store in ("sqlite", "redis", "zookeeper"):
         yield TransactionStep(f"coordinator: in the claim in {store}", f"{_STATE}.claim", in_flight, where=state_in(store))
         yield TransactionStep(f"coordinator: in the save in {store}", f"{_STATE}.save", in_flight, is_no_last, state_in(store))
@@ -157,8 +159,6 @@ def _emitter_steps() -> Iterator[TransactionStep]:
     yield TransactionStep("emitter: emitted, not replied", f"{_PORT}.reply", before)
     yield TransactionStep("emitter: replied, not reported", f"{_PORT}.reply", after)
     yield TransactionStep("emitter: reported, not acked", f"{_EMITTER}._emit", after)
-    yield TransactionStep("emitter: before its commit", f"{_GROUP}.commit_batch", before, where=from_kafka)
-    yield TransactionStep("emitter: behind its commit", f"{_GROUP}.commit_batch", after, where=from_kafka)
 
 
 def _bolt_steps() -> Iterator[TransactionStep]:
