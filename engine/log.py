@@ -19,6 +19,9 @@ from engine.safe_text import safe_str, shorten
 _STANDARD_ATTRIBUTES: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 _CLIENTS: Final = frozenset({"aiokafka"})
+_MOST_TOLD: Final = 5
+"""Lost records that standard error names. From then on it names the 10th, the 100th, the 1,000th and so on."""
+_lost_records = itertools.count(1)
 
 
 class EngineLogger:
@@ -96,12 +99,6 @@ def name_task(record: logging.LogRecord, component_id: str, task_id: int | None)
         setattr(record, name if is_ours else f"engine_{name}", value)
 
 
-_MOST_TOLD: Final = 5
-"""Lost records that standard error names. From then on it names the 10th, the 100th, the 1,000th and so on."""
-
-_lost_records = itertools.count(1)
-
-
 def _lose_record(error: BaseException, logger_name: str, level: int, text: str) -> None:
     """Write to standard error that a record is lost, because code of the program raised `error`. An exit goes to the event loop.
 
@@ -173,7 +170,6 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             line["stack"] = record.stack_info
         return json_text(line)
-
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
