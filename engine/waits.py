@@ -1,8 +1,8 @@
 """What a run waits for and cannot hasten: a store, a commit, a broker, a consumer that is behind (SV-11).
 
 Whoever waits says so: `with waiting_for("the state store (redis)"): ...`. That costs a microsecond. A wait that takes long is logged once,
-and once more when it is over. Meanwhile the snapshot and the page name it, and the run is not ready. Waits for user code, such as the
-processing of a batch, are not noted, because only the user knows how long they should take.
+and once more when it is over. Meanwhile the snapshot and the page name it, and the run is not ready. The processing of tuples and batches
+in user code is no such wait, because only the user knows how long it should take.
 """
 
 import asyncio

@@ -239,3 +239,36 @@ def test_a_start_that_waits_for_its_store_says_so() -> None:
         return text
 
     assert run_virtual(main) == f"The run has been waiting for the state store ({HERE}) for 60 s."
+
+
+class HangsOnce(Stores):
+    """A committer whose database hangs at the first try of the first batch."""
+
+    has_hung = False
+
+    async def finish_batch(self) -> None:  # type: ignore[override]
+        if not HangsOnce.has_hung:
+            HangsOnce.has_hung = True
+            await asyncio.sleep(100)
+        super().finish_batch()
+
+
+@pytest.mark.parametrize("committer", [HangsOnce, HeldBack])
+@pytest.mark.parametrize("end", ["kill_task", "restart_task"])
+def test_a_wait_ends_with_the_coordinator_that_waits(committer: type[Stores], end: str) -> None:
+    HangsOnce.has_hung = False
+
+    async def main() -> tuple[tuple[LongWait, ...], ...]:
+        run = engine.run(batches(committer), Config(message_timeout_secs=600, seed=1))
+        async with run:
+            await asyncio.sleep(10)
+            before = run.waits
+            (coordinator,) = (task for each in run.snapshot().components.values() if each.kind == "spout" for task in each.tasks)
+            getattr(run, end)(coordinator.task_id)
+            await run.completed()
+            await asyncio.sleep(10)
+            return before, run.waits
+
+    before, after = run_virtual(main)
+    assert len(before) == 1
+    assert after == ()

@@ -32,7 +32,7 @@ from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import BackgroundTasks, ExecutorContext
 from engine.safe_text import safe_repr
 from engine.topology import ComponentSpec
-from engine.topology.task_port import BoltPortUser
+from engine.topology.task_port import BoltPortUser, SpoutPortUser
 from engine.waiters import Waiters
 
 SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
@@ -382,7 +382,7 @@ class Executor(Actor):
         try:
             if component is not None and is_open and call_close:
                 await self._close_component(self._close_method(component))
-            elif isinstance(component, BoltPortUser):
+            elif isinstance(component, (BoltPortUser, SpoutPortUser)):
                 await self._close_component(component.on_drop)
         finally:
             if self._collector is not None:

@@ -188,6 +188,10 @@ class SpoutPortUser:
         """Return the messages that the spout has taken and not processed, at the end of the run. open_trees: open trees of the task."""
         return Undone(open_trees)
 
+    def on_drop(self) -> Awaitable[None] | None:
+        """Release what outlives the instance, because it was killed, or its `open` raised. `close` is not called then."""
+        return None
+
 
 class BoltPortUser:
     """Base of the engine's own bolts that need more than a collector."""

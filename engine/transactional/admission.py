@@ -110,20 +110,23 @@ class AdmissionGate:
             return
         self._gauge.set(int(bool(reasons)))
         name = self._context.topology_name
-        if self._wait is not None:
-            self._wait.end()
-            self._wait = None
+        self.end_wait()
         if reasons:
             self._wait = waiting_for(f"permission to begin a batch: {'; '.join(reasons)}", logs=False).begun()
             LOGGER.warning("%r begins no batch after %d for now: %s.", name, txid - 1, "; ".join(reasons))
         else:
             LOGGER.warning("%r continues with batch %d.", name, txid)
 
+    def end_wait(self) -> None:
+        """End the wait of the batches that are held back. No effect if none are."""
+        if self._wait is not None:
+            self._wait.end()
+            self._wait = None
+
     async def close(self) -> None:
         """Close all admissions, then raise the first error."""
         errors: list[Exception] = []
-        if self._wait is not None:
-            self._wait.end()
+        self.end_wait()
         while self._opened:
             _, opened = self._opened.popitem()
             try:

@@ -68,6 +68,8 @@ class Coordinator(Spout, SpoutPortUser):
         self._machine: Machine | None = None
 
     async def open(self) -> None:
+        self._commit_wait: Wait | None = None
+        self._admission_gate = AdmissionGate(self._admissions, self.context)
         epoch, record = await self._state.claim()
         self._machine = Machine(committed=record.committed, last_attempt_id=first_attempt_id(epoch))
         differ, partitioned = replays_differ(self._spout), has_partitions(self._spout)
@@ -86,9 +88,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._replay_aio_task: asyncio.Task[None] | None = None
         self._forget_aio_task: asyncio.Task[None] | None = None
         self._begin_times: dict[int, float] = {}
-        self._commit_wait: Wait | None = None
         self._open_metrics()
-        self._admission_gate = AdmissionGate(self._admissions, self.context)
         self.port.on_reply(self._take_reply)
         self.port.run.show_in_snapshot(ENTRY, self.context.task_id, self._snapshot)
         await self._admission_gate.open()
@@ -212,6 +212,12 @@ class Coordinator(Spout, SpoutPortUser):
     def _end_commit_wait(self, settled: TreeId) -> None:
         if settled.tree == "commit" and self._commit_wait is not None:
             self._commit_wait.end()
+
+    def on_drop(self) -> None:
+        """End the waits of the instance."""
+        if self._commit_wait is not None:
+            self._commit_wait.end()
+        self._admission_gate.end_wait()
 
     def _lives(self, attempt: TransactionAttempt, phase: Phase) -> bool:
         transaction = self._live_machine.open_transactions.get(attempt.txid)
@@ -350,8 +356,7 @@ class Coordinator(Spout, SpoutPortUser):
         """Close the coordinator of the source and the admissions, then store the newest commit. So the next run has nothing to replay."""
         if self._replay_aio_task is not None:
             self._replay_aio_task.cancel()
-        if self._commit_wait is not None:
-            self._commit_wait.end()
+        self.on_drop()
         async with AsyncExitStack() as ends:  # in reverse order, even if one raises
             ends.push_async_callback(self._save_at_the_end)
             ends.push_async_callback(self._admission_gate.close)
