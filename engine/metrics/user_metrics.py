@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 from engine.errors import UsageError
 from engine.metrics.value_histogram import Distribution, ValueHistogram, measured_number
 from engine.names import is_writable, plain_text
+from engine.safe_text import safe_repr, safe_str
 
 MetricKind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
@@ -47,7 +48,7 @@ class Counter:
         """Add `amount` to the count. Raises UsageError unless it is a finite number of at least 0."""
         number = amount if type(amount) is int else measured_number(amount)  # saves a call, because many bolts count each tuple
         if number is None or not 0 <= number <= sys.float_info.max:
-            raise UsageError(f"a counter cannot add {amount!r}", hint="Add a finite number of at least 0, or use a gauge.")
+            raise UsageError(f"a counter cannot add {safe_repr(amount)}", hint="Add a finite number of at least 0, or use a gauge.")
         self.value += number
 
     def read(self) -> float:
@@ -80,7 +81,7 @@ class Gauge:
         try:
             self.value = float(number)  # type: ignore[arg-type]
         except (TypeError, OverflowError):  # it is no number, or too large for a float
-            raise UsageError(f"a gauge cannot be set to {value!r}", hint="Set it to a number.") from None
+            raise UsageError(f"a gauge cannot be set to {safe_repr(value)}", hint="Set it to a number.") from None
 
     def read(self) -> float:
         """Return the value."""
@@ -173,7 +174,7 @@ class UserMetrics:
         Works like `remove` and `remove_by_labels` of prometheus_client. Raises UsageError for labels that this name does not have.
         """
         if not isinstance(cast(object, name), str):
-            text = f"drop_metric() needs the name of a metric, not {name!r}"
+            text = f"drop_metric() needs the name of a metric, not {safe_repr(name)}"
             raise UsageError(text, hint="Write drop_metric('lag', partition='3').")
         declared = self._declared.get(name)
         if declared is None:
@@ -271,7 +272,7 @@ def _listed(names: tuple[str, ...]) -> str:
 def _check_name(name: object, kind: MetricKind) -> None:
     """Raise UsageError for a name that cannot be exported."""
     if not isinstance(name, str):
-        raise UsageError(f"the name of a {kind} must be a string, not {name!r}", hint=f"Write {kind}('words_seen').")
+        raise UsageError(f"the name of a {kind} must be a string, not {safe_repr(name)}", hint=f"Write {kind}('words_seen').")
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{kind} {name!r}: a name consists of letters, digits and '_', and does not begin with a digit",
@@ -302,8 +303,8 @@ def _check_label_values(labels: Mapping[str, str], metric: str) -> None:
     """Raise UsageError for a value that is not a string, or that UTF-8 cannot encode."""
     for name, value in labels.items():
         if not isinstance(cast(object, value), str):
-            hint = f"Write {name}='{value}'." if isinstance(cast(object, value), int) else "Pass a string."
-            raise UsageError(f"{metric}: the label {name!r} must be a string, not {value!r}", hint=hint)
+            hint = f"Write {name}='{safe_str(value)}'." if isinstance(cast(object, value), int) else "Pass a string."
+            raise UsageError(f"{metric}: the label {name!r} must be a string, not {safe_repr(value)}", hint=hint)
         if not is_writable(value):
             raise UsageError(f"{metric}: the label {name!r} is {value!r}, which UTF-8 cannot encode", hint="Replace the lone surrogate.")
 

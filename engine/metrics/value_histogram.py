@@ -13,6 +13,7 @@ from typing import Final
 
 from engine.errors import UsageError
 from engine.plain_numbers import is_bool, plain_number
+from engine.safe_text import safe_repr
 
 _PARTS: Final = 8
 """Buckets per power of two."""
@@ -49,7 +50,7 @@ class ValueHistogram:
         """Add one value. Raises UsageError unless it is a finite number."""
         number = measured_number(value)
         if number is None or not -sys.float_info.max <= number <= sys.float_info.max:
-            raise UsageError(f"a histogram cannot record {value!r}", hint="Record finite numbers only.")
+            raise UsageError(f"a histogram cannot record {safe_repr(value)}", hint="Record finite numbers only.")
         value = float(number)
         if value > 0:
             self._above[_bucket(value)] += 1

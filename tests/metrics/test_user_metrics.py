@@ -1,7 +1,9 @@
 """Metrics of user code: one per name, task and labels, of one kind, with names that can be exported."""
 
 import math
+from collections.abc import Callable
 from enum import StrEnum
+from typing import Any, cast
 
 import pytest
 
@@ -216,3 +218,22 @@ def test_names_and_labels_of_a_class_of_text_become_plain_texts() -> None:
     [change] = metrics.take_changes()
     for name, labels in ((metric.name, metric.own_labels), (change.name, change.labels)):
         assert [type(each) for each in (name, *labels, *labels.values())] == [str] * 3
+
+
+@pytest.mark.guarantee("RUN-6")
+@pytest.mark.parametrize("use", ["add", "set", "record", "name", "label"])
+def test_a_wrong_value_whose_repr_raises_is_refused_like_any_other(use: str) -> None:
+    class Hostile:
+        def __repr__(self) -> str:
+            raise RuntimeError("hostile")
+
+    metrics, wrong = UserMetrics(), cast(Any, Hostile())
+    uses: dict[str, Callable[[], object]] = {
+        "add": lambda: metrics.counter("words", COUNT_0, {}).add(wrong),
+        "set": lambda: metrics.gauge("lag", COUNT_0, {}).set(wrong),
+        "record": lambda: metrics.histogram("secs", COUNT_0, {}).record(wrong),
+        "name": lambda: metrics.counter(wrong, COUNT_0, {}),
+        "label": lambda: metrics.counter("words", COUNT_0, {"queue": wrong}),
+    }
+    with pytest.raises(UsageError, match="cannot be shown"):
+        uses[use]()
