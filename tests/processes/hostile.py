@@ -102,6 +102,20 @@ class HasForked(BasicBolt):
         pass
 
 
+POOLS: list[ProcessPoolExecutor] = []
+
+
+class KeepsAPool(BasicBolt):
+    """Lets a pool of its module work, which nobody shuts down. Emits the process of its worker."""
+
+    output_fields = "pid"
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        if not POOLS:
+            POOLS.append(ProcessPoolExecutor(1, multiprocessing.get_context("fork")))
+        return (POOLS[0].submit(os.getpid).result(),)
+
+
 class EndsItsLoop(BasicBolt):
     """Ends the event loop of its process at 7, if the file is new. It appends its process to the file."""
 

@@ -320,3 +320,13 @@ async def test_inputs_that_wait_to_run_again_do_not_time_out(is_process: bool) -
         await run.completed()
     assert {failure.reason for _, failure in feeder.failed} == {"failed"}
     assert len(feeder.acked) + len(feeder.failed) == 8
+
+
+@pytest.mark.guarantee("PR-2")
+def test_a_pool_that_nobody_shuts_down_ends_with_its_child(caplog: pytest.LogCaptureFixture) -> None:
+    """As it does at the end of any program. Else the child would be killed after a while, and its workers would live on."""
+    play = Play(hostile.KeepsAPool, range(3))
+    [pid] = {pid for (pid,) in play.values}
+    assert not runs(pid)
+    assert "was killed" not in caplog.text
+    assert play.finished.errors == ()

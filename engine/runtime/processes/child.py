@@ -61,6 +61,17 @@ def _run_task(connection: socket.socket, plan: bytes) -> None:
             runner.run(serve(connection, plan))
         except BaseException:  # noqa: BLE001 - also a SystemExit of a signal handler or a callback of the loop
             _die()
+    _end_pools()
+
+
+def _end_pools() -> None:
+    """End each `ProcessPoolExecutor` that nobody has shut down, as the end of any other program does, after the work that it has.
+
+    `multiprocessing` would do so too, but first wait for the end of all processes, also of those that wait for work from such a pool.
+    """
+    pools: Any = sys.modules.get("concurrent.futures.process")
+    if pools is not None:
+        pools._python_exit()
 
 
 def _read_frame(connection: socket.socket) -> bytes:
