@@ -295,6 +295,23 @@ def test_a_program_ends_although_its_server_hangs(tmp_path: Path) -> None:
     assert done.stderr == ""  # no warning of a process that still ran, in a thread
 
 
+WITH_A_CHILD_OF_NO_RUN = """
+    from engine.runtime.processes.child_process import FORK_SERVER
+
+    if __name__ == "__main__":
+        connection, process = FORK_SERVER.fork("a task")
+        print(process.pid, flush=True)
+"""
+
+
+@pytest.mark.guarantee("PR-2")
+def test_the_end_of_a_program_kills_what_no_run_has_closed(tmp_path: Path) -> None:
+    """It needs the descriptors of the processes, which Python would close first."""
+    done = play_program(tmp_path, WITH_A_CHILD_OF_NO_RUN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not runs(int(done.stdout))
+
+
 THAT_FORKS_BETWEEN_RUNS = """
     import asyncio, os
     from tests.processes import bolts

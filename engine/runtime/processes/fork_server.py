@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -126,7 +127,7 @@ class ForkServer:
                 opened.callback(each.close)
             folder = _open_folder()
             opened.callback(os.close, folder)
-            passed = [theirs.fileno(), folder, cast(int, resource_tracker.getfd()), status.fileno()]
+            passed = [theirs.fileno(), folder, _tracker(), status.fileno()]
             answers.settimeout(ANSWER_SECS)
             with _talking():
                 socket.send_fds(self._control, [REQUEST], passed)
@@ -169,6 +170,21 @@ def _handed_down() -> object:
 def _interpreter_flags() -> list[str]:
     """Return the options of this interpreter, such as -O or -W, as `multiprocessing` does."""
     return cast("list[str]", util._args_from_interpreter_flags())  # type: ignore[attr-defined]
+
+
+def _tracker() -> int:
+    """Return the pipe to the resource tracker of the program. The first call starts the tracker.
+
+    `multiprocessing` hands standard error down to it, and takes no other `sys.stderr` than a file. A program may have put any object there.
+    """
+    try:
+        return cast(int, resource_tracker.getfd())
+    except BaseException:  # noqa: BLE001 - from `sys.stderr.fileno()`, or from what it has returned
+        replaced, sys.stderr = sys.stderr, sys.__stderr__
+        try:
+            return cast(int, resource_tracker.getfd())
+        finally:
+            sys.stderr = replaced
 
 
 def _own_pidfd() -> int | None:
