@@ -16,40 +16,50 @@ from engine import (
 )
 from engine.transactional import BatchBolt, Committer
 from tests.hostile.case import FIELDS, RAISES, Value, Verdicts
+from tests.hostile.variables import Owns, begin_call
 
 
-class Plain(Bolt):
+class Plain(Owns, Bolt):
     output_fields = FIELDS
 
     def execute(self, tup: Tuple) -> None:
         if tup["value"].case.scenario == "times out" and tup["number"] == RAISES:
             self.kept = tup
             return
-        tup["value"].case.act(tup["value"])
+        tup["value"].case.act(tup["value"], self)
         self.collector.emit(tuple(tup), tup)
         self.collector.ack(tup)
 
 
-class Basic(BasicBolt):
+class Basic(Owns, BasicBolt):
     output_fields = FIELDS
 
     def execute(self, tup: Tuple) -> Any:
-        tup["value"].case.act(tup["value"])
+        tup["value"].case.act(tup["value"], self)
         return tuple(tup)
 
 
 class Threads(Basic):
     threads = 2
 
+    def execute(self, tup: Tuple) -> Any:
+        check = begin_call(tup["number"])
+        try:
+            return super().execute(tup)
+        finally:
+            check()
 
-class Waits(BasicBolt):
+
+class Waits(Owns, BasicBolt):
     output_fields = FIELDS
 
     async def execute(self, tup: Tuple) -> Any:
+        check = begin_call(tup["number"])
         await asyncio.sleep(0.001)
+        check()
         if tup["value"].case.scenario == "drains" and tup["number"] == RAISES:
             await asyncio.sleep(3600)
-        tup["value"].case.act(tup["value"])
+        tup["value"].case.act(tup["value"], self)
         return tuple(tup)
 
 
@@ -57,24 +67,26 @@ class WaitsAtOnce(Waits):
     concurrency = 4
 
 
-class WaitsInTheBackground(Bolt):
+class WaitsInTheBackground(Owns, Bolt):
     output_fields = FIELDS
 
     def execute(self, tup: Tuple) -> None:
         self.context.create_task(self.finish(tup))
 
     async def finish(self, tup: Tuple) -> None:
+        check = begin_call(tup["number"])
         await asyncio.sleep(0.001)
-        tup["value"].case.act(tup["value"])
+        check()
+        tup["value"].case.act(tup["value"], self)
         self.collector.ack(tup)
 
 
-class Bursts(BurstBolt):
+class Bursts(Owns, BurstBolt):
     output_fields = FIELDS
 
     def execute_many(self, burst: Burst) -> None:
         for tup, value in burst.items("value"):
-            value.case.act(value)
+            value.case.act(value, self)
             self.collector.emit(tuple(tup), tup)
 
 
@@ -86,7 +98,9 @@ def function(tup: Tuple) -> Iterator[tuple[Any, ...]]:
 
 @bolt(FIELDS)
 async def async_function(tup: Tuple) -> AsyncIterator[tuple[Any, ...]]:
+    check = begin_call(tup["number"])
     await asyncio.sleep(0)
+    check()
     tup["value"].case.act(tup["value"])
     yield tuple(tup)
 
@@ -98,29 +112,31 @@ def burst_function(burst: Burst) -> Iterator[tuple[Tuple, tuple[Any, ...]]]:
         yield tup, tuple(tup)
 
 
-class Keeps(StatefulBasicBolt):
+class Keeps(Owns, StatefulBasicBolt):
     output_fields = FIELDS
 
     def execute(self, tup: Tuple) -> Any:
         self.state.put(tup["number"], "seen")
-        tup["value"].case.act(tup["value"])
+        tup["value"].case.act(tup["value"], self)
         return tuple(tup)
 
 
-class Records(FlowControlBolt):
+class Records(Owns, FlowControlBolt):
     output_fields = FIELDS
 
     async def process(self, value: Value) -> Any:
+        check = begin_call(value.number)
         await asyncio.sleep(0)
-        value.case.act(value)
+        check()
+        value.case.act(value, self)
         return value.number, value
 
 
-class Batch(BatchBolt):
+class Batch(Owns, BatchBolt):
     output_fields = FIELDS
 
     def execute(self, tup: Tuple) -> None:
-        tup["value"].case.act(tup["value"])
+        tup["value"].case.act(tup["value"], self)
         self.collector.emit((tup["number"], tup["value"]))
 
     def finish_batch(self) -> None:

@@ -8,6 +8,7 @@ from engine import ComponentError, Config, Run
 from engine.names import ACKER_COMPONENT
 from tests.hostile.case import NUMBERS, RAISES, Case, Verdicts
 from tests.hostile.forms import SCENARIOS, Form
+from tests.hostile.metrics import judge_metrics
 
 PATIENCE_SECS = 600
 
@@ -46,8 +47,7 @@ async def play_case(case: Case, form: Form, *, processes: bool = False) -> Outco
                     outcome.completed = error
         except ComponentError as error:
             outcome.raised = error
-        run.snapshot()
-        run.metrics_text()
+        judge_metrics(run)
     return outcome
 
 

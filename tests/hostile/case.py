@@ -10,6 +10,7 @@ from typing import Any, Final
 from engine import FailTuple, FatalError, Fields
 from tests.hostile.misdeeds import Misdeed
 from tests.hostile.surroundings import SURROUNDINGS, Surroundings
+from tests.hostile.variables import check_owner
 
 FIELDS: Final = Fields("number", "value")
 NUMBERS: Final = 10
@@ -45,8 +46,11 @@ class Case:
         _seen[key] += 1
         return _seen[key] == 1
 
-    def act(self, value: "Value") -> None:
-        """Behave like a component that gets this value: raise, refuse or return."""
+    def act(self, value: "Value", component: Any = None) -> None:
+        """Behave like a component that gets this value: raise, refuse or return. `component`: its instance, unless it is a function."""
+        if component is not None:
+            check_owner(component)
+        self.surroundings.in_call(self.misdeed, value.number, component)  # in a child, what it prints first goes to the run
         if os.getpid() != self.pid and self.is_first("a value in a child"):
             _ENTERED.enter_context(self.surroundings.around(self.misdeed))
         if value.number == RAISES and self.scenario == "ends":

@@ -13,6 +13,7 @@ from engine import (
     spout,
 )
 from tests.hostile.case import FIELDS, BadInput, Case, Value, Verdicts
+from tests.hostile.variables import begin_call, check_owner, claim
 from tests.transactional.batch_topologies import BatchesEmitter
 
 
@@ -25,20 +26,25 @@ class Source(Spout):
         self.case, self.verdicts = case, verdicts
 
     def open(self) -> None:
+        claim(self)
         self.left = list(self.case.values())
 
     def next_tuple(self) -> Any:
+        check_owner(self)
         if not self.left:
             raise SpoutExhausted
         if self.case.scenario == "source raises" and self.left[0][0] == 5 and self.case.is_first("the fifth number"):
             raise BadInput(self.left[0][1])
         number, value = self.left.pop(0)
+        self.case.surroundings.in_call(self.case.misdeed, number, self)
         self.collector.emit((number, value), value)
 
     def ack(self, message_id: Any) -> Any:
+        check_owner(self)
         self.verdicts.acked.append(message_id.number)
 
     def fail(self, message_id: Any) -> Any:
+        check_owner(self)
         self.verdicts.failed.append(message_id.number)
 
 
@@ -63,14 +69,18 @@ class BurstSource(BurstSpout):
         self.case, self.verdicts = case, verdicts
 
     def open(self) -> None:
+        claim(self)
         self.left = list(self.case.values())
 
     def next_tuples(self, limit: int) -> None:
+        check_owner(self)
         if not self.left:
             raise SpoutExhausted
         if self.case.scenario == "source raises" and self.case.is_first("a burst"):
             raise BadInput(self.left[0][1])
         rows, self.left = self.left[:limit], self.left[limit:]
+        for number, _ in rows:
+            self.case.surroundings.in_call(self.case.misdeed, number, self)
         self.collector.emit_many(rows, [value for _, value in rows])
 
     def ack_many(self, message_ids: list[Any]) -> None:
@@ -83,7 +93,11 @@ class BurstSource(BurstSpout):
 def generator(case: Case, verdicts: Verdicts) -> Any:
     @spout(FIELDS, max_retries=0, on_give_up=lambda row, failure: verdicts.failed.append(row[0]))
     def numbers() -> Iterator[tuple[int, Value]]:
-        yield from case.values()
+        for row in case.values():
+            check = begin_call(row[0])
+            case.surroundings.in_call(case.misdeed, row[0], None)
+            yield row
+            check()
 
     return numbers
 
@@ -92,8 +106,10 @@ def async_generator(case: Case, verdicts: Verdicts) -> Any:
     @spout(FIELDS, max_retries=0, on_give_up=lambda row, failure: verdicts.failed.append(row[0]))
     async def numbers() -> AsyncIterator[tuple[int, Value]]:
         for row in case.values():
+            check = begin_call(row[0])
             await asyncio.sleep(0)
             yield row
+            check()
 
     return numbers
 

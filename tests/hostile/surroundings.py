@@ -1,5 +1,6 @@
 """The places at which the engine meets code of the program that is no component."""
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -8,23 +9,35 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine import Run
+from tests.hostile.forks import ends, hooks_of_forks, lives_on, living_forks, starts_a_pool
+from tests.hostile.metrics import amounts_of_metrics, names_of_metrics
 from tests.hostile.misdeeds import Misdeed
+from tests.hostile.streams import closed_streams, full_streams, hostile_streams, no_streams, prints, unreadable_streams
+from tests.hostile.variables import hostile_variables, sets_variables
 
 
 def no_callback(run: Run, misdeed: Misdeed) -> None:
     """Leave the run alone."""
 
 
+def harmless_call(misdeed: Misdeed, number: int, component: Any) -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True)
 class Surroundings:
-    """One place. It has one of the three parts, or several."""
+    """One place. It has one of the four parts, or several."""
 
     around: Callable[[Misdeed], AbstractContextManager[None]] = lambda misdeed: nullcontext()
     """Changes the process for the time of a run, or until a child process ends."""
     on_run: Callable[[Run, Misdeed], None] = no_callback
     """Gives hostile callbacks to a run that has not begun."""
+    in_call: Callable[[Misdeed, int, Any], None] = harmless_call
+    """What each component does, in each call. Gets the number of the input, and the component, or None for a function."""
     method: str = ""
     """The method of values, or of errors that a component raises, that is hostile."""
+    is_costly: bool = False
+    """True if one scenario of each form is enough, because a case takes long. A fork does, in a process as large as that of the tests."""
 
 
 # Logging
@@ -140,6 +153,19 @@ def coroutine_callbacks(run: Run, misdeed: Misdeed) -> None:
     run.on_end(lambda error: _never_awaited())  # type: ignore[arg-type,return-value]
 
 
+def cancelling_callbacks(run: Run, misdeed: Misdeed) -> None:
+    """Give callbacks that cancel the asyncio task that happens to run, and misbehave besides."""
+
+    def cancel(*_: Any) -> Any:
+        aio_task = asyncio.current_task()
+        if aio_task is not None:
+            aio_task.cancel()
+        return misdeed()
+
+    run.on_report.append(cancel)
+    run.on_end(cancel)
+
+
 SURROUNDINGS: Final = {
     "filter of a handler": Surroundings(filter_of_handler),
     "filter of loggers": Surroundings(filter_of_loggers),
@@ -151,11 +177,24 @@ SURROUNDINGS: Final = {
     "on_report": Surroundings(on_run=hostile_listener),
     "on_end": Surroundings(on_run=hostile_end),
     "coroutines": Surroundings(on_run=coroutine_callbacks),
+    "callbacks that cancel": Surroundings(on_run=cancelling_callbacks),
     "repr of values": Surroundings(method="repr"),
     "str of values": Surroundings(method="str"),
     "hash of values": Surroundings(method="hash"),
     "eq of values": Surroundings(method="eq"),
     "str of errors": Surroundings(method="str of errors"),
     "notes of errors": Surroundings(method="notes of errors"),
-    "everything": Surroundings(handler_and_standard_error, hostile_listener, "repr"),
+    "names of metrics": Surroundings(in_call=names_of_metrics),
+    "amounts of metrics": Surroundings(in_call=amounts_of_metrics),
+    "context variables": Surroundings(hostile_variables, in_call=sets_variables),
+    "streams": Surroundings(hostile_streams, in_call=prints),
+    "unreadable streams": Surroundings(unreadable_streams, in_call=prints),
+    "closed streams": Surroundings(closed_streams, in_call=prints),
+    "full streams": Surroundings(full_streams, in_call=prints),
+    "no streams": Surroundings(no_streams, in_call=prints),
+    "forks that end": Surroundings(in_call=ends, is_costly=True),
+    "forks that live on": Surroundings(living_forks, in_call=lives_on, is_costly=True),
+    "pools that live on": Surroundings(living_forks, in_call=starts_a_pool, is_costly=True),
+    "hooks of forks": Surroundings(hooks_of_forks, in_call=lives_on, is_costly=True),
+    "everything": Surroundings(handler_and_standard_error, hostile_listener, method="repr"),
 }

@@ -10,7 +10,7 @@ from tests.hostile.forms import FORMS
 from tests.hostile.misdeeds import MISDEEDS
 from tests.hostile.surroundings import SURROUNDINGS
 
-pytestmark = pytest.mark.guarantee("RUN-6", "PR-1")
+pytestmark = pytest.mark.guarantee("RUN-6", "PR-1", "ACK-17")
 
 IN_CHILD = [name for name, form in FORMS.items() if form.in_child]
 SLOW = ("times out", "drains")

@@ -7,6 +7,7 @@ from engine.errors import UsageError
 from engine.log import log_again
 from engine.metrics import TaskLabels
 from engine.metrics.user_metrics import MetricChange
+from engine.program_exit import raise_out_of_loop
 from engine.raised import headline
 from engine.runtime.error_report import ErrorReport, ErrorReporter
 from engine.runtime.processes.packed import unpacked
@@ -33,12 +34,16 @@ class ChildOutput:
     def print(self, name: str, text: str) -> None:
         """Write text to the stream of this name. A live table may have replaced the stream, and shows the text above itself."""
         stream = getattr(sys, name)
+        if stream is None:
+            return
         try:
-            if stream is not None:
+            try:
                 stream.write(text)
-        except UnicodeEncodeError as error:
-            stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
-        except Exception as error:  # noqa: BLE001 - the stream may be closed, or any object of the program
+            except UnicodeEncodeError as error:
+                stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+        except (KeyboardInterrupt, SystemExit) as error:
+            raise_out_of_loop(error)
+        except BaseException as error:  # noqa: BLE001 - the stream may be closed, or any object of the program
             told = UsageError(f"{name} of the run cannot be written: {headline(error)}", hint="What the bolt prints is lost.")
             self._reporter.report(told, next_step="nothing: the bolt continues")
 
