@@ -16,7 +16,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "config": (8, 8),
     "examples": (80, 300),
     "flow": (125, 200),
-    "hostile": (15, 30),
+    "hostile": (25, 45),
     "integration": (150, 320),
     "kafka": (390, 800),
     "kills": (5, 5),

@@ -36,8 +36,8 @@ class Surroundings:
     """What each component does, in each call. Gets the number of the input, and the component, or None for a function."""
     method: str = ""
     """The method of values, or of errors that a component raises, that is hostile."""
-    is_costly: bool = False
-    """True if one scenario of each form is enough, because a case takes long. A fork does, in a process as large as that of the tests."""
+    every: int = 0
+    """If a case takes long, or is much like another place: only one form in so many takes part in the short test, in one scenario."""
 
 
 # Logging
@@ -188,13 +188,13 @@ SURROUNDINGS: Final = {
     "amounts of metrics": Surroundings(in_call=amounts_of_metrics),
     "context variables": Surroundings(hostile_variables, in_call=sets_variables),
     "streams": Surroundings(hostile_streams, in_call=prints),
-    "unreadable streams": Surroundings(unreadable_streams, in_call=prints),
-    "closed streams": Surroundings(closed_streams, in_call=prints),
-    "full streams": Surroundings(full_streams, in_call=prints),
-    "no streams": Surroundings(no_streams, in_call=prints),
-    "forks that end": Surroundings(in_call=ends, is_costly=True),
-    "forks that live on": Surroundings(living_forks, in_call=lives_on, is_costly=True),
-    "pools that live on": Surroundings(living_forks, in_call=starts_a_pool, is_costly=True),
-    "hooks of forks": Surroundings(hooks_of_forks, in_call=lives_on, is_costly=True),
+    "unreadable streams": Surroundings(unreadable_streams, in_call=prints, every=1),
+    "closed streams": Surroundings(closed_streams, in_call=prints, every=1),
+    "full streams": Surroundings(full_streams, in_call=prints, every=1),
+    "no streams": Surroundings(no_streams, in_call=prints, every=1),
+    "forks that end": Surroundings(in_call=ends, every=2),
+    "forks that live on": Surroundings(living_forks, in_call=lives_on, every=2),
+    "pools that live on": Surroundings(living_forks, in_call=starts_a_pool, every=2),
+    "hooks of forks": Surroundings(hooks_of_forks, in_call=lives_on, every=2),
     "everything": Surroundings(handler_and_standard_error, hostile_listener, method="repr"),
 }
