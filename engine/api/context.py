@@ -109,7 +109,8 @@ class TaskContext(Protocol):
         """Start background work of this instance.
 
         An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the coroutine when the instance
-        closes or dies. Afterwards, and on any thread but the loop's, this method raises UsageError. The coroutine must await `self.collector.ready()` before each emit.
+        closes or dies. Afterwards, and on any thread but the loop's, this method raises UsageError. The coroutine must await
+        `self.collector.ready()` before each emit.
         context: its context variables, as in `asyncio.create_task`. By default a copy of the caller's.
         """
 
