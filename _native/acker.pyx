@@ -104,9 +104,14 @@ cdef class AckLedger(RootTable):
         return 0
 
     cdef int start_sweep(self) except -1:
-        """Start a rotation. Increment the generation, and sweep from the top for trees that are LIFETIME generations old."""
+        """Start a rotation. Increment the generation, and sweep from the top for trees that are LIFETIME generations old.
+
+        The table shrinks only after a whole sweep. During a sweep, old trees are left in its lower part only. There, half as many slots
+        would not be enough for them, and each would be moved past thousands of others.
+        """
         self.generation += 1
-        self.shrink()
+        if self.cursor < 0:
+            self.shrink()
         self.cursor = self.mask
         self.wrapping = False
         self.wrapped = self.mask + 1

@@ -16,7 +16,8 @@ from engine.json_text import json_text
 from engine.program_exit import raise_out_of_loop
 from engine.safe_text import safe_str, shorten
 
-_STANDARD_ATTRIBUTES: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_BARE_RECORD: Final = logging.LogRecord("", logging.NOTSET, "", 0, "", (), None)  # not by the record factory of the program
+_STANDARD_ATTRIBUTES: Final = frozenset(vars(_BARE_RECORD)) | {"message", "asctime", "taskName"}
 
 _CLIENTS: Final = frozenset({"aiokafka"})
 _MOST_TOLD: Final = 5
@@ -167,6 +168,8 @@ class JsonFormatter(logging.Formatter):
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD_ATTRIBUTES and name not in line}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        elif record.exc_text:  # from another process, or from a handler that has put the record into a queue
+            line["exception"] = record.exc_text
         if record.stack_info:
             line["stack"] = record.stack_info
         return json_text(line)

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import math
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from engine.log import EngineLogger, JsonFormatter, PlainFormatter, configure, log_again
+from tests.project.sources import ROOT
 
 
 def _record(message: str, *arguments: object, **extra: object) -> logging.LogRecord:
@@ -75,6 +77,12 @@ def test_a_json_line_is_one_line_with_its_traceback() -> None:
 
     assert "\n" not in text
     assert json.loads(text)["exception"].endswith("ValueError: bad\nline")
+
+
+def test_a_json_line_has_the_traceback_of_a_record_that_was_in_a_queue() -> None:
+    text = JsonFormatter().format(_record("died", exc_text="Traceback: no"))
+
+    assert json.loads(text)["exception"] == "Traceback: no"
 
 
 def test_configure_sends_everything_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,6 +202,38 @@ def test_a_record_factory_that_is_wrong_costs_only_the_record(made: Any, capsys:
         "ERROR engine.x: gone",
         "ERROR engine.x: of a child",
     ]
+
+
+IMPORTS = """
+import logging
+usual = logging.getLogRecordFactory()
+
+def of_a_request(*arguments, **named):
+    record = usual(*arguments, **named)
+    record.request = "r-1"
+    return record
+
+def without_a_request(*arguments, **named):
+    raise LookupError("no request")
+
+logging.setLogRecordFactory(without_a_request)
+import engine.log
+
+logging.setLogRecordFactory(of_a_request)
+import importlib
+
+importlib.reload(engine.log)
+engine.log.configure("info", json_lines=True)
+engine.log.EngineLogger("engine.x").info("seen")
+"""
+
+
+@pytest.mark.guarantee("RUN-6")
+def test_the_engine_is_imported_under_any_record_factory() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr)["request"] == "r-1"
 
 
 @pytest.mark.guarantee("RUN-6")

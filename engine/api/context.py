@@ -103,13 +103,14 @@ class TaskContext(Protocol):
         """Return the ids of all tasks that subscribe to a stream of this component, ascending. Raise UsageError for an unknown stream."""
 
     def wake(self) -> None:
-        """End the pause after an empty poll, and poll this spout at once. Call it only on the thread of the event loop."""
+        """End the pause after an empty poll, and poll this spout at once. Raise UsageError on any thread but the loop's."""
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: "Context | None" = None) -> asyncio.Task[Any]:
         """Start background work of this instance.
 
         An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the coroutine when the instance
-        closes or dies. Afterwards this method raises UsageError. The coroutine must await `self.collector.ready()` before each emit.
+        closes or dies. Afterwards, and on any thread but the loop's, this method raises UsageError. The coroutine must await
+        `self.collector.ready()` before each emit.
         context: its context variables, as in `asyncio.create_task`. By default a copy of the caller's.
         """
 

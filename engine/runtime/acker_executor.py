@@ -1,8 +1,8 @@
 """Executor of an acker: handles the signals of its ring, and fails the trees that timed out."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal, TypeAlias, TypedDict
 
 from engine.cancellation import aio_task_error, cancel_and_wait
 from engine.errors import TASK_DIED, Failure
@@ -11,8 +11,11 @@ from engine.runtime.actor import Actor
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 
-ExplainTimeouts: TypeAlias = Callable[[Sequence[int]], Mapping[int, Failure]]
-"""Maps root ids that timed out to their Failures."""
+ExplainTimeouts: TypeAlias = Callable[[Iterable[int]], Iterator[tuple[int, Failure] | None]]
+"""Finds the Failures of root ids that timed out, one after the other. None between them is a place for a pause."""
+
+SLICE_SECS: Final = 0.005
+"""Time after which the work for trees that timed out yields to the event loop (BP-4)."""
 
 
 class _Rules(TypedDict):
@@ -25,6 +28,10 @@ class AckerExecutor(Actor):
 
     def __init__(self, info: TaskInfo, run_context: RunContext, inbox: SignalRing, explain_timeouts: ExplainTimeouts) -> None:
         super().__init__(info, run_context)
+        self._timed_out: list[tuple[int, int]] = []
+        """Root ids of trees that timed out, each with its spout task. The ledger has forgotten them, and the spout does not know it yet."""
+        self._failing: Iterator[None] | None = None
+        """Sends their verdicts, after an earlier sweep."""
         self.inbox = inbox
         self.restarts = 0
         self._explain_timeouts = explain_timeouts
@@ -49,6 +56,7 @@ class AckerExecutor(Actor):
     def kill(self) -> None:
         """Lose all trees. Every spout task fails its open trees of this acker."""
         self.restarts += 1
+        self._timed_out, self._failing = [], None
         self.core.begin(**self._rules())
         for ring in self._spouts.values():
             ring.signal(Signal.ACKER_DIED, value=self.info.task_index)
@@ -65,19 +73,35 @@ class AckerExecutor(Actor):
             if core.run_burst():
                 await asyncio.sleep(0)
             elif core.ledger.sweeping:
-                self._fail_trees(core.sweep())
+                self._timed_out += core.sweep()
+                await asyncio.sleep(0)
+            elif self._fail_for_a_slice():
                 await asyncio.sleep(0)
             else:
-                self._fail_trees(core.overdue())
                 await self._park()
 
-    def _fail_trees(self, timed_out: list[tuple[int, int]]) -> None:
-        """Send the verdicts of trees that timed out, with their reasons."""
-        if not timed_out:
-            return
-        reasons = self._explain_timeouts([root for root, _ in timed_out])
-        for root, task in timed_out:
-            self.core.fail_tree(root, task, reasons[root])
+    def _fail_for_a_slice(self) -> bool:
+        """Fail trees that timed out, for about 5 ms, so that many of them stop neither the loop nor this acker. False if there are none."""
+        if self._failing is None:
+            timed_out = self._timed_out + self.core.overdue()
+            if not timed_out:
+                return False
+            self._timed_out, self._failing = [], self._fail_trees(dict(timed_out))
+        now = self.run_context.clock.now
+        until = now() + SLICE_SECS
+        for _ in self._failing:
+            if now() >= until:
+                return True
+        self._failing = None
+        return True
+
+    def _fail_trees(self, task_of: dict[int, int]) -> Iterator[None]:
+        """Send the verdicts of trees, with their reasons. Each yield is a place for a pause."""
+        for explained in self._explain_timeouts(task_of):
+            if explained is not None:
+                root, reason = explained
+                self.core.fail_tree(root, task_of[root], reason)
+            yield
 
     async def _park(self) -> None:
         deadline = self.core.next_deadline

@@ -153,6 +153,7 @@ class Run:
         await self._loop_end.watch()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
+        self._check_loop("stop()")
         with self._waits.current():
             await self._close()
         self._waits.close()

@@ -1,6 +1,7 @@
 """Implementation of `self.context` of a component instance, and of its background tasks."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from typing import Any, cast
@@ -78,7 +79,8 @@ class ExecutorContext:
         self._run_context = run_context
         self._background = background
         self._labels = TaskLabels(info.component_id, info.task_id)
-        self.wake = wake
+        self._wake = wake
+        self._thread = threading.get_ident()
         self.random = run_context.random.stream("context", info.component_id, info.task_index)
         self.failure: Failure | None = None
 
@@ -127,10 +129,18 @@ class ExecutorContext:
             raise UsageError(f"{self._where} has no stream {safe_repr(stream)}", hint=hint)
         return self._run_context.targets_of(self.component_id, stream)
 
+    def wake(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise self._wrong_thread("wake()", "self.context.wake")
+        self._wake()
+
     def create_task(self, coroutine: Coroutine[Any, Any, object], /, *, context: Context | None = None) -> asyncio.Task[Any]:
         if not asyncio.iscoroutine(cast(object, coroutine)):
             text = f"{self._where} called create_task({safe_repr(coroutine)}), which is not a coroutine"
             raise UsageError(text, hint="Call an async def: self.context.create_task(self.work()).")
+        if threading.get_ident() != self._thread:
+            coroutine.close()
+            raise self._wrong_thread("create_task()", "self.context.create_task, coroutine")
         if self._background is None:
             coroutine.close()
             raise UsageError("a custom grouping has no background work", hint="Start it in a component's open() or prepare().")
@@ -141,6 +151,10 @@ class ExecutorContext:
                 hint="Await the coroutine in close() or cleanup(), and start no tasks after it.",
             )
         return self._background.create(coroutine, context)
+
+    def _wrong_thread(self, call: str, arguments: str) -> UsageError:
+        text = f"{self._where} called {call} on a thread other than the loop's, and it had no effect"
+        return UsageError(text, hint=f"Keep the loop in open() or prepare(), and use loop.call_soon_threadsafe({arguments}).")
 
     @property
     def _where(self) -> str:

@@ -7,19 +7,17 @@ tuples only wait never times out. The hot path has no cost.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Final
 
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import TIMEOUT, Failure
 from engine.kernel import LIFETIME, Signal, Tuple
-from engine.runtime.acker_executor import AckerExecutor
+from engine.runtime.acker_executor import SLICE_SECS, AckerExecutor
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.safe_text import safe_repr
 
 TUPLES_PER_STEP: Final = 2048
-SLICE_SECS: Final = 0.005
 MOST_TUPLES: Final = 100_000
 """Maximum number of tuples that one explanation examines.
 
@@ -117,23 +115,27 @@ class TimeoutExplainer:
         self._bolts = tuple(bolts)
         self.trace: TreeTrace | None = None
 
-    def __call__(self, roots: Sequence[int]) -> Mapping[int, Failure]:
-        """Return the Failure of each root."""
-        missing, found = set(roots), dict[int, Failure]()
-        for bolt, tup, is_taken in islice(self._tuples(), MOST_TUPLES):
+    def __call__(self, roots: Iterable[int]) -> Iterator[tuple[int, Failure] | None]:
+        """Yield each root with its Failure. Yield None after each examined tuple of other trees, so that the caller may pause."""
+        missing, examined = set(roots), 0
+        for bolt, tup, is_taken in self._tuples():
             for root in missing.intersection(tup.roots):
-                found[root] = self._failure(root, bolt, _owed_text(bolt, tup) if is_taken else _waiting_text(tup))
                 missing.discard(root)
-            if not missing:
+                yield root, self._failure(root, bolt, _owed_text(bolt, tup) if is_taken else _waiting_text(tup))
+            examined += 1
+            if not missing or examined == MOST_TUPLES:
                 break
+            yield None
+        unknown = "no task holds a tuple of this tree: an ack was lost, or a task died with the tuple"
+        if examined == MOST_TUPLES:
+            unknown = f"the task that owes the ack is not known, because only the first {MOST_TUPLES:,} of the open tuples were examined"
         for root in missing:
-            found[root] = self._failure(root, None, "no task holds a tuple of this tree: an ack was lost, or a task died with the tuple")
-        return found
+            yield root, self._failure(root, None, unknown)
 
     def _tuples(self) -> Iterator[tuple[BoltExecutor, Tuple, bool]]:
         """Yield the taken tuples of all tasks, then the waiting ones, which time out only with `timeout_from="emit"`."""
         for bolt in self._bolts:
-            yield from ((bolt, tup, True) for tup in bolt.core.taken_tuples())
+            yield from ((bolt, tup, True) for tup in bolt.core.oldest_taken(MOST_TUPLES))
         for bolt in self._bolts:
             yield from ((bolt, tup, False) for tup in (*bolt.core.held_tuples.tuples(), *bolt.core.mailbox.waiting()))
 

@@ -291,3 +291,23 @@ def test_an_empty_ledger_frees_its_memory_at_the_next_rotation() -> None:
         ledger.on_ack(root, 5)
     ledger.rotate()
     assert ledger.nbytes == least
+
+
+@pytest.mark.guarantee("ACK-14")
+def test_a_ledger_shrinks_only_after_a_whole_sweep() -> None:
+    ledger = AckLedger()
+    for root in range(1, 100_001):
+        ledger.on_init(root, 5, 1)
+    for _ in range(LIFETIME - 1):
+        assert ledger.rotate() == []
+    full = ledger.nbytes
+    ledger.begin_rotation()
+    while len(ledger) > 30_000:
+        ledger.sweep(1000)
+    ledger.begin_rotation()  # the rest is in a part of the table, and half of the slots would be too narrow for it
+    assert ledger.nbytes == full
+
+    left = len(ledger)
+    assert len(ledger.rotate()) == left
+    ledger.rotate()
+    assert ledger.nbytes == AckLedger().nbytes

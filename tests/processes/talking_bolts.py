@@ -80,6 +80,14 @@ class LogsToItsOwnFile(BasicBolt):
         LOGGER.warning("number %s", tup["number"])
 
 
+class LogsATraceback(BasicBolt):
+    """Logs an exception and the stack."""
+
+    def execute(self, tup: Tuple) -> None:
+        try:
+            raise ValueError("no such customer")
+        except ValueError:
+            LOGGER.exception("order %s", tup["number"], stack_info=True)
 
 
 class Hangs(BasicBolt):

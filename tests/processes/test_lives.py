@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from engine.runtime.processes import child_process
 from engine.testing import Feeder
 from tests.processes import bolts, hostile
 from tests.processes.test_deaths import Numbers, begin_program, pids, runs, until
+from tests.project.sources import ROOT
 
 PROGRAM_THAT_FORKS = """
 import asyncio, os, sys
@@ -55,6 +58,33 @@ def test_children_end_with_a_killed_parent_that_has_forked(how: str, kernel: str
         parent.wait()
         for pid in pids(forked):
             os.kill(pid, signal.SIGKILL)
+
+
+ENDS_WITH_A_RUN = """
+import asyncio, sys
+from functools import partial
+import engine
+from engine import Inlet, TopologyBuilder
+from tests.processes.bolts import Pid
+
+builder = TopologyBuilder("open")
+builder.set_spout("numbers", lambda: Inlet("number"))
+builder.set_bolt("bolt", partial(Pid, sys.argv[1]), processes=True, parallelism=2).shuffle_grouping("numbers")
+run = engine.run(builder.build())
+loop = asyncio.new_event_loop()
+loop.run_until_complete(run.__aenter__())
+loop.run_until_complete(run.inlet("numbers").send((1,)))
+"""
+
+
+@pytest.mark.guarantee("PR-2")
+def test_a_program_that_ends_with_an_open_run_kills_its_children(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDS_WITH_A_RUN, str(tmp_path / "pids")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "Exception ignored" not in done.stderr, done.stderr
+    assert len(pids(tmp_path / "pids")) == 2
+    asyncio.run(until(lambda: not any(map(runs, pids(tmp_path / "pids"))), secs=2))
 
 
 def fork_and_end() -> None:

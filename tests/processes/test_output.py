@@ -1,5 +1,6 @@
 """What a child prints and logs appears once, in the output of the run (PR-1)."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine import TopologyBuilder
+from engine.log import JsonFormatter, PlainFormatter
 from engine.testing import Feeder, run_topology
 from tests.processes import talking_bolts
 from tests.processes.test_instances import Play
@@ -70,6 +72,20 @@ def test_a_handler_of_prepare_belongs_to_its_process(tmp_path: Path, caplog: pyt
     expected = ["number 0", "number 1", "number 2"]
     assert (tmp_path / "log").read_text().splitlines() == expected
     assert [record.getMessage() for record in caplog.records if record.name == "users.module"] == expected
+
+
+@pytest.mark.guarantee("PR-1")
+def test_a_traceback_of_a_child_stays_apart_from_the_message(caplog: pytest.LogCaptureFixture) -> None:
+    Play(talking_bolts.LogsATraceback, range(1))
+    (record,) = [record for record in caplog.records if record.name == "users.module"]
+    assert record.getMessage() == "order 0"
+
+    line = json.loads(JsonFormatter().format(record))
+    assert line["message"] == "order 0"
+    assert line["exception"].startswith("Traceback")
+    assert line["exception"].endswith("ValueError: no such customer")
+    assert line["stack"].startswith("Stack")
+    assert PlainFormatter().format(record).count("ValueError: no such customer") == 1
 
 
 SHOP = """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import engine
-from engine import Bolt, Config, Fields, Spout, TopologyBuilder, Tuple, UsageError
+from engine import BasicBolt, Bolt, Config, Fields, Spout, TopologyBuilder, Tuple, UsageError
 from engine.testing import Capture
 from tests.runtime.stage import Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
 
@@ -227,6 +227,25 @@ def test_create_task_returns_the_task_and_wake_causes_a_poll() -> None:
     spout = Fetches()
     play_run(chain(lambda: spout, Sink))
     assert spout.acked_at == [1.0005, 2.001, 3.0015]
+
+
+@pytest.mark.guarantee("ACK-10")
+@pytest.mark.parametrize("call", ["wake", "create_task"])
+def test_what_touches_the_loop_raises_on_another_thread(call: str) -> None:
+    class Misuses(BasicBolt):
+        threads = 1
+
+        def execute(self, tup: Tuple) -> None:
+            if call == "wake":
+                self.context.wake()
+            else:
+                self.context.create_task(asyncio.sleep(0))
+
+    spout = Numbers(1)
+    snapshot = play_run(chain(lambda: spout, Misuses)).snapshot()
+    [error] = snapshot.errors
+    assert f"called {call}() on a thread other than the loop's" in error.text
+    assert f"loop.call_soon_threadsafe(self.context.{call}" in error.text
 
 
 class AndGoesOn(Numbers):

@@ -93,6 +93,14 @@ def test_a_call_on_another_loop_has_no_effect_and_says_the_right_way(method: str
     play(main)
 
 
+def test_leaving_on_another_loop_has_no_effect() -> None:
+    async def main(run: Run) -> None:
+        with pytest.raises(UsageError, match=r"(?s)outside the event loop of its run.*run_coroutine_threadsafe\(run\.stop\(\), loop\)"):
+            await from_another_loop(run, lambda run: run.__aexit__(None, None, None))
+
+    play(main)
+
+
 @pytest.mark.parametrize("method", PLAIN)
 def test_a_plain_call_on_a_thread_without_a_loop_has_no_effect(method: str) -> None:
     async def main(run: Run) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine import Bolt, Config, Failure, Fields, Run, TopologyBuilder, Tuple
+import engine
+from engine import Bolt, BurstSpout, Config, Failure, Fields, Run, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture, Feeder, Finished, run_topology
+from tests.patience import PATIENCE_SECS
 from tests.runtime.stage import loop
 
 pytestmark = pytest.mark.guarantee("ACK-8")
@@ -200,6 +202,41 @@ def test_after_a_blocked_loop_no_tree_times_out_early() -> None:
 
     run_feeder(feeder, keeps, script, message_timeout_secs=10)
     assert 10 <= died_at(feeder)[1] - keeps.arrivals[0].secs <= 12.6 + 4
+
+
+# Many at once
+
+
+@pytest.mark.guarantee("BP-4")
+def test_many_trees_that_time_out_at_once_stop_neither_the_loop_nor_the_acker() -> None:
+    count, sent = 50_000, list[int]()
+
+    class Many(BurstSpout):
+        output_fields = Fields("number")
+        emitted = 0
+
+        def next_tuples(self, limit: int) -> None:
+            if self.emitted == count:
+                raise SpoutExhausted
+            rows = range(self.emitted, min(self.emitted + limit, count))
+            self.collector.emit_many([(row,) for row in rows], message_ids=list(rows))
+            self.emitted = rows.stop
+
+        def fail(self, message_id: object) -> None:
+            sent.append(run._assembled.ackers[0].core.failed)
+
+    builder = TopologyBuilder("many")
+    builder.set_spout("many", Many)
+    builder.set_bolt("keeps", Capture(settles=False)).shuffle_grouping("many")
+    run = engine.run(builder.build(), Config(message_timeout_secs=1))
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE_SECS), run:
+            await run.completed()
+
+    asyncio.run(main())  # on a real loop, whose time passes while the acker works
+    assert len(sent) == count
+    assert sent[0] < count / 10, "the first verdicts reach the spout while the acker looks for the reasons of the others"
 
 
 # Trees that have ended

@@ -1,5 +1,6 @@
 """Logging of a child. The run handles its records, so the handlers that the import of the program adds here do not."""
 
+import copy
 import logging
 import logging.handlers
 import sys
@@ -10,6 +11,7 @@ from engine.log import PlainFormatter, name_task
 from engine.runtime.plan import TaskInfo
 
 _OPEN: Final = logging.FileHandler._open
+_TEXTS: Final = logging.Formatter()
 
 
 def keep_log_files() -> None:
@@ -50,6 +52,15 @@ class LogRelay(logging.handlers.QueueHandler):
         super().__init__(None)  # type: ignore[arg-type]  # `enqueue` is the only user of the queue
         self._info = info
         self._send = send
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Return a copy that can be pickled. The message and the text of the traceback stay apart, as the log of the run needs them."""
+        record = copy.copy(record)
+        record.msg, record.args = record.getMessage(), None
+        if record.exc_info:
+            record.exc_text = record.exc_text or _TEXTS.formatException(record.exc_info)
+            record.exc_info = None
+        return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send a record. A process that the child has forked writes it to standard error."""

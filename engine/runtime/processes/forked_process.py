@@ -35,7 +35,7 @@ class ForkedProcess:
         self._has_server = True
         self._late: asyncio.TimerHandle | None = None
         self._close = weakref.finalize(self, _close_all, [answers] if pidfd is None else [answers, pidfd])
-        self._close.atexit = False  # the end of the program still needs them, to kill what runs
+        self._close.atexit = False  # a process that still runs at the end of this one is killed by its pidfd
         RUNNING.add(self)
 
     @property
