@@ -150,6 +150,7 @@ class ChildProcess:
     def abandon(self) -> None:
         """Kill the process, and hear no more of it."""
         self._is_ended = True
+        self._on_message = self._on_end = _hear_nothing  # a process may be watched for longer than its run exists
         for pending in (self._watch, self._explaining):
             if pending is not None:
                 pending.cancel()
@@ -194,6 +195,10 @@ class ChildProcess:
         if not self._is_ended:
             self._is_ended = True
             self._on_end(self._reason or f"its process {self.pid} {_ended_text(self._process.status)}")
+
+
+def _hear_nothing(told: object) -> None:
+    """Take what a process tells that nobody waits for any more."""
 
 
 def _drop(forked: list[tuple[socket.socket, ForkedProcess]]) -> None:
