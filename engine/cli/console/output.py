@@ -85,7 +85,7 @@ def restore_streams() -> None:
 def _wait_for_readers() -> None:
     """Let writes to standard output wait for a slow reader.
 
-    Another process that has the same pipe, such as the parent, may have made it non-blocking. Python drops what does not fit into such a pipe.
+    Another process that has the same pipe, such as the parent, may have made it non-blocking. Then Python drops what does not fit into it.
     """
     for each in _KEPT:
         if each.name == "stdout":
