@@ -7,10 +7,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.web.access import Access
 from engine.web.answers import error_answer
-from engine.web.read_budget import NEW, ReadBudget
+from engine.web.read_budget import NEW, Party, ReadBudget
 
 MOST_CLIENTS: Final = 1024
 """Clients whose last turn is known."""
+APART: Final = ("/healthz", "/readyz", "/metrics")
+"""Paths of probes and scrapers, which give up after a second. They do not wait for other requests of their host."""
 
 
 class Pacing:
@@ -27,12 +29,15 @@ class Pacing:
         """Answer one request in its turn."""
         if scope["type"] != "http" or self._access.is_authorized_change(scope["method"], scope["headers"]):
             await self._app(scope, receive, send)
-        elif self._budget.is_full:
+            return
+        client = scope.get("client") and tuple(scope["client"])
+        last = self._last_turns.get(client, NEW)
+        party = Party(client[0] if client else None, _asks_for(scope), last == NEW)
+        if self._budget.is_full(party):
             hint = "Ask less often. The events of the run (/api/events) are for all readers."
             await error_answer(503, "too many requests wait for an answer", hint, {"retry-after": "5"})(scope, receive, send)
         else:
-            client = scope.get("client") and tuple(scope["client"])
-            self._note_turn(client, await self._budget.turn(self._last_turns.get(client, NEW)))
+            self._note_turn(client, await self._budget.turn(party, last))
             await self._budget.run_charged(_steps(self._app, scope, receive, send))
 
     def _note_turn(self, client: Any, at: float) -> None:
@@ -40,6 +45,12 @@ class Pacing:
         self._last_turns.move_to_end(client)
         if len(self._last_turns) > MOST_CLIENTS:
             self._last_turns.popitem(last=False)
+
+
+def _asks_for(scope: Scope) -> str:
+    """Return the path if it is one of those that do not wait for the others."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path if path in APART else ""
 
 
 async def _steps(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

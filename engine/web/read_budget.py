@@ -4,16 +4,20 @@ Whoever asks waits for a turn, and each turn is paid from an account that fills 
 therefore gets fewer answers, and the run does not notice it. Connections, refused requests and unknown paths are paid in the same way,
 because an attacker would choose the cheapest path that is free.
 
+Hosts take turns, and within a host its probes, its scraper and its other requests do. So a host that floods the server waits for itself,
+and neither a probe of Kubernetes nor a scraper of Prometheus waits for the flood.
+
 Time is CPU time of the loop's thread, so that a pause of the process costs no reader its turn.
 """
 
 import asyncio
 import heapq
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from itertools import count
 from types import coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.clock import Clock
 
@@ -26,9 +30,25 @@ MOST_DEBT_SECS: Final = 0.02
 TURN_SECS: Final = 0.0003
 """Price of each turn, besides the time that is measured: the system calls and turns of the loop for a connection or a request."""
 MOST_WAITING: Final = 1024
-"""Requests that wait for a turn. Further ones are refused."""
+"""Requests that wait for a turn. Further ones are refused, except one of each party that has none."""
+MOST_NOTED: Final = 2048
+"""Hosts and parties whose latest turn is known."""
+MOST_ACCEPTED_IN_A_ROW: Final = 4
+"""Turns after which new connections let a request go first. Else a flood of connections would leave no turn for an answer."""
 NEW: Final = 0.0
 """The last turn of somebody who had none yet."""
+
+
+class Party(NamedTuple):
+    """Those of one host who wait for the same: what they ask for, and whether this is the first request of a connection."""
+
+    host: str | None
+    asks_for: str
+    is_new: bool
+
+
+ACCEPTING: Final = Party(None, "connections", True)
+"""The party of new connections. Nobody knows yet what they ask for, so they come first."""
 
 
 class ReadBudget:
@@ -39,17 +59,20 @@ class ReadBudget:
         self._counted_at = 0.0
         self._now: Callable[[], float] | None = None
         self._cpu: Callable[[], float | None] = lambda: 0.0
-        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
-        """Heap of those who wait: their last turn, a number, and the future that they await."""
-        self._numbers = count()
+        self._waiting: dict[Party, list[tuple[float, int, asyncio.Future[None]]]] = {}
+        """Heaps of those who wait, by party: their last turn, a number, and the future that they await."""
+        self._latest: OrderedDict[Party | str | None, int] = OrderedDict()
+        """Numbers of the latest turns of the hosts and the parties. The latest is the last."""
+        self._accepted_in_a_row = 0
+        self._numbers = count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._apart_secs = 0.0
         self._is_lifted = False
 
-    @property
-    def is_full(self) -> bool:
-        """True if so many requests wait that the next one is refused."""
-        return len(self._waiting) >= MOST_WAITING
+    def is_full(self, party: Party) -> bool:
+        """Return True if so many requests wait that the next one of this party is refused."""
+        number = sum(map(len, self._waiting.values()))
+        return number >= (MOST_WAITING if party in self._waiting else 2 * MOST_WAITING)
 
     @property
     def saved_secs(self) -> float:
@@ -81,15 +104,15 @@ class ReadBudget:
             self._apart_secs += secs
             note(secs)
 
-    async def turn(self, last: float = NEW) -> float:
-        """Wait for a turn, and return its time. Of those who wait, the one whose `last` turn is the longest ago comes first."""
-        if self._waiting or self.debt_secs() > 0:
+    async def turn(self, party: Party, last: float = NEW) -> float:
+        """Wait for a turn, and return its time. Of a party, the one whose `last` turn is the longest ago comes first."""
+        if self.debt_secs() > 0 or self._waiting:
             future = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._waiting, (last, next(self._numbers), future))
+            heapq.heappush(self._waiting.setdefault(party, []), (last, next(self._numbers), future))
             self._set_timer()
             await future
         else:
-            self.charge(TURN_SECS)
+            self._take_turn(party)
         return self._counted_at
 
     async def run_charged(self, steps: Coroutine[Any, Any, None], charge: Callable[[float], None] | None = None) -> None:
@@ -124,11 +147,30 @@ class ReadBudget:
         """Give turns to those who wait, as far as the account allows."""
         self._timer = None
         while self._waiting and self.debt_secs() <= 0:
-            _, _, future = heapq.heappop(self._waiting)
+            party = self._next_party()
+            _, _, future = heapq.heappop(self._waiting[party])
+            if not self._waiting[party]:
+                del self._waiting[party]
             if not future.done():  # its request was not cancelled
-                self.charge(TURN_SECS)
+                self._take_turn(party)
                 future.set_result(None)
         self._set_timer()
+
+    def _next_party(self) -> Party:
+        """Return the party whose host has waited the longest. Each of them comes, however much the others ask for."""
+        others = [party for party in self._waiting if party != ACCEPTING]
+        if ACCEPTING in self._waiting and (not others or self._accepted_in_a_row < MOST_ACCEPTED_IN_A_ROW):
+            return ACCEPTING
+        return min(others, key=lambda party: (self._latest.get(party.host, 0), self._latest.get(party, 0)))
+
+    def _take_turn(self, party: Party) -> None:
+        self.charge(TURN_SECS)
+        self._accepted_in_a_row = self._accepted_in_a_row + 1 if party == ACCEPTING else 0
+        for noted in (party.host, party):
+            self._latest[noted] = next(self._numbers)
+            self._latest.move_to_end(noted)
+        while len(self._latest) > MOST_NOTED:
+            self._latest.popitem(last=False)
 
     def _set_timer(self) -> None:
         if self._waiting and self._timer is None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,11 +21,12 @@ from engine.runtime.run import Run
 from engine.web.access import Access
 from engine.web.address import Address, bind, parse_address
 from engine.web.application import make_application, make_site
-from engine.web.read_budget import TURN_SECS
+from engine.web.read_budget import ACCEPTING, TURN_SECS
 from engine.web.site import Site
 
 MOST_CONNECTIONS: Final = 256
-"""Connections at the same time. Further ones are closed at once, so that readers cannot use up the files of the process."""
+"""Connections at the same time, so that readers cannot use up the files of the process. A further one takes the place of one of the host
+that has the most of them, or is closed at once if its own host has the most."""
 HEAD_SECS: Final = 15.0
 """Time for a client to send the head of a request."""
 TAKE_SECS: Final = 30.0
@@ -145,13 +147,19 @@ class _Server:
                 continue
             told = None
             try:
-                await self.budget.turn()
+                await self.budget.turn(ACCEPTING)
                 await loop.connect_accepted_socket(lambda: _Connection(self._config, self._state, self), accepted)
             except OSError:  # the client has gone
                 accepted.close()
             except BaseException:
                 accepted.close()
                 raise
+
+    def close_one_of_too_many(self, latest: "_Connection") -> None:
+        """Close a connection of the host that has the most of them: the latest one, if it is from this host."""
+        counts = Counter(connection.host for connection in self._connections())
+        greediest = max(self._connections(), key=lambda connection: (counts[connection.host], connection is latest))
+        greediest.transport.abort()
 
     def drop_connection(self, scope: Scope) -> None:
         """Close the connection of a request at once, with all that is not sent yet."""
@@ -203,6 +211,11 @@ class _Connection(H11Protocol):
         self._is_authorized = False
         """True if the latest request is a change with the token."""
 
+    @property
+    def host(self) -> str | None:
+        """Address of the client, without its port."""
+        return None if self.client is None else self.client[0]
+
     def fileno(self) -> int:
         """Return the descriptor of the socket, -1 if the connection is lost. The number may then belong to another file."""
         accepted: socket.socket | None = self.transport.get_extra_info("socket") if self in self.connections else None
@@ -219,10 +232,12 @@ class _Connection(H11Protocol):
         super().connection_made(transport)
         unshare(self)
         transport.set_write_buffer_limits(high=0)  # so that pause_writing is called as soon as the client leaves something untaken
-        if len(self.connections) > MOST_CONNECTIONS or self._owner.is_closing:
+        if self._owner.is_closing:
             transport.abort()
-        else:
-            self._head_timer = self.loop.call_later(HEAD_SECS, transport.abort)
+            return
+        self._head_timer = self.loop.call_later(HEAD_SECS, transport.abort)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._owner.close_one_of_too_many(self)
 
     def data_received(self, data: bytes) -> None:
         """Parse the data. Limit the time for the head of the next request."""

@@ -1,8 +1,12 @@
 """If standard output or error cannot be written, there is one clear line, no traceback, and the right exit status."""
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -73,6 +77,53 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path, command: str, unbuffered: str
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+PRINTS = """
+from engine import TopologyBuilder, bolt, spout
+
+@spout("number")
+def numbers():
+    yield from ((number,) for number in range(2000))
+
+@bolt()
+def prints(tup):
+    print(tup["number"])
+
+builder = TopologyBuilder("prints")
+builder.set_spout("numbers", numbers)
+builder.set_bolt("prints", prints).shuffle_grouping("numbers")
+topology = builder.build()
+"""
+
+
+PIPE_BYTES = 4096
+
+
+def _unread_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+@pytest.mark.guarantee("RUN-7")
+@pytest.mark.parametrize("options", ["--plain", "--json"])
+def test_a_pipe_that_the_parent_has_made_non_blocking_loses_no_line(tmp_path: Path, options: str) -> None:
+    (tmp_path / "flow.py").write_text(PRINTS, encoding="utf-8")
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "engine", "run", "flow.py", options]
+    with (
+        subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=writer, stderr=subprocess.DEVNULL) as process,
+        open(reader, "rb") as out,
+    ):
+        os.close(writer)
+        while process.poll() is None and not _unread_bytes(reader):  # the pipe is full at once
+            time.sleep(0.01)
+        lines = out.read().splitlines()
+        assert process.wait(TIMEOUT_SECS) == 0
+    assert [line for line in lines if line.isdigit()] == [b"%d" % number for number in range(2000)]
+    assert options == "--plain" or json.loads(lines[-1])["event"] == "end"
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

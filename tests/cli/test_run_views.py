@@ -185,6 +185,12 @@ def test_the_live_table_fits_a_low_terminal() -> None:
     assert lines[-2].startswith("and 16 more")
 
 
+def test_a_stream_above_the_table_has_the_rest_of_a_stream() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), "latin-1", "replace")
+    above = AboveTable(Console(file=io.StringIO()), stream)
+    assert (above.encoding, above.errors, above.buffer) == ("latin-1", "replace", stream.buffer)
+
+
 def test_output_of_user_code_is_printed_above_the_table() -> None:
     file = io.StringIO()
     above = AboveTable(Console(file=file, width=20, color_system=None), io.StringIO())

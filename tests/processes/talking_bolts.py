@@ -61,7 +61,7 @@ class UsesItsStream(BasicBolt):
 
     def prepare(self) -> None:
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        sys.stdout.writelines([f"{sys.stdout.encoding} {sys.stdout.isatty()} {sys.stdout.fileno()}\n"])
+        sys.stdout.writelines([f"{sys.stdout.encoding} {sys.stdout.isatty()} {sys.stdout.fileno()} {sys.stdout.errors}\n"])
 
     def execute(self, tup: Tuple) -> None:
         return None

@@ -14,9 +14,10 @@ import pytest
 import engine
 from engine import Config, TopologyBuilder
 from engine.runtime.processes import child_process
+from engine.runtime.processes.fork_server import FORK_SERVER
 from engine.testing import Feeder
 from tests.processes import bolts, hostile
-from tests.processes.test_deaths import Numbers, begin_program, pids, runs, until
+from tests.processes.test_deaths import Numbers, begin_program, endless, pids, runs, until
 from tests.project.sources import ROOT
 
 PROGRAM_THAT_FORKS = """
@@ -147,3 +148,23 @@ def test_a_run_stops_after_a_signal_has_ended_the_loop_of_an_idle_child(tmp_path
 
     asyncio.run(main())
     assert not any(map(runs, pids(path)))
+
+
+@pytest.mark.guarantee("PR-2")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
+def test_signals_to_all_processes_of_a_service_end_no_child(name: str, tmp_path: Path) -> None:
+    path, number = tmp_path / "pids", signal.Signals[name]
+
+    async def main() -> None:
+        async with asyncio.timeout(60), engine.run(endless(path, 2)) as run:
+            await until(lambda: run.snapshot().components["bolt"].acked > 20)
+            asked, acked = FORK_SERVER.pid, run.snapshot().components["bolt"].acked
+            assert asked is not None
+            for pid in (asked, *pids(path)):
+                os.kill(pid, number)
+            await until(lambda: run.snapshot().components["bolt"].acked > acked + 20)
+            assert [task.restarts for task in run.snapshot().components["bolt"].tasks] == [0, 0]
+            FORK_SERVER.fork("another child")[0].close()
+            assert FORK_SERVER.pid == asked
+
+    asyncio.run(main())

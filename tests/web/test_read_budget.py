@@ -12,7 +12,7 @@ from engine.testing import run_virtual
 from engine.web import server
 from engine.web.access import Access
 from engine.web.application import make_application, make_site
-from engine.web.read_budget import MOST_DEBT_SECS, MOST_SAVED_SECS, SHARE, TURN_SECS, ReadBudget
+from engine.web.read_budget import ACCEPTING, MOST_DEBT_SECS, MOST_SAVED_SECS, NEW, SHARE, TURN_SECS, Party, ReadBudget
 from engine.web.site import Site
 from tests.patience import PATIENCE_SECS
 from tests.web.runs import AUTHORIZED, TOKEN, ask, connect, served, topology
@@ -20,6 +20,8 @@ from tests.web.runs import AUTHORIZED, TOKEN, ask, connect, served, topology
 pytestmark = [pytest.mark.timeout(PATIENCE_SECS), pytest.mark.guarantee("WEB-3")]
 COST_SECS = 0.0004
 HOST = b"Host: localhost\r\n"
+KEPT = Party("10.0.0.1", "", is_new=False)
+FRESH = Party("10.0.0.1", "", is_new=True)
 
 
 def in_virtual_time(main: Callable[[], Awaitable[Any]]) -> Any:
@@ -34,7 +36,7 @@ def test_readers_that_ask_without_pause_get_their_share_and_no_more() -> None:
         async def ask_without_pause(number: int) -> None:
             last = 0.0
             while True:
-                last = await budget.turn(last)
+                last = await budget.turn(KEPT, last)
                 budget.charge(COST_SECS)
                 answers[number] += 1
 
@@ -54,12 +56,12 @@ def test_somebody_who_has_had_no_turn_does_not_queue_behind_them() -> None:
     async def main() -> float:
         budget = ReadBudget()
         budget.charge(MOST_SAVED_SECS + MOST_DEBT_SECS)
-        waiting = [asyncio.create_task(budget.turn(1.0 + number)) for number in range(200)]
+        waiting = [asyncio.create_task(budget.turn(KEPT, 1.0 + number)) for number in range(200)]
         await asyncio.sleep(0)
         began = asyncio.get_running_loop().time()
-        await budget.turn()
+        await budget.turn(FRESH)
         took = asyncio.get_running_loop().time() - began
-        assert not any(each.done() for each in waiting)
+        assert sum(each.done() for each in waiting) <= 1, "they take turns with it"
         budget.lift()
         await asyncio.gather(*waiting)
         return took
@@ -67,14 +69,66 @@ def test_somebody_who_has_had_no_turn_does_not_queue_behind_them() -> None:
     assert in_virtual_time(main) == pytest.approx(MOST_DEBT_SECS / SHARE, abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("flood", "other"),
+    [
+        (FRESH, Party("10.0.0.2", "", is_new=True)),
+        (KEPT, Party("10.0.0.2", "", is_new=False)),
+        (FRESH, Party("10.0.0.1", "/readyz", is_new=True)),
+        (FRESH, Party("10.0.0.1", "/metrics", is_new=False)),
+        (Party("10.0.0.1", "/metrics", is_new=True), Party("10.0.0.1", "/metrics", is_new=False)),
+        (ACCEPTING, Party("10.0.0.1", "/metrics", is_new=False)),
+    ],
+)
+def test_a_flood_delays_nobody_else_by_more_than_a_few_turns(flood: Party, other: Party) -> None:
+    async def main() -> float:
+        budget = ReadBudget()
+        budget.charge(MOST_SAVED_SECS)
+
+        async def ask_without_pause() -> None:
+            while True:
+                await budget.turn(flood, NEW)
+                budget.charge(COST_SECS)
+
+        readers = [asyncio.create_task(ask_without_pause()) for _ in range(200)]
+        longest_secs = 0.0
+        for _ in range(20):
+            await asyncio.sleep(1)
+            began = asyncio.get_running_loop().time()
+            await budget.turn(other, began)
+            longest_secs = max(longest_secs, asyncio.get_running_loop().time() - began)
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+        return longest_secs
+
+    assert in_virtual_time(main) < 5 * (TURN_SECS + COST_SECS) / SHARE
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/healthz", "/metrics"])
+def test_probes_and_scrapers_do_not_wait_for_a_flood_of_their_own_host(path: str) -> None:
+    async def main() -> int:
+        site, client = await site_and_client()
+        async with client, site.run:
+            site.budget.charge(1.0)
+            flood = [asyncio.create_task(client.get("/no/such/path")) for _ in range(50)]
+            await asyncio.sleep(0)
+            await client.get(path)
+            answered = sum(each.done() for each in flood)
+            await asyncio.gather(*flood)
+        return answered
+
+    assert in_virtual_time(main) <= 2
+
+
 def test_a_request_that_is_cancelled_takes_no_turn() -> None:
     async def main() -> None:
         budget = ReadBudget()
         budget.charge(1.0)
-        gone = asyncio.create_task(budget.turn())
+        gone = asyncio.create_task(budget.turn(FRESH))
         await asyncio.sleep(0)
         gone.cancel()
-        await budget.turn()
+        await budget.turn(FRESH)
         assert budget.saved_secs == pytest.approx(-TURN_SECS, abs=SHARE * 0.1)
 
     in_virtual_time(main)

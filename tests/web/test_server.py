@@ -142,6 +142,19 @@ async def test_too_many_connections_are_closed(monkeypatch: pytest.MonkeyPatch) 
             each.close()
 
 
+@pytest.mark.guarantee("WEB-3")
+async def test_a_host_with_too_many_connections_locks_no_other_host_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 10)
+    async with served() as (_, serving):
+        clients = [await connect(serving) for _ in range(10)]
+        place = serving.address.host, serving.address.port
+        reader, writer = await asyncio.open_connection(*place, local_addr=("127.0.0.2", 0))
+        writer.write(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        for each in (writer, *(each for _, each in clients)):
+            each.close()
+
+
 @pytest.mark.guarantee("WEB-1")
 @pytest.mark.parametrize(
     ("request_bytes", "status"),

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from engine.cli.console.output import print_to_stderr, restore_streams
 from engine.clock import Clock
@@ -125,6 +125,15 @@ class AboveTable(io.TextIOBase):
     def encoding(self) -> str:  # type: ignore[override]
         """Return the encoding of the replaced stream."""
         return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """Return the handler of errors of the replaced stream."""
+        return self._stream.errors
+
+    def __getattr__(self, name: str) -> Any:
+        """Return `buffer`, `reconfigure` and the like of the replaced stream."""
+        return getattr(self._stream, name)
 
     def _print(self, lines: str) -> None:
         from rich.text import Text

@@ -48,16 +48,19 @@ _KEPT: Final[list[_KeptStream]] = []
 def keep_streams() -> Iterator[None]:
     """Prepare standard output and standard error for a command, and remember them for `restore_streams` while it runs.
 
-    Standard error never raises meanwhile. Standard output escapes the characters that its encoding lacks.
+    Standard error never raises meanwhile. Standard output escapes the characters that its encoding lacks, and waits for its reader.
     """
     open_missing_descriptors()
+    has_waited = os.get_blocking(1)
     before, (out, err) = _KEPT[:], (sys.stdout, sys.stderr)
     display, errors = display_stream_for(err), escape_missing_characters(out)
     sys.stderr = display
     _KEPT[:] = [_KeptStream(name, number, stream, os.dup(number)) for name, number, stream in (("stdout", 1, out), ("stderr", 2, display))]
+    _wait_for_readers()
     try:
         yield
     finally:
+        os.set_blocking(_KEPT[0].descriptor, has_waited)
         for each in _KEPT:
             os.close(each.descriptor)
         _KEPT[:] = before
@@ -69,6 +72,7 @@ def keep_streams() -> Iterator[None]:
 
 def restore_streams() -> None:
     """Repair standard output and standard error if user code closed them or replaced them with an unusable object."""
+    _wait_for_readers()
     for each in _KEPT:
         try:
             os.fstat(each.number)
@@ -76,6 +80,16 @@ def restore_streams() -> None:
             os.dup2(each.descriptor, each.number)
         if not _is_writable(getattr(sys, each.name)):
             setattr(sys, each.name, each.stream if _is_writable(each.stream) else _reopened(each))
+
+
+def _wait_for_readers() -> None:
+    """Let writes to standard output wait for a slow reader.
+
+    Another process that has the same pipe, such as the parent, may have made it non-blocking. Then Python drops what does not fit into it.
+    """
+    for each in _KEPT:
+        if each.name == "stdout":
+            os.set_blocking(each.descriptor, True)
 
 
 def _reopened(kept: _KeptStream) -> TextIO:

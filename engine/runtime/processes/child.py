@@ -19,8 +19,11 @@ from engine.runtime.processes.child_task import serve
 from engine.runtime.processes.frame_link import LENGTH
 from engine.runtime.processes.program_state import ProgramState
 
-LEFT_ALONE: Final = (signal.SIGINT, signal.SIGTERM)
-"""Signals that a terminal or a service manager sends to all processes. The run ends the children itself, after their last tuples."""
+LEFT_ALONE: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that a terminal or a service manager sends to all processes, and that the program may handle.
+
+The run ends the children itself, after their last tuples. If a signal ends the run, its children end because their connections do.
+"""
 _MASK: Final = threading.local()
 """Signal mask of a thread before its running fork."""
 

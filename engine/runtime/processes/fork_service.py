@@ -34,8 +34,10 @@ class ForkService:
         self._bells, self._bell = os.pipe()
         for pipe_end in (self._bells, self._bell):
             os.set_blocking(pipe_end, False)
-        for handled in (*LEFT_ALONE, signal.SIGCHLD):
-            signal.signal(handled, ignore_signal)
+        signal.signal(signal.SIGCHLD, ignore_signal)
+        for handled in LEFT_ALONE:
+            if signal.getsignal(handled) != signal.SIG_IGN:  # as under nohup, also for the programs that a bolt starts
+                signal.signal(handled, ignore_signal)
         signal.set_wakeup_fd(self._bell, warn_on_full_buffer=False)
         self._requests = socket.socket(fileno=control)
         self._children: dict[int, socket.socket] = {}

@@ -57,6 +57,11 @@ class RelayedStream(io.TextIOBase):
         """Return the encoding of the replaced stream."""
         return self._stream.encoding
 
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """Return the name of the handler for characters that the encoding lacks. Libraries make their own streams with it."""
+        return self._stream.errors
+
     def __getattr__(self, name: str) -> Any:
         """Return `buffer`, `reconfigure` and the like of the replaced stream."""
         return getattr(self._stream, name)
