@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 
 from engine.clock import Clock
 
-SHARE: Final = 0.01
-"""Largest share of the loop's time that requests take. Samples have a share of their own."""
+SHARE: Final = 0.007
+"""Largest share of the loop's time that requests take. Samples have a share of their own. What requests do to the caches is not counted."""
 MOST_SAVED_SECS: Final = 0.03
 """Time that is saved up while nobody asks. A page with its files takes a third of it."""
-MOST_DEBT_SECS: Final = 0.02
+MOST_DEBT_SECS: Final = 0.014
 """Largest debt, so that one dear request delays the others by two seconds at most."""
 TURN_SECS: Final = 0.0003
 """Price of each turn, besides the time that is measured: the system calls and turns of the loop for a connection or a request."""
