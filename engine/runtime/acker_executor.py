@@ -14,6 +14,8 @@ from engine.runtime.run_context import RunContext
 ExplainTimeouts: TypeAlias = Callable[[Iterable[int]], Iterator[tuple[int, Failure] | None]]
 """Finds the Failures of root ids that timed out, one after the other. None between them is a place for a pause."""
 
+LEAST_WAIT_SECS: Final = 1e-6
+"""Shortest wait for a deadline. A loop runs a timer that is nearer than the resolution of its clock at once, so before the deadline."""
 SLICE_SECS: Final = 0.005
 """Time after which the work for trees that timed out yields to the event loop (BP-4)."""
 
@@ -108,7 +110,7 @@ class AckerExecutor(Actor):
         if not self.inbox.park():
             return
         try:
-            await self.wakeup.wait(None if deadline is None else max(0.0, deadline - self.run_context.clock.now()))
+            await self.wakeup.wait(None if deadline is None else max(LEAST_WAIT_SECS, deadline - self.run_context.clock.now()))
         finally:
             self.inbox.unpark()
 

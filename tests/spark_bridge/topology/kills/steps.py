@@ -6,7 +6,7 @@ from typing import Any, Final
 from tests.kills.moments import after, before, in_flight
 from tests.transactional.kills.combinations import Combination
 from tests.transactional.kills.steps import STEPS as IN_ONE_PROCESS
-from tests.transactional.kills.steps import TransactionStep, from_kafka, opaque
+from tests.transactional.kills.steps import TransactionStep, opaque
 
 _RUNNER: Final = "spark_bridge.topology.job_runner:JobRunner"
 _RESULTS: Final = "spark_bridge.topology.result_runner:ResultRunner"
@@ -41,8 +41,6 @@ def _job_steps() -> Iterator[TransactionStep]:
     yield TransactionStep("job: returned, nothing settled", f"{_RUNNER}._call_spark", after)
     yield TransactionStep("job: before it is settled", f"{_RUNNER}._settle", before)
     yield TransactionStep("job: settled, results sent", f"{_RUNNER}._settle", after)
-    yield TransactionStep("job: before emitters take part in a commit", f"{_RUNNER}._commit", before, where=from_kafka)
-    yield TransactionStep("job: emitters took part in a commit", f"{_RUNNER}._commit", after, where=from_kafka)
 
 
 def _result_steps() -> Iterator[TransactionStep]:
