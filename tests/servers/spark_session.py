@@ -86,5 +86,6 @@ def _end(spark: "SparkSession") -> None:
         spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
+    gateway.proc.terminate()  # a forked child of a test may still hold the other end of its standard input
     gateway.proc.wait(STOP_SECS)
     SparkContext._gateway = SparkContext._jvm = None

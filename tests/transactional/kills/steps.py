@@ -108,8 +108,8 @@ class TransactionStep(Step):
 
     @property
     def is_rare(self) -> bool:
-        """True if a process reaches it once."""
-        return self.rank != 1 or self.prepared_by is not None or self.target.endswith(".claim")
+        """True if a process reaches it once, or a second time only after a pause in which the run may become complete."""
+        return self.rank != 1 or self.prepared_by is not None or self.target.endswith((".claim", ":GroupCommits._commit"))
 
 
 _COORDINATOR: Final = "engine.transactional.coordinator:Coordinator"
