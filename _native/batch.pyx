@@ -6,7 +6,7 @@ each target. The runner, in Python, handles the rare cases.
 from asyncio import CancelledError
 from types import GeneratorType as _GeneratorType
 
-from cpython.object cimport PyObject
+from cpython.object cimport Py_TYPE, PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_GetSlice, PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, uint64_t
@@ -25,7 +25,7 @@ cdef str DEFAULT = "default"
 
 
 cdef extern from "Python.h":
-    bint PyObject_IS_GC(object value)
+    bint PyType_IS_GC(PyTypeObject* kind)
     void PyObject_GC_UnTrack(void* value)
 
 
@@ -44,7 +44,7 @@ cdef inline tuple attempt_and(object attempt, object given):
         value = <object>PyTuple_GET_ITEM(values, i)
         Py_INCREF(value)
         PyTuple_SET_ITEM(made, i + 1, value)
-        is_tracked = is_tracked or PyObject_IS_GC(value)
+        is_tracked = is_tracked or PyType_IS_GC(Py_TYPE(value))
     if not is_tracked:
         PyObject_GC_UnTrack(<void*>made)
     return made

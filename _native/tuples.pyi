@@ -60,5 +60,8 @@ class Tuple:
 
 NO_ROOTS: tuple[()]
 
+def treat_as_atoms(kind: type) -> None:
+    """Let the values of this class count as atoms, because they never hold anything but atoms. For the attempts of batches."""
+
 def make_tuple(values: tuple[Any, ...], origin: Source) -> Tuple:
     """Return a tuple that belongs to no tree, for ticks and tests."""

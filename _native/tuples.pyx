@@ -23,6 +23,16 @@ cdef extern from *:
     /* A new or spare tuple has no objects to release. */
     #define fill(tup, its_held, its_origin) (Py_INCREF(its_held), Py_INCREF(its_origin), (tup)->held = (its_held), (tup)->origin = (its_origin))
 
+    static PyTypeObject* attempt_type = NULL;     /* TransactionAttempt: two ints, so an atom as well */
+    #define set_attempt_type(type) (attempt_type = (type))
+
+    /* Whether a tuple of values may lead back to its delivery by the item i or one before it. The type of i is no atom.
+       Not inlined, because the registers that it needs would be saved for each tuple. */
+    static Py_NO_INLINE int may_lead_back_by(PyObject* held, Py_ssize_t i) {
+        if (i == 0 && Py_TYPE(PyTuple_GET_ITEM(held, 0)) == attempt_type) return 0;
+        return PyObject_GC_IsTracked(held);       /* False: someone has looked deeper, and found only atoms */
+    }
+
     /* Tuples that hold each other may form a long chain. The trashcan deallocates it step by step, not as deep as it is long.
        Not inlined, because the registers that it needs would be saved for each tuple. */
     static Py_NO_INLINE void dealloc_in_steps(PyObject* raw, destructor dealloc) {
@@ -34,6 +44,8 @@ cdef extern from *:
     """
     enum: MOST_SPARE
     PyObject* allocate(type kind) except NULL
+    void set_attempt_type(PyTypeObject* kind)
+    bint may_lead_back_by(object held, Py_ssize_t i) noexcept
     void forget_count(PyObject* raw)
     void fill(Tuple tup, object held, Source origin)
     void dealloc_in_steps(PyObject* raw, destructor dealloc) noexcept
@@ -48,6 +60,11 @@ cdef PyObject* spare[MOST_SPARE]     # memory of deallocated tuples, whose value
 cdef Py_ssize_t spare_count = 0
 
 
+def treat_as_atoms(type kind not None):
+    """Let the values of this class count as atoms, because they never hold anything but atoms. For the attempts of batches."""
+    set_attempt_type(<PyTypeObject*>kind)       # a class of a module, so it is never deallocated
+
+
 cdef inline bint may_lead_back(object held, uint8_t flags) noexcept:
     """Return True unless all values are atoms. No cycle runs through a tuple of atoms."""
     cdef Py_ssize_t i
@@ -57,7 +74,7 @@ cdef inline bint may_lead_back(object held, uint8_t flags) noexcept:
     while i:
         i -= 1
         if PyType_IS_GC(Py_TYPE(<object>PyTuple_GET_ITEM(held, i))):
-            return PyObject_GC_IsTracked(<PyObject*>held)      # False: someone has looked deeper, and found only atoms
+            return may_lead_back_by(held, i)
     return False
 
 

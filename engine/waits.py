@@ -93,11 +93,18 @@ class Waits:
 
 
 class Wait:
-    """One wait. A `with` block, or `end` of a wait that was begun by `begun`."""
+    """One wait of the run that the caller belongs to. Outside of a run it has no effect.
+
+    A `with` block, or `end` of a wait that was begun by `begun`.
+    """
 
     __slots__ = ("_waits", "logs", "what")
 
-    def __init__(self, what: str, *, logs: bool) -> None:
+    def __init__(self, what: str, *, logs: bool = True) -> None:
+        """what: completes "has been waiting for ...", such as "a commit of group 'orders' in Kafka". Without passwords.
+
+        logs: False if the caller tells the log by itself.
+        """
         self.what = what
         self.logs = logs
         self._waits = _CURRENT.get()
@@ -107,11 +114,13 @@ class Wait:
             self._waits.begin(self)
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        if self._waits is not None:
+            self._waits.end(self)
 
     def begun(self) -> "Wait":
         """Begin the wait, and return it."""
-        self.__enter__()
+        if self._waits is not None:
+            self._waits.begin(self)
         return self
 
     def end(self) -> None:
@@ -120,13 +129,7 @@ class Wait:
             self._waits.end(self)
 
 
-def waiting_for(what: str, *, logs: bool = True) -> Wait:
-    """Return a wait of the run that the caller belongs to. Outside of a run it has no effect.
-
-    what: completes "has been waiting for ...", such as "a commit of group 'orders' in Kafka". Without passwords.
-    logs: False if the caller tells the log by itself.
-    """
-    return Wait(what, logs=logs)
-
+waiting_for: Final = Wait
+"""How a wait begins in the code: `with waiting_for("the state store (redis)"): ...`."""
 
 _CURRENT: Final[ContextVar[Waits | None]] = ContextVar("waits of a run", default=None)

@@ -29,8 +29,8 @@ def _http(store: str, *peers: Peer) -> Work:
 
 
 def _watched(name: str, summary: str, rate: str, path: str) -> Work:
-    quick = {"pairs": 1, "measured_secs": 0.5}
-    run = new_run("bench.service.watching:measure", quick, readers=10, path=path, pairs=9, measured_secs=4.0)
+    quick = {"pairs": 1, "warm_secs": 0.1, "measured_secs": 0.5}
+    run = new_run("bench.service.watching:measure", quick, readers=10, path=path, pairs=9, warm_secs=3.0, measured_secs=4.0)
     rates = new_figures("/s", plain_per_second="words without a server", watched_per_second=rate)
     return Work("service", name, summary, run, new_figures("%", cost_percent="throughput lost") + rates)
 

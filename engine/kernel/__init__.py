@@ -47,7 +47,7 @@ try:
     from _native.tables import RotatingMap
     from _native.task import BoltBacklog, Outlet, OutStream, Targets, TaskCore
     from _native.timing import LatencyHistogram, StepTimer
-    from _native.tuples import Source, Tuple, make_tuple
+    from _native.tuples import Source, Tuple, make_tuple, treat_as_atoms
 except ImportError as error:  # a missing build must not look like a missing package
     raise ImportError(f"the compiled part of the engine does not load ({error}). {build_hint()}") from error
 
@@ -126,4 +126,5 @@ __all__ = [
     "take_runs",
     "take_verdicts",
     "timestamp_buffers",
+    "treat_as_atoms",
 ]

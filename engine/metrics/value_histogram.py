@@ -48,7 +48,7 @@ class ValueHistogram:
 
     def record(self, value: float, /) -> None:
         """Add one value. Raises UsageError unless it is a finite number."""
-        number = measured_number(value)
+        number = value if type(value) is float else measured_number(value)  # saves a call, because the engine measures each batch so
         if number is None or not -sys.float_info.max <= number <= sys.float_info.max:
             raise UsageError(f"a histogram cannot record {safe_repr(value)}", hint="Record finite numbers only.")
         value = float(number)

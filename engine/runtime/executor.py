@@ -20,8 +20,8 @@ from engine.cancellation import (
     was_cancelled,
 )
 from engine.clock import Clock
+from engine.coroutine_steps import in_context, instance_context
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
-from engine.in_context import in_context, instance_context
 from engine.kernel import StepTimer, TaskCore, Tuple
 from engine.raised import PROGRAMS_END_HINT, add_note, raised_text, without_exits
 from engine.runtime.actor import CLOSER, Actor

@@ -36,21 +36,21 @@ class StoreRetry:
         Raises StateUnavailable after the timeout, and any other error at once.
         """
         with waiting_for(self._store):
-            return await self._call(call)
-
-    async def _call(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        try:
-            return await call()
-        except StateUnavailable as error:
-            first_error = error
-        LOGGER.warning("%s. Trying again for up to %g s.", first_error.message, self._timeout_secs)
-        self._on_unavailable(first_error.message)
-        try:
+            try:
+                return await call()
+            except StateUnavailable as error:
+                first_error = error
             return await self._retry(call, first_error)
+
+    async def _retry(self, call: Callable[[], Awaitable[_T]], error: StateUnavailable) -> _T:
+        LOGGER.warning("%s. Trying again for up to %g s.", error.message, self._timeout_secs)
+        self._on_unavailable(error.message)
+        try:
+            return await self._call_until_success(call, error)
         finally:
             self._on_unavailable(None)
 
-    async def _retry(self, call: Callable[[], Awaitable[_T]], error: StateUnavailable) -> _T:
+    async def _call_until_success(self, call: Callable[[], Awaitable[_T]], error: StateUnavailable) -> _T:
         now = asyncio.get_running_loop().time
         began, pauses = now(), BACKOFF.pauses()
         while (left := began + self._timeout_secs - now()) > 0:

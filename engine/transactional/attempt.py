@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from engine.kernel import treat_as_atoms
+
 EPOCH_SIZE: Final = 2**32
 """attempt_id = epoch * EPOCH_SIZE + number, with the epoch of the coordinator that made the attempt."""
 
@@ -31,6 +33,9 @@ class TransactionAttempt(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.txid} (attempt {self.epoch}.{self.number})"
+
+
+treat_as_atoms(TransactionAttempt)
 
 
 def first_attempt_id(epoch: int) -> int:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from engine.api import BoltBase, Tuple, call_kind
 from engine.cancellation import CALL_ERRORS, cancel_requests, was_cancelled
+from engine.coroutine_steps import instance_context
 from engine.errors import FAILED, UsageError
-from engine.in_context import instance_context
 from engine.kernel import TaskBatch
 from engine.maybe_await import discard_awaitables
 from engine.safe_text import safe_repr
@@ -69,14 +69,17 @@ class BatchBoltRunner(BatchRunner):
         open_attempt.instance = bolt
         self._run_on(open_attempt, bolt.prepare(), "prepare")
         if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector has wrapped `execute`
-            open_attempt.batch.execute_many_by(self._in_variables(open_attempt, bolt.execute_many), BURST_SETTLER, bolt.burst_rows)
+            execute_many = bolt.execute_many if open_attempt.variables is None else self._in_variables(open_attempt, bolt.execute_many)
+            open_attempt.batch.execute_many_by(execute_many, BURST_SETTLER, bolt.burst_rows)
         else:
-            open_attempt.batch.execute_by(self._in_variables(open_attempt, bolt.execute))
+            execute = bolt.execute if open_attempt.variables is None else self._in_variables(open_attempt, bolt.execute)
+            open_attempt.batch.execute_by(execute)
 
     def _in_variables(self, open_attempt: OpenAttempt, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a call with the context variables of the calls that the attempt has awaited. Without any, the call as it is (ACK-17)."""
+        """Return a call with the context variables of the calls that the attempt has awaited (ACK-17)."""
         variables = open_attempt.variables
-        if variables is None or call_kind(call).is_async:
+        assert variables is not None
+        if call_kind(call).is_async:
             return call
 
         def with_variables(*given: Any) -> Any:
@@ -229,7 +232,10 @@ class BatchBoltRunner(BatchRunner):
             return
         self._finishing.add(open_attempt)
         try:
-            self._run_on(open_attempt, self._in_variables(open_attempt, open_attempt.instance.finish_batch)(), "finish_batch")
+            finish = open_attempt.instance.finish_batch
+            if open_attempt.variables is not None:
+                finish = self._in_variables(open_attempt, finish)
+            self._run_on(open_attempt, finish(), "finish_batch")
         except CALL_ERRORS as error:  # error of user code: reported, and the batch fails
             self._fail_by(open_attempt, error)
             return

@@ -202,21 +202,21 @@ class Coordinator(Spout, SpoutPortUser):
         """Handle the ack of a tree of an attempt."""
         assert isinstance(message_id, TreeId)
         attempt, tree = message_id
-        self._end_commit_wait(message_id)
-        if tree == "processing" and self._lives(attempt, Phase.PROCESSING):
+        if tree == "commit":
+            self._end_commit_wait()
+        elif self._lives(attempt, Phase.PROCESSING):
             self._batches.define_batch(attempt.txid)
             if self._batches.is_empty(attempt.txid):
                 self._ask_later()
         self._carry_out(self._live_machine.apply_event(attempt, Event.PROCESSED if tree == "processing" else Event.COMMITTED))
 
-    def _end_commit_wait(self, settled: TreeId) -> None:
-        if settled.tree == "commit" and self._commit_wait is not None:
+    def _end_commit_wait(self) -> None:
+        if self._commit_wait is not None:
             self._commit_wait.end()
 
     def on_drop(self) -> None:
         """End the waits of the instance."""
-        if self._commit_wait is not None:
-            self._commit_wait.end()
+        self._end_commit_wait()
         self._admission_gate.end_wait()
 
     def _lives(self, attempt: TransactionAttempt, phase: Phase) -> bool:
@@ -226,7 +226,8 @@ class Coordinator(Spout, SpoutPortUser):
     def fail(self, message_id: object) -> None:
         """Replay a failed batch and all later ones (TX-3)."""
         assert isinstance(message_id, TreeId)
-        self._end_commit_wait(message_id)
+        if message_id.tree == "commit":
+            self._end_commit_wait()
         instructions = self._live_machine.apply_event(message_id.attempt, Event.FAILED)
         if not instructions:
             return

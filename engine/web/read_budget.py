@@ -1,6 +1,6 @@
 """Limits the share of the loop's time that all readers of a run take together (WEB-3).
 
-Whoever asks waits for a turn, and each turn is paid from an account that fills by 10 ms per second. A reader that asks without pause
+Whoever asks waits for a turn, and each turn is paid from an account that fills by 5 ms per second. A reader that asks without pause
 therefore gets fewer answers, and the run does not notice it. Connections, refused requests and unknown paths are paid in the same way,
 because an attacker would choose the cheapest path that is free.
 
@@ -13,19 +13,19 @@ Time is CPU time of the loop's thread, so that a pause of the process costs no r
 import asyncio
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from itertools import count
-from types import coroutine
 from typing import Any, Final, NamedTuple
 
 from engine.clock import Clock
+from engine.coroutine_steps import by_steps
 
-SHARE: Final = 0.007
+SHARE: Final = 0.005
 """Largest share of the loop's time that requests take. Samples have a share of their own. What requests do to the caches is not counted."""
 MOST_SAVED_SECS: Final = 0.03
 """Time that is saved up while nobody asks. A page with its files takes a third of it."""
-MOST_DEBT_SECS: Final = 0.014
+MOST_DEBT_SECS: Final = 0.01
 """Largest debt, so that one dear request delays the others by two seconds at most."""
 TURN_SECS: Final = 0.0003
 """Price of each turn, besides the time that is measured: the system calls and turns of the loop for a connection or a request."""
@@ -117,26 +117,16 @@ class ReadBudget:
 
     async def run_charged(self, steps: Coroutine[Any, Any, None], charge: Callable[[float], None] | None = None) -> None:
         """Run a coroutine, and charge the time of its steps. The time between them belongs to others. charge: another account."""
-        await self._charged(steps, charge or self.charge)
+        charge = charge or self.charge
 
-    @coroutine
-    def _charged(self, steps: Coroutine[Any, Any, None], charge: Callable[[float], None]) -> Generator[Any, Any, None]:
-        resume, value = steps.send, None
-        while True:
+        def run_step(step: Callable[..., Any], *given: Any) -> Any:
             self._apart_secs, began = 0.0, self.cpu_secs()
             try:
-                awaited = resume(value)
-            except StopIteration:
-                return
+                return step(*given)
             finally:
                 charge(self.cpu_secs() - began - self._apart_secs)
-            try:
-                resume, value = steps.send, (yield awaited)
-            except GeneratorExit:
-                steps.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - such as a cancellation, which belongs to the coroutine
-                resume, value = steps.throw, error
+
+        await by_steps(steps, run_step)
 
     def lift(self) -> None:
         """Let everybody have a turn at once, because the run has ended."""

@@ -16,6 +16,7 @@ from _native.bolt_collector import BoltCollector
 from _native.tuples import Source, Tuple, make_tuple
 from engine import Fields, UsageError
 from engine.kernel.codes import Signal
+from engine.transactional import TransactionAttempt
 from tests.native.stage import SpoutLog, Stage, bolt_with_words, source, take_next, to, wire
 from tests.tiers import cases
 
@@ -75,6 +76,15 @@ def test_the_garbage_collector_sees_a_tuple_that_holds_more_than_atoms_only_once
     bolt.ack(tup)
     assert gc.is_tracked(tup)
     assert tup.values in gc.get_referents(tup)
+
+
+def test_the_attempt_of_a_row_counts_as_an_atom() -> None:
+    stage = Stage()
+    spout, bolt = stage.spout(), stage.bolt()
+    wire(spout.core, to(bolt), fields=["attempt", "word"])
+    for row in ("word", ["word"]):
+        spout.emit((TransactionAttempt(1, 2), row))
+    assert [gc.is_tracked(take_next(bolt)) for _ in range(2)] == [False, True]
 
 
 class Leads:

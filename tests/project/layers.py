@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engine.metrics",
         "engine.outward",
         "engine.home_loop",
-        "engine.in_context",
+        "engine.coroutine_steps",
         "engine.in_thread",
         "engine.kernel",
         "engine.maybe_await",

@@ -1,8 +1,8 @@
-"""Runs a coroutine with context variables of its own, inside an asyncio task that has others."""
+"""Runs a coroutine step by step, such as with context variables of its own inside an asyncio task that has others."""
 
 import sys
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, TypeVar
 
@@ -21,20 +21,25 @@ def instance_context(base: Context) -> Context:
     return context
 
 
-@types.coroutine
-def in_context(context: Context, coroutine: Coroutine[Any, Any, _T]) -> Generator[Any, Any, _T]:
+async def in_context(context: Context, coroutine: Coroutine[Any, Any, _T]) -> _T:
     """Await a coroutine. Each of its steps sees and sets the variables of `context`, which must not be entered already."""
+    return await by_steps(coroutine, context.run)
+
+
+@types.coroutine
+def by_steps(coroutine: Coroutine[Any, Any, _T], run: Callable[..., Any]) -> Generator[Any, Any, _T]:
+    """Await a coroutine. run: calls a function, and gets each step of the coroutine, but not the time between two steps."""
     resume, given = coroutine.send, None
     while True:
         try:
-            yielded = context.run(resume, given)
+            yielded = run(resume, given)
         except StopIteration as end:
             result: _T = end.value
             return result
         try:
             resume, given = coroutine.send, (yield yielded)
         except GeneratorExit:
-            context.run(coroutine.close)
+            run(coroutine.close)
             raise
         except BaseException as error:  # noqa: BLE001 - a cancellation, which goes to the coroutine
             resume, given = coroutine.throw, error

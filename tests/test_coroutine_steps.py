@@ -5,7 +5,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from engine.in_context import in_context
+from engine.coroutine_steps import in_context
 
 VALUE: ContextVar[str] = ContextVar("VALUE", default="none")
 
