@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.live_display import is_terminal
-from engine.cli.console.output import keep_streams, print_to_stderr, reader_has_gone, show_error
+from engine.cli.console.output import OutputLost, keep_streams, print_to_stderr, reader_has_gone, show_error, take_output_error
 from engine.cli.console.session import UNDONE, SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
 from engine.cli.watched_run import HttpOptions, watched
@@ -106,14 +106,20 @@ async def _started(
     begun.on_report.append(reports.append)
     async with watched(begun, http), begun as running:  # the port is open before anything starts (WEB-4)
         running.on_report.append(lambda report: session.call_view(view.report, report))
-        running.on_report.append(lambda report: _drain_without_reader(report, session))
+        running.on_report.append(lambda report: _drain_without_output(report, session))
         yield running
 
 
-def _drain_without_reader(report: ErrorReport, session: TerminalSession[Snapshot]) -> None:
-    """Drain if a component cannot print because the reader of standard output has gone. Its inputs would fail and be replayed for ever."""
-    if "BrokenPipeError" in report.text + report.traceback and reader_has_gone():
+def _drain_without_output(report: ErrorReport, session: TerminalSession[Snapshot]) -> None:
+    """Drain if a component cannot print, because the reader of standard output has gone or its disk is full.
+
+    Its inputs would fail and be replayed, or what a child prints would be lost.
+    """
+    text = report.text + report.traceback
+    if "BrokenPipeError" in text and reader_has_gone():
         session.lose_reader()
+    elif "OSError" in text and (error := take_output_error()) is not None:
+        session.lose_output(OutputLost(error))
 
 
 def _show_reports(error: ComponentError, reports: Iterable[ErrorReport]) -> None:

@@ -14,6 +14,7 @@ import click
 from engine.cli.console import output
 from engine.cli.console.formatting import parse_duration
 from engine.cli.console.leftovers import report_leftovers
+from engine.cli.console.streams import ProductFile
 from engine.errors import EngineError
 from engine.names import nearest
 from engine.raised import is_of_user_code, raised_text
@@ -184,7 +185,7 @@ def _run_and_flush(program: click.Group, arguments: list[str] | None) -> int:
 def _is_of_output(error: OSError) -> bool:
     """Tell whether an error comes from the output of a command. `output` turns every error of a run's output into BrokenPipeError."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    return isinstance(error, BrokenPipeError) or frames[-1][0].f_code is click.echo.__code__
+    return isinstance(error, BrokenPipeError) or frames[-1][0].f_code in (click.echo.__code__, ProductFile.write.__code__)
 
 
 def _run(program: click.Group, arguments: list[str] | None) -> int:

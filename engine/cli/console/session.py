@@ -128,9 +128,10 @@ class TerminalSession(Generic[_S]):
         """
         outcome = outcome_of(result)
         self.call_view(end, outcome)
-        if not self._has_reader:
-            discard_unwritten()
+        error = discard_unwritten()
         lost = self._lost_output
+        if lost is None and error is not None and not isinstance(error, BrokenPipeError):
+            lost = OutputLost(error)
         if lost is None:
             return outcome
         if outcome.exit_status != 0:
@@ -141,6 +142,11 @@ class TerminalSession(Generic[_S]):
     def lose_reader(self) -> None:
         """Drain, because nobody reads what the components print to standard output."""
         self._drain("The reader of standard output has gone, draining")
+
+    def lose_output(self, error: OutputLost) -> None:
+        """Drain, because nothing can be written to standard output. The outcome has this error, unless the run ends with another one."""
+        self._lost_output = self._lost_output or error
+        self._drain("Standard output cannot be written, draining")
 
     async def _run_and_watch(self, started: AbstractAsyncContextManager[ShownRun[_S]]) -> SessionResult[_S]:
         self._own_task = asyncio.current_task()
@@ -226,9 +232,11 @@ class TerminalSession(Generic[_S]):
     def _note(self, text: str) -> None:
         """Show a message in the view. If the reader of the view has gone, say it only in the log, as a filter ends in silence."""
         self.call_view(self._view.note, text)
+        if self._has_reader:
+            return
         if self._lost_output is not None:
             print_to_stderr(text)
-        elif not self._has_reader:
+        else:
             _LOGGER.info("%s", text)
 
     def _cancel(self) -> None:
@@ -250,8 +258,7 @@ class TerminalSession(Generic[_S]):
         """Stop showing and drain, because the view cannot write to standard output."""
         self._has_reader = False
         if isinstance(error, OutputLost):
-            self._lost_output = error
-            self._drain("Standard output cannot be written, draining")
+            self.lose_output(error)
         else:
             self.lose_reader()
 
