@@ -118,7 +118,7 @@ topology = builder.build()
 def test_what_a_component_prints_to_a_full_disk_is_never_lost_in_silence(
     tmp_path: Path, printing: str, declared: str, status: int, unbuffered: str
 ) -> None:
-    text = PRINTS.replace("print(tup[\"number\"])", printing).replace('"prints", prints)', f'"prints", {declared})')
+    text = PRINTS.replace('print(tup["number"])', printing).replace('"prints", prints)', f'"prints", {declared})')
     (tmp_path / "prints.py").write_text(text, encoding="utf-8")
     ended, _, err = engine_in(tmp_path, "run prints.py", ">/dev/full", unbuffered)
     assert ended == status, err
