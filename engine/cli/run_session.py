@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from engine.cli.console.file_limit import require_files
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.live_display import is_terminal
 from engine.cli.console.output import OutputLost, keep_streams, print_to_stderr, reader_has_gone, show_error, take_output_error
@@ -20,6 +21,8 @@ from engine.runtime.error_report import LOGGER, ErrorReport
 from engine.runtime.snapshot import Snapshot
 from engine.topology import Topology
 
+LOOP_FILES: Final = 12
+"""Files of an event loop with its signals, and a few more. libuv, which is below uvloop, aborts the process if it finds none for a signal."""
 MOST_KEPT_REPORTS: Final = 20
 """Error reports kept for the end of a run whose log does not show errors."""
 
@@ -77,7 +80,8 @@ def make_view(name: ViewName, interval_secs: float) -> View:
 
 
 def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
-    """Return a new loop of the kind `event_loop`. Raise ConfigError if it is not installed."""
+    """Return a new loop of the kind `event_loop`. Raise ConfigError if it is not installed, and TooFewFiles if it cannot be opened."""
+    require_files(LOOP_FILES)
     if config.event_loop == "asyncio":
         return asyncio.new_event_loop()
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from engine.cli.console import output
+from engine.cli.console.file_limit import end_without_files
 from engine.cli.console.formatting import parse_duration
 from engine.cli.console.leftovers import report_leftovers
 from engine.cli.console.streams import ProductFile
@@ -128,7 +129,7 @@ def output_file_errors(path: Path) -> Iterator[None]:
 
 def run_and_exit(program: click.Group, arguments: list[str] | None = None, *, note: str | None = None) -> None:
     """Run a program and end the process with its exit status (RUN-4). `note` is shown first."""
-    with output.keep_streams():
+    with end_without_files(), output.keep_streams():
         if note is not None:
             output.print_to_stderr(note)
         status = run_program(program, arguments)

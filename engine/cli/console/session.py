@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from engine.cancellation import aio_task_error
+from engine.cli.console.file_limit import TooFewFiles, as_too_few_files
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.interrupts import STOPPED, Interrupts
 from engine.cli.console.leftovers import BoundedRunner
@@ -101,13 +102,13 @@ class TerminalSession(Generic[_S]):
         with self._interrupts:
             running = self._run_and_watch(started)
             try:
-                with closing(BoundedRunner(loop_factory)) as runner:
+                with as_too_few_files(), closing(BoundedRunner(loop_factory)) as runner:
                     return runner.run(running)
             except (KeyboardInterrupt, SystemExit) as error:
                 if self._interrupts.count:
                     return self._result(STOPPED)
                 return self._result(1, _exit_error(error))
-            except ConfigError as error:
+            except (ConfigError, TooFewFiles) as error:
                 return self._result(error.exit_status, error)
             finally:
                 if inspect.getcoroutinestate(running) == inspect.CORO_CREATED:
