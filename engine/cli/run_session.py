@@ -22,7 +22,7 @@ from engine.runtime.snapshot import Snapshot
 from engine.topology import Topology
 
 LOOP_FILES: Final = 12
-"""Files of an event loop with its signals, and a few more. libuv, which is below uvloop, aborts the process if it finds none for a signal."""
+"""Files of an event loop with its signals, and a few more. libuv, the base of uvloop, aborts the process if it finds none for a signal."""
 MOST_KEPT_REPORTS: Final = 20
 """Error reports kept for the end of a run whose log does not show errors."""
 

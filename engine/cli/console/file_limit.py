@@ -18,7 +18,8 @@ class TooFewFiles(EngineError):
 
     def __init__(self) -> None:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        super().__init__(f"this process may have no more than {limit} open files, which are too few", hint="Raise the limit: ulimit -n 1024.")
+        text = f"this process may have no more than {limit} open files, which are too few"
+        super().__init__(text, hint="Raise the limit: ulimit -n 1024.")
 
 
 def require_files(number: int) -> None:
