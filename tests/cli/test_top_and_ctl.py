@@ -1,20 +1,18 @@
 """`top` and `ctl`: a run elsewhere is shown and steered, and a wrong URL is a clear error."""
 
-import asyncio
 import contextlib
 import http.server
 import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from itertools import count, pairwise
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, cast
 
 import click
 import pytest
 
-from engine import TopologyBuilder, spout
 from engine.cli.ctl_command import _end
 from engine.cli.remote_run import AskedSnapshot, RemoteError, RemoteRun, RunGone, remote_run
 from engine.cli.run_views import Outcome
@@ -22,7 +20,7 @@ from engine.cli.top_command import watch
 from engine.runtime.snapshot import Snapshot
 from tests.cli.commands import run_command
 from tests.cli.remote import TOKEN, served_run
-from tests.web.runs import ending_topology, square, topology
+from tests.web.runs import ending_topology, topology
 
 
 @pytest.fixture(autouse=True)
@@ -291,27 +289,6 @@ def test_a_drain_waits_for_the_end(capsys: pytest.CaptureFixture[str]) -> None:
         assert out.startswith("squares: drained after ")
     with served_run(topology()) as served:
         assert run_command(capsys, "ctl", served.url, "stop", "--token", TOKEN, "--no-wait")[0] in ("stopped\n", "running\n")
-
-
-@spout("number", max_retries=0)
-async def endless() -> AsyncIterator[tuple[int]]:
-    for number in count(12):
-        yield (number,)
-        await asyncio.sleep(0.01)
-
-
-@pytest.mark.guarantee("RUN-4")
-@pytest.mark.parametrize(("command", "status"), [("drain", 3), ("stop", 0)])
-def test_a_drain_ends_with_the_status_of_the_run(command: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """A stop has done what it promises, whatever it leaves undone."""
-    builder = TopologyBuilder("squares")
-    builder.set_spout("in", endless)
-    builder.set_bolt("square", square).shuffle_grouping("in")
-    with served_run(builder.build()) as served:
-        while not served.run.snapshot().components["in"].failed:
-            time.sleep(0.01)
-        _, err = run_command(capsys, "ctl", served.url, command, "--token", TOKEN, status=status)
-        assert "squares: left undone: 1 message failed for good" in err
 
 
 def test_a_drain_of_a_run_that_cannot_be_sampled_is_an_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,6 @@ from engine.testing.virtual_loop import EPOCH_SECS, LeftoverTaskWarning, Virtual
 from tests.patience import PATIENCE_SECS
 from tests.testing.virtual import loop_of_this_test, now
 
-MANY = 100
-
 # Time jumps.
 
 
@@ -42,31 +40,6 @@ def test_ten_thousand_short_sleeps_add_up_exactly_from_any_start(start: float) -
         return now()
 
     assert run_virtual(main, start=start) == pytest.approx(start + 10.0, abs=0.02)
-
-
-@pytest.mark.parametrize("start", [0.0, 0.1, 1e6 + 0.1])
-def test_a_busy_loop_reaches_a_time_within_its_resolution(start: float) -> None:
-    """Asyncio fires a timer a little early. Code that waits for the time itself sets it again, which must not go on for ever."""
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        due = math.nextafter(loop.time(), math.inf)
-        turns = 0
-
-        def stay_busy() -> None:
-            nonlocal turns
-            turns += 1
-            if turns < MANY:
-                loop.call_soon(stay_busy)
-
-        stay_busy()
-        while loop.time() < due:
-            woken = loop.create_future()
-            loop.call_at(due, woken.set_result, None)
-            await woken
-        assert turns < MANY
-
-    run_virtual(main, start=start)
 
 
 def test_a_timeout_is_virtual() -> None:
