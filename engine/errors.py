@@ -62,6 +62,9 @@ class Failure:
         sentence = _SENTENCES[self.reason].format(where=self._where())
         return f"{sentence}: {self.error}" if self.error else sentence
 
+    def __str__(self) -> str:
+        return self.describe()
+
     def _where(self) -> str:
         if self.component_id is None:
             return "an unknown task" if self.task_id is None else f"task {self.task_id}"

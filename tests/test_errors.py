@@ -86,7 +86,7 @@ def test_each_error_has_its_exit_status(error: EngineError, status: int) -> None
     ],
 )
 def test_a_failure_describes_itself(reason: FailureReason, sentence: str) -> None:
-    assert Failure(reason, "count", 7).describe() == sentence
+    assert Failure(reason, "count", 7).describe() == str(Failure(reason, "count", 7)) == sentence
     assert Failure(reason, "count", 7, "KeyError: 'word'").describe() == f"{sentence}: KeyError: 'word'"
 
 

@@ -89,11 +89,11 @@ class Spout(ABC):
         the pause at once.
         """
 
-    def ack(self, message_id: object) -> Awaitable[None] | None:
+    def ack(self, message_id: Any) -> Awaitable[None] | None:
         """Handle the success of a tree. The tuple and all tuples derived from it are processed."""
         return None
 
-    def fail(self, message_id: object) -> Awaitable[None] | None:
+    def fail(self, message_id: Any) -> Awaitable[None] | None:
         """Handle the failure or timeout of a tree. `self.context.failure` is the reason. The default drops the tuple."""
         return None
 
@@ -136,7 +136,7 @@ class BurstSpout(Spout):
         """Handle the success of several trees, in order. Override this method or `ack`, not both."""
         return None
 
-    def ack(self, message_id: object) -> Awaitable[None] | None:
+    def ack(self, message_id: Any) -> Awaitable[None] | None:
         """Handle the success of one tree, for tests and wrappers. The engine calls `ack_many`, unless a subclass overrides only `ack`."""
         return self.ack_many([message_id])
 

@@ -12,10 +12,12 @@ import click
 from engine.cli.console.commands import CommandGroup
 from engine.cli.console.formatting import duration_text, name_text, plural, printable
 from engine.cli.console.output import print_to_stderr, write_line
+from engine.cli.console.session import UNDONE
 from engine.cli.remote_run import RemoteError, RemoteRun, RunGone, remote_run
 from engine.cli.run_views import plain_line
 from engine.json_text import json_text
 from engine.runtime.snapshot import END_STATES
+from engine.undone import Undone
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 POLL_SECS: Final = 1.0
@@ -39,6 +41,7 @@ Exit status:
   0  done
   1  the run refuses, is gone, or has failed
   2  the command line is wrong
+  3  drained, but some messages failed for good or were still open
 """
 
 
@@ -92,16 +95,24 @@ def deactivate_command(url: str, token: str | None) -> int:
 @_no_wait
 @_steers
 def drain_command(url: str, token: str | None, *, no_wait: bool) -> int:
-    """Drain the run, and wait until it has ended."""
-    return _end(remote_run(url, token), "api/drain", waits=not no_wait)
+    """Drain the run, and wait until it has ended. Return its exit status."""
+    remote = remote_run(url, token)
+    if no_wait:
+        return _show_state(remote.post("api/drain"))
+    has_failed, undone = _end(remote, "api/drain")
+    return 1 if has_failed else UNDONE if undone else 0
 
 
 @command.command("stop", short_help="End the run at once. Open trees are lost or replayed by their sources.")
 @_no_wait
 @_steers
 def stop_command(url: str, token: str | None, *, no_wait: bool) -> int:
-    """Stop the run, and wait until it has ended."""
-    return _end(remote_run(url, token), "api/stop", waits=not no_wait)
+    """Stop the run, and wait until it has ended. What it leaves undone is no failure of this command, which lets go of the open trees."""
+    remote = remote_run(url, token)
+    if no_wait:
+        return _show_state(remote.post("api/stop"))
+    has_failed, _ = _end(remote, "api/stop")
+    return int(has_failed)
 
 
 @command.command("restart", short_help="Replace the instance of a task.")
@@ -180,10 +191,8 @@ def _show_state(answer: dict[str, Any]) -> int:
     return 0
 
 
-def _end(remote: RemoteRun, path: str, *, waits: bool) -> int:
-    """End a run, and show the progress until it has ended. Return 1 if it failed."""
-    if not waits:
-        return _show_state(remote.post(path))
+def _end(remote: RemoteRun, path: str) -> tuple[bool, Undone]:
+    """End a run, and show the progress until it has ended. Return whether it failed, and what it has left undone."""
     events = remote.events()
     try:
         next(events)  # the connection is open before the run ends, so that the last event cannot be missed
@@ -209,4 +218,7 @@ def _end(remote: RemoteRun, path: str, *, waits: bool) -> int:
     total = sample["total"]
     counts = f"{total['emitted']:,} emitted, {total['acked']:,} acked, {total['failed']:,} failed"
     write_line(f"{name_text(sample['topology'])}: {sample['state']} after {duration_text(sample['uptime_secs'])}: {counts}")
-    return int(sample["state"] == "failed")
+    undone = Undone(**(sample.get("undone") or {}))
+    if undone:
+        print_to_stderr(f"{name_text(sample['topology'])}: left undone: {undone.describe()}.")
+    return sample["state"] == "failed", undone

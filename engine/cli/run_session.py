@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from engine.cli.console.file_limit import require_files
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.live_display import is_terminal
-from engine.cli.console.output import keep_streams, print_to_stderr, reader_has_gone, show_error
+from engine.cli.console.output import OutputLost, keep_streams, print_to_stderr, reader_has_gone, show_error, take_output_error
 from engine.cli.console.session import UNDONE, SessionResult, ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
 from engine.cli.watched_run import HttpOptions, watched
@@ -20,6 +21,8 @@ from engine.runtime.error_report import LOGGER, ErrorReport
 from engine.runtime.snapshot import Snapshot
 from engine.topology import Topology
 
+LOOP_FILES: Final = 12
+"""Files of an event loop with its signals, and a few more. libuv, the base of uvloop, aborts the process if it finds none for a signal."""
 MOST_KEPT_REPORTS: Final = 20
 """Error reports kept for the end of a run whose log does not show errors."""
 
@@ -77,7 +80,8 @@ def make_view(name: ViewName, interval_secs: float) -> View:
 
 
 def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
-    """Return a new loop of the kind `event_loop`. Raise ConfigError if it is not installed."""
+    """Return a new loop of the kind `event_loop`. Raise ConfigError if it is not installed, and TooFewFiles if it cannot be opened."""
+    require_files(LOOP_FILES)
     if config.event_loop == "asyncio":
         return asyncio.new_event_loop()
     try:
@@ -106,14 +110,20 @@ async def _started(
     begun.on_report.append(reports.append)
     async with watched(begun, http), begun as running:  # the port is open before anything starts (WEB-4)
         running.on_report.append(lambda report: session.call_view(view.report, report))
-        running.on_report.append(lambda report: _drain_without_reader(report, session))
+        running.on_report.append(lambda report: _drain_without_output(report, session))
         yield running
 
 
-def _drain_without_reader(report: ErrorReport, session: TerminalSession[Snapshot]) -> None:
-    """Drain if a component cannot print because the reader of standard output has gone. Its inputs would fail and be replayed for ever."""
-    if "BrokenPipeError" in report.text + report.traceback and reader_has_gone():
+def _drain_without_output(report: ErrorReport, session: TerminalSession[Snapshot]) -> None:
+    """Drain if a component cannot print, because the reader of standard output has gone or its disk is full.
+
+    Its inputs would fail and be replayed, or what a child prints would be lost.
+    """
+    text = report.text + report.traceback
+    if "BrokenPipeError" in text and reader_has_gone():
         session.lose_reader()
+    elif "OSError" in text and (error := take_output_error()) is not None:
+        session.lose_output(OutputLost(error))
 
 
 def _show_reports(error: ComponentError, reports: Iterable[ErrorReport]) -> None:

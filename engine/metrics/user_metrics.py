@@ -3,6 +3,7 @@
 The metrics belong to a task, not to an instance, so a restarted task continues its counts.
 """
 
+import math
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -49,7 +50,10 @@ class Counter:
         number = amount if type(amount) is int else measured_number(amount)  # saves a call, because many bolts count each tuple
         if number is None or not 0 <= number <= sys.float_info.max:
             raise UsageError(f"a counter cannot add {safe_repr(amount)}", hint="Add a finite number of at least 0, or use a gauge.")
-        self.value += number
+        try:
+            self.value += number
+        except OverflowError:  # an int that no float can hold, and a fraction
+            self.value = math.inf
 
     def read(self) -> float:
         """Return the count."""
@@ -58,12 +62,18 @@ class Counter:
     def take(self) -> float:
         """Return the count since the last `take`, for the metrics of another process."""
         taken = self.value
-        self.value -= taken
+        if math.isinf(taken):  # too large for a float, and infinity less infinity would be no number
+            self.value = 0
+        else:
+            self.value -= taken  # another thread may have added to it meanwhile
         return taken
 
     def merge(self, taken: float) -> None:
         """Add what a counter of another process returned from `take`."""
-        self.value += taken
+        try:
+            self.value += taken
+        except OverflowError:
+            self.value = math.inf
 
 
 class Gauge:

@@ -37,16 +37,16 @@ import math
 import selectors
 import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context
 from functools import partial
 from itertools import count
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from engine.errors import EngineError, UsageError
 from engine.testing.loop_order import Draws, Moment, OrderedFuture, OrderedTask, permute_steps
+from engine.testing.task_places import describe_tasks
 from engine.testing.thread_jobs import ThreadJobs, TimeHold
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ EPOCH_SECS: Final = 1_577_836_800.0
 
 _LEAST_RESOLUTION_SECS: Final = 1e-9
 _LONGEST_WAIT_SECS: Final = 3600.0
-_MAX_TASKS: Final = 20
-_MAX_PLACES: Final = 8
 
 
 class VirtualLoopError(EngineError):
@@ -172,8 +170,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._busy_turns += 1
         if self._jobs and self._busy_turns % self.busy_turns_per_landing == 0:
             self._jobs.block(min(self.job_patience_secs, self._real_limit - self._real_secs()))
-        self._check_limit(self._now + self._step_secs)
-        self._move_to(self._now + self._step_secs)
+        now = self._now + self._step_secs
+        due = self._scheduled[0].when() if self._scheduled else math.inf
+        if now < due < now + self._clock_resolution:
+            now = due  # asyncio fires this timer in this turn. Code that finds itself too early sets it again, and would do so for ever
+        self._check_limit(now)
+        self._move_to(now)
         return self._system.select(0)
 
     def _idle_turn(self) -> Events:
@@ -372,29 +374,3 @@ def run_virtual(
             text = f"tasks were still running and are cancelled:\n{describe_tasks(leftovers)}"
             warnings.warn(text, LeftoverTaskWarning, stacklevel=2)
     return result
-
-
-def describe_tasks(tasks: Iterable["asyncio.Task[Any]"]) -> str:
-    """Return one line per task, in order of creation: its name, and where its coroutines wait, outermost first."""
-    lines = [f"  - {task.get_name()}: {' > '.join(_places(task)) or 'not started'}" for task in sorted(tasks, key=hash)]
-    hidden = len(lines) - _MAX_TASKS
-    if hidden > 0:
-        lines[_MAX_TASKS:] = [f"  - and {hidden} more"]
-    return "\n".join(lines)
-
-
-def _places(task: "asyncio.Task[Any]") -> list[str]:
-    places: list[str] = []
-    coroutine: object = task.get_coro()
-    while coroutine is not None and len(places) < _MAX_PLACES:
-        frame = _first(coroutine, "cr_frame", "gi_frame", "ag_frame")
-        if frame is None:
-            break
-        code = frame.f_code
-        places.append(f"{code.co_qualname} ({PurePath(code.co_filename).name}:{frame.f_lineno})")
-        coroutine = _first(coroutine, "cr_await", "gi_yieldfrom", "ag_await")
-    return places
-
-
-def _first(coroutine: object, *names: str) -> Any:
-    return next((value for name in names if (value := getattr(coroutine, name, None)) is not None), None)

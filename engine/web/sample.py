@@ -47,6 +47,7 @@ def make_sample(before: Snapshot | None, now: Snapshot, moment: Moment) -> dict[
         "bottleneck": _bottleneck(before, now),
         "waits": [{"what": wait.what, "secs": _rounded(wait.secs)} for wait in now.waits],
         "total": _total(before, now, elapsed),
+        "undone": None if now.undone is None else asdict(now.undone),
         "components": [_component(before, now, component, moment, elapsed) for component in now.components.values()],
         "edges": _edges(before, now, elapsed),
         "failures": [_failure(failure) for failure in now.failures[: -MOST_FAILURES - 1 : -1]],

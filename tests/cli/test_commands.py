@@ -1,6 +1,7 @@
 """Commands as a user calls them: arguments in, text and exit status out."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from engine import installation
 from engine.cli.main import run_command_line
 from engine.version import __version__
-from tests.cli.topology_files import Write
+from tests.cli.topology_files import HEAD, Write
 from tests.project.sources import ROOT
 
 BOTH = "words = _builder('words').build()\nclicks = _builder('clicks').build()\nconfig = {'burst': 64}\n"
@@ -162,3 +163,19 @@ def test_a_read_only_command_imports_no_heavy_module() -> None:
     script = "import sys; from engine.cli.main import run_command_line; run_command_line(['run', '--show-config']); print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {"rich", "uvloop", "bench"} & set(shown.splitlines()[-1].split()) == set()
+
+
+@pytest.mark.guarantee("RUN-4")
+@pytest.mark.parametrize("event_loop", ["asyncio", "auto"])
+def test_too_few_open_files_are_an_error_and_no_traceback(event_loop: str, tmp_path: Path) -> None:
+    """Each number is tried, because another step of the start finds no file."""
+    (tmp_path / "flow.py").write_text(f"{HEAD}topology = _builder().build()\n", encoding="utf-8")
+    statuses = set()
+    for number in (8, 14, 18, 64):
+        command = f"ulimit -n {number}; exec '{sys.executable}' -m engine run flow.py -c event_loop={event_loop}"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        statuses.add(done.returncode)
+        assert "Traceback" not in done.stderr, number
+        assert done.returncode == 0 or f"no more than {number} open files" in done.stderr
+    assert statuses == {0, 2}

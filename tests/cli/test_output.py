@@ -80,7 +80,8 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path, command: str, unbuffered: str
 
 
 PRINTS = """
-from engine import TopologyBuilder, bolt, spout
+from contextlib import suppress
+from engine import BasicBolt, TopologyBuilder, bolt, spout
 
 @spout("number")
 def numbers():
@@ -90,11 +91,38 @@ def numbers():
 def prints(tup):
     print(tup["number"])
 
+class Prints(BasicBolt):
+    def execute(self, tup):
+        prints.function(tup)
+
 builder = TopologyBuilder("prints")
 builder.set_spout("numbers", numbers)
 builder.set_bolt("prints", prints).shuffle_grouping("numbers")
 topology = builder.build()
 """
+
+
+@needs_full
+@buffered
+@pytest.mark.guarantee("RUN-7")
+@pytest.mark.parametrize(
+    ("printing", "declared", "status"),
+    [
+        ("print(f'{tup[0]:09}')", "prints", 3),
+        ("with suppress(OSError): print(tup[0], flush=True)", "prints", 2),
+        ("print(f'{tup[0]:09}')", "Prints", 3),
+        ("print(f'{tup[0]:09}')", "Prints, processes=True", 2),
+    ],
+    ids=["raises", "is caught", "of a class", "in a child"],
+)
+def test_what_a_component_prints_to_a_full_disk_is_never_lost_in_silence(
+    tmp_path: Path, printing: str, declared: str, status: int, unbuffered: str
+) -> None:
+    text = PRINTS.replace('print(tup["number"])', printing).replace('"prints", prints)', f'"prints", {declared})')
+    (tmp_path / "prints.py").write_text(text, encoding="utf-8")
+    ended, _, err = engine_in(tmp_path, "run prints.py", ">/dev/full", unbuffered)
+    assert ended == status, err
+    assert err.count(LOST) == 1
 
 
 PIPE_BYTES = 4096

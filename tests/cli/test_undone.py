@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import time
+from collections.abc import AsyncIterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +18,9 @@ from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSet
 from engine.topology import Topology, TopologyBuilder
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from engine.undone import Undone
+from tests.cli.commands import run_command
+from tests.cli.remote import TOKEN, served_run
+from tests.web.runs import square
 
 pytestmark = pytest.mark.guarantee("RUN-4")
 
@@ -267,3 +273,23 @@ def test_for_ends_a_run_that_does_not_start(monkeypatch: pytest.MonkeyPatch, cap
 
     assert (outcome.exit_status, outcome.error) == (3, None)
     assert "0.1 s have passed, and the run has not started" in capsys.readouterr().err
+
+
+@spout("number", max_retries=0)
+async def endless() -> AsyncIterator[tuple[int]]:
+    for number in count(12):
+        yield (number,)
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("command", "status"), [("drain", 3), ("stop", 0)])
+def test_a_drain_ends_with_the_status_of_the_run(command: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stop has done what it promises, whatever it leaves undone."""
+    builder = TopologyBuilder("squares")
+    builder.set_spout("in", endless)
+    builder.set_bolt("square", square).shuffle_grouping("in")
+    with served_run(builder.build()) as served:
+        while not served.run.snapshot().components["in"].failed:
+            time.sleep(0.01)
+        _, err = run_command(capsys, "ctl", served.url, command, "--token", TOKEN, status=status)
+        assert "squares: left undone: 1 message failed for good" in err

@@ -1,6 +1,7 @@
 """Metrics of user code: one per name, task and labels, of one kind, with names that can be exported."""
 
 import math
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, cast
@@ -9,6 +10,7 @@ import pytest
 
 from engine.errors import UsageError
 from engine.metrics import TaskLabels, UserMetrics
+from engine.metrics.user_metrics import Counter
 
 COUNT_0, COUNT_1 = TaskLabels("count", 4), TaskLabels("count", 5)
 
@@ -37,6 +39,22 @@ def test_metrics_are_sorted_by_first_use_of_the_name_then_by_task() -> None:
 def test_a_counter_only_grows(amount: float) -> None:
     with pytest.raises(UsageError, match="a counter cannot add"):
         UserMetrics().counter("words", COUNT_0, {}).add(amount)
+
+
+@pytest.mark.parametrize("amounts", [(sys.float_info.max,) * 2, (int(sys.float_info.max),) * 2 + (0.5,)], ids=["floats", "ints"])
+def test_a_counter_beyond_the_largest_float_is_infinite_also_in_a_child(amounts: tuple[float, ...]) -> None:
+    childs, runs = Counter(), Counter()
+    for amount in amounts:
+        childs.add(amount)
+    runs.merge(childs.take())
+    childs.add(1)
+    runs.merge(childs.take())
+    assert runs.read() == math.inf
+    assert childs.read() == 0
+    other = Counter()
+    for amount in amounts:
+        other.merge(amount)
+    assert other.read() == math.inf
 
 
 def test_a_name_has_only_one_kind() -> None:

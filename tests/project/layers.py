@@ -4,7 +4,14 @@
 # A unit is a module, or a package with all that is in it; `engine` is the root module alone.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine.safe_text",),
-    ("engine.installation", "engine.json_text", "engine.program_exit", "engine.user_files", "spark_bridge.installation"),
+    (
+        "engine.installation",
+        "engine.json_text",
+        "engine.program_exit",
+        "engine.stream_replacement",
+        "engine.user_files",
+        "spark_bridge.installation",
+    ),
     (
         "_native",
         "engine.backoff",

@@ -59,8 +59,7 @@ class Lines(Spout):
     def ack(self, message_id: object) -> None:
         self.context.counter("done").add()
 
-    def fail(self, message_id: object) -> None:
-        assert isinstance(message_id, int)
+    def fail(self, message_id: int) -> None:
         self.last_failure = self.context.failure
         self.waiting.append(message_id)
 

@@ -157,3 +157,28 @@ def test_a_main_that_is_no_function_is_refused_with_the_fix(call: bool) -> None:
     with pytest.raises(UsageError, match=f"takes a coroutine function, not {type(given).__name__}") as caught:
         run_virtual(given)
     assert caught.value.hint == "Write run_virtual(main), without ()."
+
+
+@pytest.mark.parametrize("start", [0.0, 0.1, 1e6 + 0.1])
+def test_a_busy_loop_reaches_a_time_within_its_resolution(start: float) -> None:
+    """Asyncio fires a timer a little early. Code that waits for the time itself sets it again, which must not go on for ever."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        due = math.nextafter(loop.time(), math.inf)
+        turns = 0
+
+        def stay_busy() -> None:
+            nonlocal turns
+            turns += 1
+            if turns < 100:
+                loop.call_soon(stay_busy)
+
+        stay_busy()
+        while loop.time() < due:
+            woken = loop.create_future()
+            loop.call_at(due, woken.set_result, None)
+            await woken
+        assert turns < 100
+
+    run_virtual(main, start=start)

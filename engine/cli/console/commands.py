@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from engine.cli.console import output
+from engine.cli.console.file_limit import end_without_files
 from engine.cli.console.formatting import parse_duration
 from engine.cli.console.leftovers import report_leftovers
+from engine.cli.console.streams import ProductFile
 from engine.errors import EngineError
 from engine.names import nearest
 from engine.raised import is_of_user_code, raised_text
@@ -127,7 +129,7 @@ def output_file_errors(path: Path) -> Iterator[None]:
 
 def run_and_exit(program: click.Group, arguments: list[str] | None = None, *, note: str | None = None) -> None:
     """Run a program and end the process with its exit status (RUN-4). `note` is shown first."""
-    with output.keep_streams():
+    with end_without_files(), output.keep_streams():
         if note is not None:
             output.print_to_stderr(note)
         status = run_program(program, arguments)
@@ -184,7 +186,7 @@ def _run_and_flush(program: click.Group, arguments: list[str] | None) -> int:
 def _is_of_output(error: OSError) -> bool:
     """Tell whether an error comes from the output of a command. `output` turns every error of a run's output into BrokenPipeError."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    return isinstance(error, BrokenPipeError) or frames[-1][0].f_code is click.echo.__code__
+    return isinstance(error, BrokenPipeError) or frames[-1][0].f_code in (click.echo.__code__, ProductFile.write.__code__)
 
 
 def _run(program: click.Group, arguments: list[str] | None) -> int:

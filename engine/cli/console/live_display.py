@@ -2,16 +2,16 @@
 
 import asyncio
 import importlib
-import io
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from engine.cli.console.output import print_to_stderr, restore_streams
 from engine.clock import Clock
+from engine.stream_replacement import StreamReplacement
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -85,7 +85,7 @@ class LiveDisplay:
             live.stop()
 
 
-class AboveTable(io.TextIOBase):
+class AboveTable(StreamReplacement):
     """Replaces a stream while the table is shown. Writes whole lines above the table.
 
     Works like FileProxy of rich, but never breaks a line. FileProxy breaks long lines at the width of the terminal, even inside words and
@@ -93,8 +93,8 @@ class AboveTable(io.TextIOBase):
     """
 
     def __init__(self, console: "Console", stream: TextIO) -> None:
+        super().__init__(stream)
         self._console = console
-        self._stream = stream
         self._unfinished = ""
 
     def write(self, text: str) -> int:
@@ -112,28 +112,6 @@ class AboveTable(io.TextIOBase):
         if self._unfinished:
             self._print(self._unfinished)
             self._unfinished = ""
-
-    def isatty(self) -> bool:
-        """Tell whether the replaced stream is a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """Return the descriptor of the replaced stream, for code that writes to the descriptor directly."""
-        return self._stream.fileno()
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Return the encoding of the replaced stream."""
-        return self._stream.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """Return the handler of errors of the replaced stream."""
-        return self._stream.errors
-
-    def __getattr__(self, name: str) -> Any:
-        """Return `buffer`, `reconfigure` and the like of the replaced stream."""
-        return getattr(self._stream, name)
 
     def _print(self, lines: str) -> None:
         from rich.text import Text

@@ -15,7 +15,15 @@ from io import TextIOWrapper
 from logging import Formatter
 from typing import Any, Final, TextIO
 
-from engine.cli.console.streams import display_file_of, display_stream, display_stream_for, escape_missing_characters
+from engine.cli.console.streams import (
+    ProductFile,
+    display_file_of,
+    display_stream,
+    display_stream_for,
+    escape_missing_characters,
+    product_file_of,
+    product_stream_for,
+)
 from engine.errors import EngineBug, EngineError
 from engine.json_text import json_text
 
@@ -38,6 +46,8 @@ class _KeptStream:
     stream: TextIO
     descriptor: int
     """Duplicate of the descriptor. The duplicate stays open if user code closes the stream."""
+    product: ProductFile | None
+    """The file of standard output, which remembers its errors."""
 
 
 _KEPT: Final[list[_KeptStream]] = []
@@ -53,9 +63,13 @@ def keep_streams() -> Iterator[None]:
     open_missing_descriptors()
     has_waited = os.get_blocking(1)
     before, (out, err) = _KEPT[:], (sys.stdout, sys.stderr)
-    display, errors = display_stream_for(err), escape_missing_characters(out)
-    sys.stderr = display
-    _KEPT[:] = [_KeptStream(name, number, stream, os.dup(number)) for name, number, stream in (("stdout", 1, out), ("stderr", 2, display))]
+    display, product = display_stream_for(err), product_stream_for(out)
+    errors = escape_missing_characters(product)
+    sys.stdout, sys.stderr = product, display
+    _KEPT[:] = [
+        _KeptStream("stdout", 1, product, os.dup(1), product_file_of(product)),
+        _KeptStream("stderr", 2, display, os.dup(2), None),
+    ]
     _wait_for_readers()
     try:
         yield
@@ -66,8 +80,12 @@ def keep_streams() -> Iterator[None]:
         _KEPT[:] = before
         if sys.stderr is display:
             sys.stderr = err
-        if errors is not None and isinstance(out, TextIOWrapper) and not out.closed:
-            out.reconfigure(errors=errors)
+        if errors is not None and isinstance(product, TextIOWrapper) and not product.closed:
+            product.reconfigure(errors=errors)
+        if sys.stdout is product is not out:
+            sys.stdout = out
+            if not product.closed:
+                product.flush()
 
 
 def restore_streams() -> None:
@@ -130,8 +148,15 @@ def write_line(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        take_output_error()
         _discard(stream)
         raise OutputLost(error) from error
+
+
+def take_output_error() -> OSError | None:
+    """Return the first error of standard output, also if user code has caught it. None if there is none, or it is taken already."""
+    product = _KEPT[0].product if _KEPT else None
+    return None if product is None else product.take_error()
 
 
 def write_json_event(event: str, **values: Any) -> None:
@@ -202,7 +227,7 @@ def error_fields(error: EngineError) -> dict[str, Any]:
 def discard_unwritten() -> OSError | None:
     """Flush both streams. Discard buffered text that cannot be written, so that the flush at exit does not fail again.
 
-    Return the error of standard output, or None if all of its text is written.
+    Return the error of standard output, or None if all of its text is written. An error that is told already counts as none.
     """
     lost: OSError | None = None
     restore_streams()
@@ -210,9 +235,15 @@ def discard_unwritten() -> OSError | None:
         try:
             stream.flush()
         except OSError as error:
-            lost = error if stream is sys.stdout else lost
+            if stream is sys.stdout and not _is_product(stream):
+                lost = error
             _discard(stream)
-    return lost
+    return lost or take_output_error()
+
+
+def _is_product(stream: TextIO) -> bool:
+    """Tell whether this is the standard output of the command, and not a stream with which user code has replaced it."""
+    return bool(_KEPT) and _KEPT[0].product is not None and _KEPT[0].product is product_file_of(stream)
 
 
 def open_missing_descriptors() -> None:

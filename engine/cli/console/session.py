@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from engine.cancellation import aio_task_error
+from engine.cli.console.file_limit import TooFewFiles, as_too_few_files
 from engine.cli.console.formatting import duration_text
 from engine.cli.console.interrupts import STOPPED, Interrupts
 from engine.cli.console.leftovers import BoundedRunner
@@ -101,13 +102,13 @@ class TerminalSession(Generic[_S]):
         with self._interrupts:
             running = self._run_and_watch(started)
             try:
-                with closing(BoundedRunner(loop_factory)) as runner:
+                with as_too_few_files(), closing(BoundedRunner(loop_factory)) as runner:
                     return runner.run(running)
             except (KeyboardInterrupt, SystemExit) as error:
                 if self._interrupts.count:
                     return self._result(STOPPED)
                 return self._result(1, _exit_error(error))
-            except ConfigError as error:
+            except (ConfigError, TooFewFiles) as error:
                 return self._result(error.exit_status, error)
             finally:
                 if inspect.getcoroutinestate(running) == inspect.CORO_CREATED:
@@ -128,9 +129,10 @@ class TerminalSession(Generic[_S]):
         """
         outcome = outcome_of(result)
         self.call_view(end, outcome)
-        if not self._has_reader:
-            discard_unwritten()
+        error = discard_unwritten()
         lost = self._lost_output
+        if lost is None and error is not None and not isinstance(error, BrokenPipeError):
+            lost = OutputLost(error)
         if lost is None:
             return outcome
         if outcome.exit_status != 0:
@@ -141,6 +143,11 @@ class TerminalSession(Generic[_S]):
     def lose_reader(self) -> None:
         """Drain, because nobody reads what the components print to standard output."""
         self._drain("The reader of standard output has gone, draining")
+
+    def lose_output(self, error: OutputLost) -> None:
+        """Drain, because nothing can be written to standard output. The outcome has this error, unless the run ends with another one."""
+        self._lost_output = self._lost_output or error
+        self._drain("Standard output cannot be written, draining")
 
     async def _run_and_watch(self, started: AbstractAsyncContextManager[ShownRun[_S]]) -> SessionResult[_S]:
         self._own_task = asyncio.current_task()
@@ -226,9 +233,11 @@ class TerminalSession(Generic[_S]):
     def _note(self, text: str) -> None:
         """Show a message in the view. If the reader of the view has gone, say it only in the log, as a filter ends in silence."""
         self.call_view(self._view.note, text)
+        if self._has_reader:
+            return
         if self._lost_output is not None:
             print_to_stderr(text)
-        elif not self._has_reader:
+        else:
             _LOGGER.info("%s", text)
 
     def _cancel(self) -> None:
@@ -250,8 +259,7 @@ class TerminalSession(Generic[_S]):
         """Stop showing and drain, because the view cannot write to standard output."""
         self._has_reader = False
         if isinstance(error, OutputLost):
-            self._lost_output = error
-            self._drain("Standard output cannot be written, draining")
+            self.lose_output(error)
         else:
             self.lose_reader()
 

@@ -1,4 +1,4 @@
-"""Streams of the command line that accept every text: standard error never fails, and no encoding lacks a character."""
+"""Streams of the command line: standard error never fails, standard output forgets no error, and no encoding lacks a character."""
 
 import codecs
 import io
@@ -106,6 +106,56 @@ def display_file_of(stream: TextIO) -> DisplayFile | None:
     """Return the file behind a stream of `display_stream`."""
     file = stream.buffer if isinstance(stream, io.TextIOWrapper) else None
     return file if isinstance(file, DisplayFile) else None
+
+
+class ProductFile(io.FileIO):
+    """The descriptor of standard output. Remembers the first write that failed, because its text is lost.
+
+    User code may catch the error of a `print()`, or have the input replayed, and the next text fits again into the empty buffer.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, "wb", closefd=False)
+        self.name = "<stdout>"
+        self._error: OSError | None = None
+        self._is_told = False
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """Write bytes as the base does."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            self._error = self._error or OSError(error.errno, error.strerror)  # a copy without frames
+            raise
+
+    def take_error(self) -> OSError | None:
+        """Return the first error, or None if there is none. Only one call gets it, because it is told once."""
+        if self._error is None or self._is_told:
+            return None
+        self._is_told = True
+        return self._error
+
+
+def product_stream_for(stream: TextIO) -> TextIO:
+    """Return a stream like `stream` whose file is a ProductFile. Return `stream` itself if a test or a host has replaced it."""
+    if type(stream) is not io.TextIOWrapper or product_file_of(stream) is not None:
+        return stream
+    try:
+        stream.flush()
+        file = ProductFile(stream.fileno())
+    except (OSError, ValueError):
+        return stream
+    buffer = file if stream.write_through else io.BufferedWriter(file)
+    is_direct, has_lines = stream.write_through, stream.line_buffering
+    return io.TextIOWrapper(buffer, stream.encoding, stream.errors, "\n", line_buffering=has_lines, write_through=is_direct)
+
+
+def product_file_of(stream: TextIO) -> ProductFile | None:
+    """Return the file behind a stream of `product_stream_for`."""
+    if type(stream) is not io.TextIOWrapper:
+        return None
+    file = getattr(stream.buffer, "raw", stream.buffer)
+    return file if isinstance(file, ProductFile) else None
 
 
 def escape_missing_characters(stream: TextIO) -> str | None:

@@ -1,25 +1,25 @@
 """`relay_streams` lets a child print through the run, whose live table would otherwise overwrite the lines."""
 
-import io
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from engine.runtime.processes.relay import Relay
+from engine.stream_replacement import StreamReplacement
 
 MOST_UNFINISHED: Final = 1 << 16
 """Characters of a line without an end, such as a progress bar, that are kept until they are sent."""
 
 
-class RelayedStream(io.TextIOBase):
+class RelayedStream(StreamReplacement):
     """Replaces a standard stream. Sends whole lines, so that lines of several processes and threads do not mix."""
 
     def __init__(self, stream: TextIO, send: Callable[[str], bool]) -> None:
         """send: sends a text to the run, and returns False if that is not possible any more."""
-        self._stream = stream
+        super().__init__(stream)
         self._send = send
         self._unfinished: dict[int, str] = {}
         """The text behind the last line end, by thread."""
@@ -43,28 +43,6 @@ class RelayedStream(io.TextIOBase):
         """Send the unfinished lines."""
         while self._unfinished:
             self._pass_on(self._unfinished.popitem()[1] + "\n")
-
-    def isatty(self) -> bool:
-        """Tell whether the replaced stream is a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """Return the descriptor of the replaced stream, for code that writes to the descriptor directly."""
-        return self._stream.fileno()
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Return the encoding of the replaced stream."""
-        return self._stream.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """Return the name of the handler for characters that the encoding lacks. Libraries make their own streams with it."""
-        return self._stream.errors
-
-    def __getattr__(self, name: str) -> Any:
-        """Return `buffer`, `reconfigure` and the like of the replaced stream."""
-        return getattr(self._stream, name)
 
     def _pass_on(self, text: str) -> None:
         if not self._send(text):
