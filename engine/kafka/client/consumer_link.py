@@ -23,9 +23,9 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from engine.backoff import Backoff
-from engine.kafka.client.compiled_fetch import broken_offset, read_in_compiled_code
+from engine.kafka.client.compiled_fetch import broken_offset, offset_after_broken, read_in_compiled_code
 from engine.kafka.client.connection import BrokerAccess
-from engine.kafka.client.partition import CommittedOffset, Membership, PartitionId
+from engine.kafka.client.partition import BrokenRecord, CommittedOffset, Membership, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets
 from engine.kafka.client.topic_lookup import disable_topic_creation
 
@@ -268,10 +268,13 @@ class ConsumerLink:
             if self.position(partition) not in (None, position):
                 self.seek(partition, position)
 
-    def undecodable(self) -> tuple[PartitionId, int] | None:
-        """Return the partition and the lowest possible offset of the record that the last poll could not decode."""
-        offsets = ((PartitionId(*at), broken_offset(fetched)) for at, fetched in self._consumer._fetcher._records.items())
-        return next(((at, offset) for at, offset in offsets if offset is not None), None)
+    def undecodable(self) -> BrokenRecord | None:
+        """Return the place of the record that the last poll could not decode."""
+        for at, fetched in self._consumer._fetcher._records.items():
+            offset = broken_offset(fetched)
+            if offset is not None:
+                return BrokenRecord(PartitionId(*at), offset, offset_after_broken(fetched))
+        return None
 
     def position(self, partition: PartitionId) -> int | None:
         """Return the offset of the next poll. None if the partition is not assigned, or has no position yet."""
