@@ -27,6 +27,10 @@ class Proxy:
         if self._passing:
             await asyncio.wait(self._passing)
 
+    def lead_to(self, target_port: int) -> None:
+        """Pass later connections on to another port."""
+        self._target = target_port
+
     def cut(self) -> None:
         """Break all connections."""
         for writer in self._writers:

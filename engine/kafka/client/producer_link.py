@@ -14,7 +14,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
 from engine.errors import FatalError
-from engine.kafka.client.connect import find_real_error
+from engine.kafka.client.connect import advertised_error, connection_error, find_real_error
 from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.errors import (
     BACKOFF,
@@ -25,7 +25,7 @@ from engine.kafka.client.errors import (
     fatal_error,
     send_error_kind,
 )
-from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
+from engine.kafka.client.topic_lookup import log_found_topics, prepare_client
 from engine.waits import waiting_for
 
 STOP_SECS: Final = 2.0
@@ -72,7 +72,7 @@ class _Producer:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.client: Any = AIOKafkaProducer(**options)
-        disable_topic_creation(self.client.client)
+        prepare_client(self.client.client)
         self.waiting: set[asyncio.Future[Any]] = set()
         self.is_spoilt = False
 
@@ -163,6 +163,8 @@ class ProducerLink:
         self._producer: _Producer | None = None
         self._builders: Any = None
         """The newest started producer. This producer creates batches, and any later producer can send these batches."""
+        self._advertised: Mapping[int, str] = {}
+        """Addresses that the brokers advertised to the last producer that did not start."""
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_stopped = False
@@ -206,7 +208,7 @@ class ProducerLink:
             except FatalError:
                 raise
             except Exception as raised:  # noqa: BLE001 - reported, or raised as a FatalError
-                error = await find_real_error(raised, self._config)
+                error = await find_real_error(raised, self._config, self._advertised)
                 if send_error_kind(error) != "passing":
                     raise fatal_error(error, self._writing) from error
                 brokers, pause = ",".join(self._config.brokers), next(pauses)
@@ -225,6 +227,7 @@ class ProducerLink:
             async with asyncio.timeout(self._options["request_timeout_ms"] / 1000):
                 await producer.client.start()
         except BaseException:
+            self._advertised = producer.client.client.advertised()
             await producer.end(STOP_SECS)
             raise
         return producer
@@ -269,6 +272,11 @@ class ProducerLink:
         if kind not in reported:
             reported.add(kind)
             self._report(error)
+
+    async def reason_of_silence(self) -> Exception | None:
+        """Return the reason why brokers do not answer, None if no reason is found."""
+        advertised = self._advertised if self._producer is None else self._producer.client.client.advertised()
+        return await connection_error(self._config) or await advertised_error(self._config, advertised)
 
     def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the known partitions of a topic, and the partitions that have a leader. Both are ascending."""

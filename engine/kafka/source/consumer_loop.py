@@ -83,7 +83,7 @@ class ConsumerLoop:
         try:
             self._link = link = await self._connect()
             silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
-            self._spout.start_task(watch_brokers(self._config, link.answered_at, silence_secs, self._spout.report))
+            self._spout.start_task(watch_brokers(self._config, link, silence_secs, self._spout.report))
             await wait_for_topics(link, self._config, self._spout.report)
             if self._config.membership == "group":
                 link.subscribe()
