@@ -21,6 +21,10 @@ class Proxy:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Accept no more connections, and break all. A second call has no effect."""
         assert self._serving is not None
         self._serving.close()
         self.cut()
