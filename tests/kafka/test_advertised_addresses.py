@@ -39,6 +39,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.waits.CHECK_SECS", 0.1)
     monkeypatch.setattr("engine.kafka.client.connect._TIMEOUT_SECS", 0.5)
     monkeypatch.setattr("engine.kafka.client.advertised_brokers.CONNECT_SECS", 0.5)
+    monkeypatch.setattr("engine.kafka.client.producer_link._SLOW_START_SECS", 0.5)
     monkeypatch.setattr("engine.kafka.sink.sink.SHOWN_AFTER_SECS", 1.0)
     monkeypatch.setattr("engine.runtime.error_report.WINDOW_SECS", 0.1)
 
@@ -57,7 +58,7 @@ async def advertising(new_broker: NewBroker) -> AsyncIterator[tuple[str, int, Ca
 def sinking(bootstrap: str, topic: str) -> Any:
     builder = TopologyBuilder("sinking")
     builder.set_spout("in", lambda: Inlet("value"))
-    builder.set_bolt("sink", lambda: KafkaSink(sink_config(bootstrap, topic, request_timeout_ms=2000))).shuffle_grouping("in")
+    builder.set_bolt("sink", lambda: KafkaSink(sink_config(bootstrap, topic))).shuffle_grouping("in")
     return builder.build()
 
 
@@ -90,8 +91,8 @@ async def test_a_sink_names_the_advertised_address_and_does_not_blame_tls(new_br
         notes, told = Notes(), f"broker 1 advertises the address {HOST}:{behind}, which {UNREACHED}"
         starting = asyncio.ensure_future(engine.run(sinking(bootstrap, "words"), Config()).__aenter__())
         await notes.until(lambda: told in caplog.text)
+        await notes.until(lambda: f"'sinking' has been waiting for broker 1 of Kafka at {HOST}:{behind}" in caplog.text)
         assert "expect TLS" not in caplog.text
-        assert f"'sinking' has been waiting for broker 1 of Kafka at {HOST}:{behind}" in caplog.text
         async with works():
             run = await starting
             await run.inlet("in").send(("10",))

@@ -94,7 +94,10 @@ def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
         if not is_transient(error):
             raise fatal_error(error, doing) from error
         text = f"Kafka at {','.join(config.brokers)} does not answer ({doing}): {describe_error(error)}"
-        raise FatalError(text, hint="Check the address and whether the brokers run. Then repeat the command.") from error
+        hint = "Check the address and whether the brokers run."
+        if isinstance(error, errors.NodeNotReadyError):
+            hint = "Set the broker's advertised.listeners to an address that this machine can reach, or check whether it runs."
+        raise FatalError(text, hint=f"{hint} Then repeat the command.") from error
 
 
 @asynccontextmanager
