@@ -118,7 +118,7 @@ def test_single_lines_of_client_libraries_are_hidden_by_default(
     assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == seen
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 def test_log_lines_of_client_libraries_that_come_again_are_folded() -> None:
     """Given ten equal messages a second, then the log has one line after 5 s, and one more each minute. Other messages start anew."""
     log, told = ClientLog(), []

@@ -1,4 +1,4 @@
-"""Advertised addresses that do not work, and brokers that move: each wait names the address, and no record is lost (KS-13)."""
+"""Advertised addresses that do not work, and brokers that move: each wait names the address, and no record is lost (KS-14)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewBroker
 from tests.servers.process import HOST, free_port
 
-pytestmark = [pytest.mark.guarantee("KS-13"), pytest.mark.guarantee("SV-11")]
+pytestmark = [pytest.mark.guarantee("KS-14"), pytest.mark.guarantee("SV-11")]
 UNREACHED = "does not work from here"
 
 

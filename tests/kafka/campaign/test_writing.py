@@ -1,4 +1,4 @@
-"""What the engine writes is read by Java's consumer: nulls, brokers that move, and advertised addresses that do not work (KS-13, TX-10)."""
+"""What the engine writes is read by Java's consumer: nulls, brokers that move, and advertised addresses that do not work (KS-14, TX-10)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewBroker, NewTopic
 from tests.servers.process import HOST, free_port
 
-pytestmark = [pytest.mark.guarantee("KS-10"), pytest.mark.guarantee("KS-13"), pytest.mark.guarantee("TX-10"), pytest.mark.deep]
+pytestmark = [pytest.mark.guarantee("KS-10"), pytest.mark.guarantee("KS-14"), pytest.mark.guarantee("TX-10"), pytest.mark.deep]
 TOLD_SECS = 15.0
 """Time by which each wait must be told."""
 FIELDS = ("key", "value", "headers")
