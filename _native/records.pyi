@@ -72,6 +72,10 @@ class RecordReader:
     def is_broken(self) -> bool: ...
     @property
     def is_done(self) -> bool: ...
+    @property
+    def after_broken(self) -> int | None:
+        """The offset after the batch that cannot be decoded. A fetch from within the batch would fail again. None if it is unknown."""
+
     def take(self, most: int) -> list[FetchedRecord]:
         """Return up to `most` records. Sets `is_done` after the last one.
 

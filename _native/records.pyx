@@ -121,6 +121,11 @@ cdef class RecordReader:
         self.is_done = self.is_done or self.is_broken
         return found
 
+    @property
+    def after_broken(self):
+        """The offset after the batch that cannot be decoded. A fetch from within the batch would fail again. None if it is unknown."""
+        return self.after_batch if self.is_broken and self.after_batch > self.next_fetch_offset else None
+
     def __iter__(self):
         return self
 
@@ -154,11 +159,11 @@ cdef class RecordReader:
         cdef int64_t producer
         if size < HEADER_SIZE:
             raise self.codec.corrupt(f"Batch of {size} bytes is smaller than its header")
+        self.base_offset = big_endian(begin, 8)
+        self.after_batch = self.base_offset + big_endian(begin + LAST_DELTA_AT, 4) + 1
         if self.checks_crcs and self.codec.crc32c(memoryview(self.answer)[at + ATTRIBUTES_AT:at + size]) != <uint32_t>big_endian(begin + CRC_AT, 4):
             raise self.codec.corrupt(f"Invalid CRC - {self.topic}-{self.partition}")
         attributes = big_endian(begin + ATTRIBUTES_AT, 2)
-        self.base_offset = big_endian(begin, 8)
-        self.after_batch = self.base_offset + big_endian(begin + LAST_DELTA_AT, 4) + 1
         self.base_timestamp, self.max_timestamp = big_endian(begin + BASE_TIMESTAMP_AT, 8), big_endian(begin + MAX_TIMESTAMP_AT, 8)
         self.timestamp_type = 1 if attributes & LOG_APPEND_TIME else 0
         self.left = big_endian(begin + COUNT_AT, 4)
@@ -175,12 +180,16 @@ cdef class RecordReader:
         return True
 
     cdef bint is_aborted(self, int64_t producer, bint transactional, bint control) except -1:
-        """Note the markers of transactions up to this batch. True if the batch belongs to an aborted transaction."""
+        """Note the markers of transactions up to this batch. True if the batch belongs to an aborted transaction.
+
+        Compaction empties a control batch whose marker is no longer needed, and keeps the batch for its sequence number. As in Java's
+        client, such a batch is no marker. aiokafka differs: it raises.
+        """
         cdef FetchedRecord marker
         while self.aborted and self.aborted[0][1] <= self.base_offset:
             self.aborted_producers.add(self.aborted.pop(0)[0])
-        if control:
-            marker = self.next_record() if self.left > 0 else None
+        if control and self.left > 0:
+            marker = self.next_record()
             if marker is None or marker.key is None or len(marker.key) < 4:
                 raise self.codec.corrupt("Control batch did not contain a marker")
             if marker.key[:4] == b"\0\0\0\0":       # version 0, abort

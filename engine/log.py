@@ -5,6 +5,7 @@ logging of its program (RUN-5).
 """
 
 import contextlib
+import copy
 import itertools
 import logging
 import sys
@@ -20,6 +21,11 @@ _BARE_RECORD: Final = logging.LogRecord("", logging.NOTSET, "", 0, "", (), None)
 _STANDARD_ATTRIBUTES: Final = frozenset(vars(_BARE_RECORD)) | {"message", "asctime", "taskName"}
 
 _CLIENTS: Final = frozenset({"aiokafka"})
+CLIENT_LOG_SECS: Final = 5.0
+"""Time for which a message of a client library must come again before it is told."""
+CLIENT_LOG_PERIOD_SECS: Final = 60.0
+"""Time between two lines about a message that continues. A message that has not come for so long begins anew."""
+_MOST_CLIENT_MESSAGES: Final = 200
 _MOST_TOLD: Final = 5
 """Lost records that standard error names. From then on it names the 10th, the 100th, the 1,000th and so on."""
 _lost_records = itertools.count(1)
@@ -132,6 +138,13 @@ def _joined(message: str, values: tuple[object, ...]) -> str:
         return message
 
 
+def _message_of(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - a record whose arguments do not fit
+        return str(record.msg)
+
+
 class PlainFormatter(logging.Formatter):
     """Formats lines for people, such as `12:30:05 WARNING engine.runtime ['count' task 7]: restarted`."""
 
@@ -181,6 +194,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: Callable[[], TextIO]) -> None:
         logging.Handler.__init__(self)
         self._stream = stream
+        self.client_log: ClientLog | None = None
 
     @property
     def stream(self) -> TextIO:
@@ -191,25 +205,64 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
     def stream(self, value: TextIO) -> None:
         raise AttributeError("the stream of this handler is always sys.stderr")
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, unless it is folded. The logging module holds the handler's lock."""
+        told = record if self.client_log is None else self.client_log.folded(record)
+        if told is not None:
+            super().emit(told)
+
     def handleError(self, record: logging.LogRecord) -> None:
         """Report a record that cannot be logged. Never raise, because the logging caller made no mistake."""
         with contextlib.suppress(Exception):
             super().handleError(record)
 
 
-def _is_reported_elsewhere(record: logging.LogRecord) -> bool:
-    """Tell whether a client library logs an error that it also raises. A component then reports the error with a hint.
+class ClientLog:
+    """Folds the log of client libraries, which log each of many retries.
 
-    A record with a traceback is an error that the library did not expect, so it may be reported nowhere else.
+    A component reports most of these errors with a hint, and many are over after the first retry. So a message is left out until it has
+    come again for `CLIENT_LOG_SECS`. From then on it is told once in `CLIENT_LOG_PERIOD_SECS`, with the number of times.
     """
-    return record.name.partition(".")[0] in _CLIENTS and record.exc_info is None
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[str, int, object], _Repeated] = {}
+
+    def folded(self, record: logging.LogRecord) -> logging.LogRecord | None:
+        """Return the record to log, or None. A record with a traceback is an error that the library did not expect, so it is told."""
+        if record.name.partition(".")[0] not in _CLIENTS or record.exc_info is not None:
+            return record
+        key = record.name, record.levelno, record.msg
+        found = self._messages.get(key)
+        if found is None or record.created - found.last >= CLIENT_LOG_PERIOD_SECS:
+            if len(self._messages) >= _MOST_CLIENT_MESSAGES:
+                self._messages.clear()
+            found = self._messages[key] = _Repeated(record.created, record.created + CLIENT_LOG_SECS)
+        found.times += 1
+        found.last = record.created
+        if record.created < found.due:
+            return None
+        told = copy.copy(record)
+        told.msg, told.args = f"{_message_of(record)} ({found.times:,} times in {record.created - found.since:.0f} s)", ()
+        self._messages[key] = _Repeated(record.created, record.created + CLIENT_LOG_PERIOD_SECS)
+        return told
+
+
+class _Repeated:
+    """A message of a client, since it was last told."""
+
+    __slots__ = ("due", "last", "since", "times")
+
+    def __init__(self, now: float, due: float) -> None:
+        self.since = self.last = now
+        self.due = due
+        self.times = 0
 
 
 def configure(level: str, *, json_lines: bool = False, stream: Callable[[], TextIO] = lambda: sys.stderr) -> None:
     """Send all logging of this process, including user code, to standard error. A second call replaces the settings of the first.
 
-    `stream` returns the current stream. `level` is a level name of `logging` in upper or lower case. Above INFO, the log omits errors of
-    client libraries that a component also reports. Only the command line calls this function.
+    `stream` returns the current stream. `level` is a level name of `logging` in upper or lower case. Above INFO, the log of client
+    libraries is folded (`ClientLog`). Only the command line calls this function.
     """
     handler = _StderrHandler(stream)
     handler.setFormatter(JsonFormatter() if json_lines else PlainFormatter())
@@ -219,7 +272,7 @@ def configure(level: str, *, json_lines: bool = False, stream: Callable[[], Text
     root.addHandler(handler)
     root.setLevel(level.upper())
     if root.level > logging.INFO:
-        handler.addFilter(lambda record: not _is_reported_elsewhere(record))
+        handler.client_log = ClientLog()
 
 
 def _where(record: logging.LogRecord) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from engine.log import EngineLogger, JsonFormatter, PlainFormatter, configure, log_again
+from engine.log import ClientLog, EngineLogger, JsonFormatter, PlainFormatter, configure, log_again
 from tests.project.sources import ROOT
 
 
@@ -106,7 +106,9 @@ def test_a_second_configure_replaces_the_first(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(("level", "seen"), [("warning", ["one", "four"]), ("info", ["one", "two", "three", "four"])])
-def test_log_lines_of_client_libraries_are_hidden_by_default(capsys: pytest.CaptureFixture[str], level: str, seen: list[str]) -> None:
+def test_single_lines_of_client_libraries_are_hidden_by_default(
+    capsys: pytest.CaptureFixture[str], level: str, seen: list[str]
+) -> None:
     configure(level, json_lines=True)
     logging.getLogger("engine.runtime").error("one")
     logging.getLogger("aiokafka").error("two")
@@ -114,6 +116,33 @@ def test_log_lines_of_client_libraries_are_hidden_by_default(capsys: pytest.Capt
     logging.getLogger("aiokafka.consumer.fetcher").error("four", exc_info=ValueError("not expected"))
 
     assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == seen
+
+
+@pytest.mark.guarantee("KS-14")
+def test_log_lines_of_client_libraries_that_come_again_are_folded() -> None:
+    """Given ten equal messages a second, then the log has one line after 5 s, and one more each minute. Other messages start anew."""
+    log, told = ClientLog(), []
+
+    def logged(at: float, message: str, *values: object, name: str = "aiokafka") -> None:
+        record = logging.makeLogRecord({"name": name, "levelno": logging.ERROR, "msg": message, "args": values, "created": at})
+        if (one := log.folded(record)) is not None:
+            told.append((at, one.getMessage()))
+        assert record.getMessage() == message % values  # the handlers of the program see it unchanged
+
+    for tenth in range(1300):
+        logged(tenth / 10, "Unable connect to node with id %s: %s", tenth % 3, "refused")
+    logged(130.0, "Failed fetch messages from %s", 1)
+    logged(500.0, "Unable connect to node with id %s: %s", 2, "refused")
+    logged(500.0, "of the engine", name="engine.kafka")
+    assert told == [
+        (5.0, "Unable connect to node with id 2: refused (51 times in 5 s)"),
+        (65.0, "Unable connect to node with id 2: refused (600 times in 60 s)"),
+        (125.0, "Unable connect to node with id 2: refused (600 times in 60 s)"),
+        (500.0, "of the engine"),
+    ]
+    for number in range(1000):
+        logged(501.0, f"no template, but a text with a number: {number}")
+    assert len(log._messages) <= 200
 
 
 @pytest.mark.guarantee("RUN-5")
@@ -283,6 +312,8 @@ def test_a_handler_that_exits_ends_the_program_through_its_loop(kind: type[BaseE
     with attached(Raising(kind(3))), pytest.raises(kind):
         asyncio.run(main())
     assert went_on
+
+
 class _NoRepr:
     def __repr__(self) -> str:
         raise RuntimeError("no repr")

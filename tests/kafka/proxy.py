@@ -21,11 +21,19 @@ class Proxy:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Accept no more connections, and break all. A second call has no effect."""
         assert self._serving is not None
         self._serving.close()
         self.cut()
         if self._passing:
             await asyncio.wait(self._passing)
+
+    def lead_to(self, target_port: int) -> None:
+        """Pass later connections on to another port."""
+        self._target = target_port
 
     def cut(self) -> None:
         """Break all connections."""

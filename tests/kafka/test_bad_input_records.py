@@ -1,6 +1,7 @@
 """Strange or broken records, and faulty translators: one record fails, or one clear error ends the run (KS-4, KS-8)."""
 
 import asyncio
+import re
 import struct
 from itertools import count
 from typing import Any
@@ -17,7 +18,7 @@ from engine.errors import ConfigError
 from engine.kafka import KafkaSpoutConfig
 from engine.kafka.client import compiled_fetch
 from engine.kafka.client.compiled_fetch import Codec
-from tests.kafka.play import Notes, all_of, committed, number, produce, settings
+from tests.kafka.play import Notes, all_of, commit, committed, number, produce, settings
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-8")
@@ -83,10 +84,16 @@ async def test_an_undecodable_record_is_named_and_no_other_is_lost(kafka: str, n
         await asyncio.gather(*[await sent for sent in batch])
     await produce(kafka, topic, range(10, 300), partition=1)
     config, notes = settings(kafka, topic), Notes()
-    with pytest.raises(ComponentError, match=rf"{topic}-0: the record at offset 3 cannot be decoded: UnicodeDecodeError"):
+    with pytest.raises(ComponentError, match=rf"{topic}-0: the record at offset 3 cannot be decoded: UnicodeDecodeError") as raised:
         await all_of(config, notes)
     assert [value for value in notes.got if value < 10] == [0, 1, 2]
     assert (await committed(kafka, config.group or "", topic)).offset == 3
+    await produce(kafka, topic, [6, 7])
+    fix = re.search(r"`python -m engine (kafka reset .*)`", str(raised.value))
+    assert fix is not None
+    assert fix[1] == f"kafka reset --group {config.group} --topic {topic} --partition 0 --to 6"  # not 4, which is in the same batch
+    await commit(kafka, config.group or "", topic, 6)
+    assert [value for value in await all_of(config) if value < 10] == [6, 7]
 
 
 @pytest.mark.parametrize("way", ["compiled", "aiokafka"])

@@ -158,6 +158,28 @@ def test_transactions_are_the_same(committed: bool) -> None:
     assert position == 12
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_an_empty_control_batch_is_skipped(committed: bool) -> None:
+    """Given markers that compaction has removed, then their batches are skipped, and end no other transaction, as in Java's client.
+
+    aiokafka raises here, so it is no judge.
+    """
+    answer = b"".join(
+        [
+            batch_of(0, [], last=0, flags=TRANSACTIONAL | CONTROL, producer=7),
+            batch_of(1, [0], flags=TRANSACTIONAL, producer=7),
+            batch_of(2, [], last=0, flags=TRANSACTIONAL | CONTROL, producer=7),
+            batch_of(3, [0], flags=TRANSACTIONAL, producer=7),
+            batch_of(4, [0], flags=TRANSACTIONAL | CONTROL, producer=7, key=ABORT),
+            batch_of(5, [0], flags=TRANSACTIONAL, producer=7),
+            batch_of(6, [], last=0, flags=TRANSACTIONAL | CONTROL, producer=8),
+        ]
+    )
+    reader = RecordReader("lines", 3, answer, 0, codec=Codec, aborted=[(7, 1)], read_committed=committed)
+    assert [record.offset for record in reader] == ([5] if committed else [1, 3, 5])
+    assert (reader.next_fetch_offset, reader.is_done) == (7, True)
+
+
 @pytest.mark.parametrize("codec", [0, 1])
 def test_the_format_v1_is_the_same(codec: int) -> None:
     start = 12 if codec else 10
@@ -223,6 +245,21 @@ def test_wrong_records_fail_alike(damage: Callable[[bytearray], None], read: int
     found, _, error = both(signed(built))
     assert len(found) == read
     assert error is not None
+
+
+@pytest.mark.parametrize("damage", [damage_header_name, damage_length])
+def test_the_end_of_a_broken_batch_is_known(damage: Callable[[bytearray], None]) -> None:
+    """A fetch from within the batch would return it again, so reading can only go on behind it."""
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, 0, 0, 1 << 20)
+    for delta in range(3):
+        builder.append(delta, 1, None, b"v", [("MARK", b"")])
+    built = builder.build()
+    damage(built)
+    for answer in (signed(built), bytes(built)):  # a valid and a wrong checksum
+        reader = RecordReader("lines", 3, batch_of(0, [0]) + answer[:7] + b"\1" + answer[8:], 0, codec=Codec)
+        with pytest.raises((errors.CorruptRecordException, UnicodeDecodeError)):
+            reader.take(10)
+        assert (reader.next_fetch_offset, reader.after_broken) == (1, 4)
 
 
 def test_a_checksum_is_checked_unless_it_is_switched_off() -> None:

@@ -53,7 +53,7 @@ async def test_functions_make_the_record(kafka: str, new_topic: NewTopic) -> Non
         topic,
         key=lambda tup: tup["word"],
         value=lambda tup: str(tup["count"]),
-        headers=lambda tup: [("trace", b"17"), ("trace", b"18")],
+        headers=lambda tup: [("trace", b"17"), ("trace", b"18"), ("null", None), ("", b"")],
         timestamp_ms=lambda tup: 1_700_000_000_000 + tup["count"],
         partition=lambda tup: tup["count"] % 4,
     )
@@ -63,7 +63,7 @@ async def test_functions_make_the_record(kafka: str, new_topic: NewTopic) -> Non
         b"cow": (b"3", 3, 1_700_000_000_003),
         b"moon": (b"6", 2, 1_700_000_000_006),
     }
-    assert found[b"cow"].headers == (("trace", b"17"), ("trace", b"18"))
+    assert found[b"cow"].headers == (("trace", b"17"), ("trace", b"18"), ("null", None), ("", b""))
 
 
 async def test_records_without_a_key_are_spread_over_all_partitions(kafka: str, new_topic: NewTopic) -> None:

@@ -47,6 +47,8 @@ def why(feeder: Feeder) -> str:
         ({"value": lambda tup: json.loads("{")}, "JSONDecodeError"),
         ({"key": lambda tup: ["k"]}, "key: ['k'] (list) is neither"),
         ({"headers": lambda tup: [("name", "text")]}, "headers: ('name', 'text') is not a pair of a name and bytes"),
+        ({"headers": lambda tup: [("\ud800", b"")]}, "cannot be written as UTF-8"),
+        ({"value": lambda tup: "\ud800"}, "cannot be written as UTF-8"),
         ({"headers": lambda tup: 3}, "headers: the function returned 3"),
         ({"timestamp_ms": lambda tup: "noon"}, "timestamp_ms: the function returned 'noon'"),
         ({"timestamp_ms": lambda tup: -5}, "timestamp_ms: -5 is not a time"),

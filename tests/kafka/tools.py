@@ -43,7 +43,7 @@ def dead_letter_of(topic: str, number: int, **changes: Any) -> DeadLetter:
         "timestamp_ms": 1_700_000_000_000,
         "key": f"k{number}".encode(),
         "value": f"v{number}".encode(),
-        "headers": (("trace", b"t"), ("trace", bytes([255]))),
+        "headers": (("trace", b"t"), ("trace", bytes([255])), ("null", None)),
         "topology": "words",
         "failure": Failure("error", "parse", 3, f"KeyError: {number}"),
         "attempts": 2,

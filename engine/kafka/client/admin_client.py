@@ -20,7 +20,7 @@ from engine.kafka.client.connection import PLAINTEXT, REFUSED_EVERYWHERE, Broker
 from engine.kafka.client.errors import UnstableOffsetError, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets
-from engine.kafka.client.topic_lookup import disable_topic_creation
+from engine.kafka.client.topic_lookup import prepare_client
 from engine.names import did_you_mean, nearest
 
 MOST_METADATA_BYTES: Final = 4096
@@ -94,7 +94,10 @@ def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
         if not is_transient(error):
             raise fatal_error(error, doing) from error
         text = f"Kafka at {','.join(config.brokers)} does not answer ({doing}): {describe_error(error)}"
-        raise FatalError(text, hint="Check the address and whether the brokers run. Then repeat the command.") from error
+        hint = "Check the address and whether the brokers run."
+        if isinstance(error, errors.NodeNotReadyError):
+            hint = "Set the broker's advertised.listeners to an address that this machine can reach, or check whether it runs."
+        raise FatalError(text, hint=f"{hint} Then repeat the command.") from error
 
 
 @asynccontextmanager
@@ -111,7 +114,7 @@ async def connected(config: ClusterConfig) -> AsyncIterator["AdminClient"]:
 def make_consumer(**options: Any) -> AIOKafkaConsumer:
     """Return a consumer that creates no topics, with aiokafka's options. End it with `stop_consumer`."""
     consumer = AIOKafkaConsumer(**options)
-    disable_topic_creation(consumer._client)
+    prepare_client(consumer._client)
     return consumer
 
 
@@ -136,8 +139,8 @@ class AdminClient:
         self._options = config.client_options()
         self._admin = AIOKafkaAdminClient(**self._options)
         self._consumer = AIOKafkaConsumer(**self._options, enable_auto_commit=False)
-        disable_topic_creation(self._admin._client)
-        disable_topic_creation(self._consumer._client)
+        prepare_client(self._admin._client)
+        prepare_client(self._consumer._client)
 
     async def start(self) -> None:
         """Connect."""
@@ -147,7 +150,7 @@ class AdminClient:
             await self._consumer._client.force_metadata_update()  # all topics, or the first offset request waits for metadata
         except (errors.KafkaError, OSError) as error:
             with translate_errors(self.config, "connecting"):
-                raise await find_real_error(error, self.config) from error
+                raise await find_real_error(error, self.config, self._admin._client.advertised()) from error
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -88,6 +88,12 @@ def broken_offset(fetched: Any) -> int | None:
     return records.next_fetch_offset if broken else None
 
 
+def offset_after_broken(fetched: Any) -> int | None:
+    """Return the offset after the batch of the record that could not be decoded. None if it is unknown."""
+    records = getattr(fetched, "_partition_records", None)
+    return records.after_broken if isinstance(records, RecordReader) else None
+
+
 def _has_known_parts(fetcher: Any) -> bool:
     """Tell whether aiokafka has all private parts that this module needs."""
     if fetcher is None or not all(hasattr(fetcher, name) for name in _OF_FETCHER) or not hasattr(fetchers, "READ_COMMITTED"):

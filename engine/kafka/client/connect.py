@@ -4,7 +4,7 @@ aiokafka raises only KafkaConnectionError and logs the reason. So `connection_er
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from aiokafka import errors
@@ -26,6 +26,10 @@ _LONGEST_PAUSE_SECS: Final = 60.0
 _TOPIC_PAUSE_SECS: Final = 0.25
 """Pause between two lookups of a missing topic."""
 _SILENT: Final = "{broker} accepts connections, but does not answer. It may be overloaded, expect TLS, or not be a Kafka broker"
+_UNREACHED: Final = (
+    "broker {node_id} advertises the address {address}, which does not work from here ({reason}). Set the broker's advertised.listeners "
+    "to an address that this machine can reach, or correct the name service or the network"
+)
 
 L = TypeVar("L", bound=ConsumerLink)
 
@@ -50,18 +54,21 @@ async def _connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L
                 await link.stop()
             if not isinstance(error, Exception):
                 raise
-            real = await find_real_error(error, to)
+            real = await find_real_error(error, to, {} if link is None else link.client.advertised())
             await retry_policy.wait_or_raise(real, f"a connection to {', '.join(to.brokers)}")
         limit *= 2
 
 
-async def find_real_error(error: Exception, to: BrokerAccess) -> Exception:
-    """Return the reason for a failed connection. If no reason is found, return the given error."""
+async def find_real_error(error: Exception, to: BrokerAccess, advertised: Mapping[int, str]) -> Exception:
+    """Return the reason for a failed connection. If no reason is found, return the given error.
+
+    advertised: the addresses that the brokers advertise, as far as the client has learned them.
+    """
     if isinstance(error, TimeoutError):
-        return ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
-    if not isinstance(error, errors.KafkaConnectionError):
+        return await advertised_error(to, advertised) or ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
+    if not isinstance(error, (errors.KafkaConnectionError, errors.NodeNotReadyError)):
         return error
-    return await connection_error(to) or error
+    return await connection_error(to) or await advertised_error(to, advertised) or error
 
 
 async def connection_error(to: BrokerAccess) -> Exception | None:
@@ -76,39 +83,68 @@ async def connection_error(to: BrokerAccess) -> Exception | None:
     return found
 
 
-async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], silence_secs: float, report: Report) -> None:
-    """Run forever. Report the reason whenever no broker has answered for `silence_secs`.
+async def advertised_error(to: BrokerAccess, advertised: Mapping[int, str]) -> Exception | None:
+    """Connect to each advertised address once. Return None if all answer, else a permanent error, else a transient error."""
+    tries = await asyncio.gather(*(_connection_error(address, to) for address in advertised.values()))
+    failed = [(node_id, address, error) for (node_id, address), error in zip(advertised.items(), tries, strict=True) if error is not None]
+    for _, _, error in failed:
+        if not is_transient(error):
+            return error
+    for node_id, address, error in failed:
+        return ConnectionError(_UNREACHED.format(node_id=node_id, address=address, reason=describe_error(error)))
+    return None
+
+
+async def watch_brokers(to: BrokerAccess, link: ConsumerLink, silence_secs: float, report: Report) -> None:
+    """Run forever. Report the reason whenever no broker has answered for `silence_secs`, or one could not be reached for so long.
 
     Raises FatalError for a permanent reason, such as a changed password.
     """
     silence = waiting_for(f"an answer of Kafka ({', '.join(to.brokers)})", logs=False)
     try:
-        await _watch_brokers(to, answered_at, silence_secs, report, silence)
+        await _watch_brokers(to, link, silence_secs, report, silence)
     finally:
         silence.end()
 
 
-async def _watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], silence_secs: float, report: Report, silence: Wait) -> None:
+async def _watch_brokers(to: BrokerAccess, link: ConsumerLink, silence_secs: float, report: Report, silence: Wait) -> None:
     now = asyncio.get_running_loop().time
-    since, seen = now(), answered_at()
+    since, seen = now(), link.answered_at()
     due, pause = 0.0, silence_secs
     while True:
         await asyncio.sleep(silence_secs)
-        before, seen = seen, answered_at()
+        before, seen = seen, link.answered_at()
+        unreached = link.client.unreached_for(silence_secs)
         if seen != before:
-            since, due, pause = now(), 0.0, silence_secs
+            since = now()
             silence.end()
-        if seen != before or now() < due:
+        if seen != before and not unreached:
+            due, pause = 0.0, silence_secs
+        if (seen != before and not unreached) or now() < due:
             continue
-        error = await connection_error(to)
+        error = await _reason(to, unreached or link.client.advertised(), is_silent=seen == before)
         if error is None:
             continue
         if not is_transient(error):
             raise fatal_error(error, f"a connection to {', '.join(to.brokers)}")
-        text = f"no broker has answered for {now() - since:.0f} s: {describe_error(error)}"
-        silence.begun()
-        report(KafkaWarning(text, hint="No record is lost. Reading and commits continue when a broker answers."))
+        report(_silence_warning(error, now() - since if seen == before else None))
+        if seen == before:
+            silence.begun()
         due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
+
+
+async def _reason(to: BrokerAccess, advertised: Mapping[int, str], *, is_silent: bool) -> Exception | None:
+    """Return the reason why brokers do not answer. The bootstrap addresses are asked first, unless a broker answers."""
+    return (await connection_error(to) if is_silent else None) or await advertised_error(to, advertised)
+
+
+def _silence_warning(error: Exception, silent_secs: float | None) -> KafkaWarning:
+    """Return the report. silent_secs: None if other brokers answer."""
+    if silent_secs is None:
+        text = f"a broker does not answer, so its partitions wait: {describe_error(error)}"
+    else:
+        text = f"no broker has answered for {silent_secs:.0f} s: {describe_error(error)}"
+    return KafkaWarning(text, hint="No record is lost. Reading and commits continue when a broker answers.")
 
 
 async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:

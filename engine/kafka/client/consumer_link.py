@@ -11,23 +11,21 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import (
     CommitFailedError,
-    GroupLoadInProgressError,
     IllegalGenerationError,
     KafkaError,
     NotCoordinatorForGroupError,
     RebalanceInProgressError,
     UnknownMemberIdError,
-    for_code,
 )
-from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from engine.backoff import Backoff
-from engine.kafka.client.compiled_fetch import broken_offset, read_in_compiled_code
+from engine.kafka.client.advertised_brokers import AdvertisedClient
+from engine.kafka.client.compiled_fetch import broken_offset, offset_after_broken, read_in_compiled_code
 from engine.kafka.client.connection import BrokerAccess
-from engine.kafka.client.partition import CommittedOffset, Membership, PartitionId
-from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets
-from engine.kafka.client.topic_lookup import disable_topic_creation
+from engine.kafka.client.partition import BrokenRecord, CommittedOffset, Membership, PartitionId
+from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets, send_to_coordinator
+from engine.kafka.client.topic_lookup import prepare_client
 
 COMMIT_TIMEOUT_SECS: Final = 10.0
 """Timeout of one commit. After a timeout the next commit includes the offsets."""
@@ -123,7 +121,7 @@ class ConsumerLink:
             **config.security.client_options(),
             **config.client,
         )
-        disable_topic_creation(self._consumer._client)
+        prepare_client(self._consumer._client)
 
     # Start and stop
 
@@ -133,7 +131,7 @@ class ConsumerLink:
         read_in_compiled_code(self._consumer)
         if self._config.group is not None:
             coordinator = self._consumer._coordinator
-            coordinator._send_req = partial(_send_to_coordinator, coordinator, coordinator._send_req)
+            coordinator._send_req = partial(send_to_coordinator, coordinator, coordinator._send_req)
 
     async def stop(self) -> bool:
         """Leave the group and disconnect. Return False if a broker did not answer in time."""
@@ -172,6 +170,12 @@ class ConsumerLink:
         """Return the time of the last answer of a broker, by the client's own clock."""
         self._answered_at = max([self._answered_at, *(one._last_action for one in self._consumer._client._conns.values())])
         return self._answered_at
+
+    @property
+    def client(self) -> AdvertisedClient:
+        """The client of the consumer, which knows the addresses of the brokers."""
+        found: AdvertisedClient = self._consumer._client
+        return found
 
     def subscribe(self) -> None:
         """Join the group for the topics or the pattern."""
@@ -268,10 +272,13 @@ class ConsumerLink:
             if self.position(partition) not in (None, position):
                 self.seek(partition, position)
 
-    def undecodable(self) -> tuple[PartitionId, int] | None:
-        """Return the partition and the lowest possible offset of the record that the last poll could not decode."""
-        offsets = ((PartitionId(*at), broken_offset(fetched)) for at, fetched in self._consumer._fetcher._records.items())
-        return next(((at, offset) for at, offset in offsets if offset is not None), None)
+    def undecodable(self) -> BrokenRecord | None:
+        """Return the place of the record that the last poll could not decode."""
+        for at, fetched in self._consumer._fetcher._records.items():
+            offset = broken_offset(fetched)
+            if offset is not None:
+                return BrokenRecord(PartitionId(*at), offset, offset_after_broken(fetched))
+        return None
 
     def position(self, partition: PartitionId) -> int | None:
         """Return the offset of the next poll. None if the partition is not assigned, or has no position yet."""
@@ -359,20 +366,6 @@ class ConsumerLink:
         """Return the first offset at or after a time. Partitions without one are left out."""
         found = await self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms for partition in partitions})
         return {PartitionId(*at): one.offset for at, one in found.items() if one is not None}
-
-
-async def _send_to_coordinator(coordinator: Any, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
-    """Send a request. Raise the top-level error of an OffsetFetch answer.
-
-    aiokafka checks only the errors of partitions. A coordinator that loads or has moved returns no partitions. Such an answer looks like a
-    group without commits.
-    """
-    answer = await send(request)
-    if isinstance(request, OffsetFetchRequest) and (code := getattr(answer, "error_code", 0)):
-        if code != GroupLoadInProgressError.errno:
-            coordinator.coordinator_dead()  # makes the client look for the coordinator again
-        raise for_code(code)("reading the offsets of the group")
-    return answer
 
 
 async def _refusal(committing: Awaitable[None]) -> KafkaError | None:

@@ -20,6 +20,16 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
+class BrokenRecord(NamedTuple):
+    """Place of a record that cannot be decoded."""
+
+    partition: PartitionId
+    offset: int
+    """Lowest possible offset of the record."""
+    after: int | None
+    """Offset after the batch of the record, None if it is unknown."""
+
+
 class Membership(NamedTuple):
     """Generation and member id of this consumer in its group. Both change when the session is lost."""
 

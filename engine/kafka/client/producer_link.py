@@ -14,7 +14,8 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
 from engine.errors import FatalError
-from engine.kafka.client.connect import find_real_error
+from engine.kafka.client.advertised_brokers import AdvertisedClient
+from engine.kafka.client.connect import advertised_error, connection_error, find_real_error
 from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.errors import (
     BACKOFF,
@@ -25,12 +26,13 @@ from engine.kafka.client.errors import (
     fatal_error,
     send_error_kind,
 )
-from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
+from engine.kafka.client.topic_lookup import log_found_topics, prepare_client
 from engine.waits import waiting_for
 
 STOP_SECS: Final = 2.0
 """Timeout of a normal stop. After this time the connections are closed by force."""
 
+_SLOW_START_SECS: Final = 6.0  # then the reason of a slow start is looked for and reported
 _FENCED: Final = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
 OF_ANY_CLIENT: Final = frozenset(
@@ -72,7 +74,7 @@ class _Producer:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.client: Any = AIOKafkaProducer(**options)
-        disable_topic_creation(self.client.client)
+        prepare_client(self.client.client)
         self.waiting: set[asyncio.Future[Any]] = set()
         self.is_spoilt = False
 
@@ -163,6 +165,7 @@ class ProducerLink:
         self._producer: _Producer | None = None
         self._builders: Any = None
         """The newest started producer. This producer creates batches, and any later producer can send these batches."""
+        self._client: AdvertisedClient | None = None  # of the newest producer, which may not have started
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_stopped = False
@@ -206,12 +209,11 @@ class ProducerLink:
             except FatalError:
                 raise
             except Exception as raised:  # noqa: BLE001 - reported, or raised as a FatalError
-                error = await find_real_error(raised, self._config)
+                error = await find_real_error(raised, self._config, self._advertised())
                 if send_error_kind(error) != "passing":
                     raise fatal_error(error, self._writing) from error
-                brokers, pause = ",".join(self._config.brokers), next(pauses)
-                text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; retry in {pause:g} s"
-                self._report(ConnectionError(text))
+                pause = next(pauses)
+                self._report(ConnectionError(f"{self._unreached(error)}; retry in {pause:g} s"))
             await asyncio.sleep(pause)
         raise errors.ProducerClosed("the producer was stopped")
 
@@ -221,13 +223,29 @@ class ProducerLink:
         except (ValueError, TypeError, RuntimeError) as error:
             hint = f"Install the codec: {CODECS_HINT}" if isinstance(error, RuntimeError) else "Correct the setting."
             raise FatalError(f"Kafka's client refused the settings for {self._writing}: {error}", hint=hint) from error
+        self._client = producer.client.client
+        telling = asyncio.ensure_future(self._report_slow_start())
         try:
             async with asyncio.timeout(self._options["request_timeout_ms"] / 1000):
                 await producer.client.start()
         except BaseException:
             await producer.end(STOP_SECS)
             raise
+        finally:
+            telling.cancel()
         return producer
+
+    async def _report_slow_start(self) -> None:
+        """Report why a start takes long, because its timeout is longer than anybody should wait for a reason."""
+        await asyncio.sleep(_SLOW_START_SECS)
+        if (reason := await self.reason_of_silence()) is not None:
+            self._report(ConnectionError(self._unreached(reason)))
+
+    def _unreached(self, reason: BaseException) -> str:
+        return f"Kafka at {','.join(self._config.brokers)} cannot be reached for {self._writing}: {describe_error(reason)}"
+
+    def _advertised(self) -> Mapping[int, str]:
+        return {} if self._client is None else self._client.advertised()
 
     # Work
 
@@ -269,6 +287,10 @@ class ProducerLink:
         if kind not in reported:
             reported.add(kind)
             self._report(error)
+
+    async def reason_of_silence(self) -> Exception | None:
+        """Return the reason why brokers do not answer, None if no reason is found."""
+        return await connection_error(self._config) or await advertised_error(self._config, self._advertised())
 
     def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the known partitions of a topic, and the partitions that have a leader. Both are ascending."""

@@ -136,3 +136,17 @@ def _offsets_in(answer: Any, group: str) -> dict[PartitionId, CommittedOffset]:
 def _raise_code(code: int, where: str) -> None:
     if code:
         raise errors.for_code(code)(where)
+
+
+async def send_to_coordinator(coordinator: Any, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
+    """Send a request. Raise the top-level error of an OffsetFetch answer.
+
+    aiokafka checks only the errors of partitions. A coordinator that loads or has moved returns no partitions. Such an answer looks like a
+    group without commits.
+    """
+    answer = await send(request)
+    if isinstance(request, OffsetFetchRequest) and (code := getattr(answer, "error_code", 0)):
+        if code != errors.GroupLoadInProgressError.errno:
+            coordinator.coordinator_dead()  # makes the client look for the coordinator again
+        raise errors.for_code(code)("reading the offsets of the group")
+    return answer

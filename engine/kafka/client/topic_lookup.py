@@ -6,12 +6,12 @@ By default aiokafka asks the brokers to create each topic that it looks up. aiok
 from collections.abc import Collection
 from typing import Any, Final
 
-from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 
+from engine.kafka.client.advertised_brokers import AdvertisedClient
 from engine.log import EngineLogger
 
 LOGGER: Final = EngineLogger("engine.kafka")
@@ -19,9 +19,13 @@ _UNKNOWN: Final[int] = UnknownTopicOrPartitionError.errno
 _ABSENT: Final = frozenset({_UNKNOWN, LeaderNotAvailableError.errno})
 
 
-def disable_topic_creation(client: Any) -> None:
-    """Make an `AIOKafkaClient` look up topics without creating them. Call this before the client connects."""
+def prepare_client(client: Any) -> None:
+    """Make an `AIOKafkaClient` look up topics without creating them, and tell which brokers it cannot reach.
+
+    Call this before the client connects.
+    """
     client.__class__ = _Client
+    client.begin_watching()
     client.cluster.__class__ = _Cluster
     client.cluster.gone_topics = set()
 
@@ -32,7 +36,7 @@ def log_found_topics(topics: Collection[str]) -> None:
         LOGGER.warning("topic %r exists now", topic)
 
 
-class _Client(AIOKafkaClient):  # type: ignore[misc]
+class _Client(AdvertisedClient):
     """Client whose connections are of class `_Connection`."""
 
     async def _get_conn(self, *args: Any, **options: Any) -> Any:

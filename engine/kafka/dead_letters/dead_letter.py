@@ -32,7 +32,7 @@ MOST_ERROR_CHARACTERS: Final = 2000
 CUT_BYTES: Final = 1024
 """Bytes to keep of a key or value that is too large. Headers that are larger are dropped."""
 
-Headers = Sequence[tuple[str, bytes]]
+Headers = Sequence[tuple[str, bytes | None]]
 _T = TypeVar("_T")
 
 
@@ -47,7 +47,7 @@ class DeadLetter:
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
     """Headers of the record itself."""
     topology: str
     failure: Failure
@@ -61,7 +61,7 @@ class DeadLetter:
         """True if key, value and headers are complete. Only such a letter can be replayed."""
         return self.cut_from_bytes is None
 
-    def wire_headers(self) -> list[tuple[str, bytes]]:
+    def wire_headers(self) -> list[tuple[str, bytes | None]]:
         """Return the headers of the letter. The record's headers come first."""
         return [*self.headers, *((name, text.encode("utf-8", "replace")) for name, text in self._own_headers())]
 
@@ -141,7 +141,7 @@ def read_dead_letter(record: Any) -> DeadLetter:
     )
 
 
-def original_headers(headers: Headers) -> tuple[tuple[str, bytes], ...]:
+def original_headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     """Return the headers that the record had before it became a dead letter."""
     at = _mark_at(headers)
     return tuple(headers if at is None else headers[:at])

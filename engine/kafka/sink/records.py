@@ -15,7 +15,7 @@ from engine.safe_text import safe_repr
 
 KEY_FIELD: Final = "key"
 VALUE_FIELD: Final = "value"
-_NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+_NO_HEADERS: Final[list[tuple[str, bytes | None]]] = []
 
 
 class OutgoingRecord(NamedTuple):
@@ -25,7 +25,7 @@ class OutgoingRecord(NamedTuple):
     """Source tuple of the record. A dead letter has its ticket here."""
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes]]
+    headers: list[tuple[str, bytes | None]]
     timestamp_ms: int | None
 
 
@@ -39,7 +39,7 @@ class RecordSettings(Protocol):
     @property
     def value(self) -> Callable[[Tuple], Content] | None: ...
     @property
-    def headers(self) -> Callable[[Tuple], Iterable[tuple[str, bytes]] | None] | None: ...
+    def headers(self) -> Callable[[Tuple], Iterable[tuple[str, bytes | None]] | None] | None: ...
     @property
     def timestamp_ms(self) -> Callable[[Tuple], int | None] | None: ...
     @property
@@ -107,17 +107,18 @@ class RecordMaker:
         self._key_at = names.index(KEY_FIELD) if KEY_FIELD in names else None
         self._fields = fields
 
-    def _headers(self, tup: Tuple) -> list[tuple[str, bytes]]:
+    def _headers(self, tup: Tuple) -> list[tuple[str, bytes | None]]:
         made: Any = None if self._config.headers is None else self._config.headers(tup)
         if made is None:
             return _NO_HEADERS
-        hint = "Return pairs of a name and bytes, such as [('trace', b'17')]."
+        hint = "Return pairs of a name and bytes, such as [('trace', b'17')]. A value may also be None."
         if isinstance(made, (str, bytes)) or not isinstance(made, Iterable):
             raise UsageError(f"headers: the function returned {made!r}", hint=hint)
         headers = list(made)
         for header in headers:
             if not _is_header(header):
-                raise UsageError(f"headers: {header!r} is not a pair of a name and bytes", hint=hint)
+                raise UsageError(f"headers: {header!r} is not a pair of a name and bytes or None", hint=hint)
+            _encoded("headers", header[0])
         return headers
 
     def _timestamp(self, tup: Tuple) -> int | None:
@@ -132,7 +133,7 @@ class RecordMaker:
 def as_bytes(name: str, made: object) -> bytes | None:
     """Return a key or value as bytes or None. Raise UsageError for other types."""
     if isinstance(made, str):
-        return made.encode()
+        return _encoded(name, made)
     if made is None:
         return None
     if isinstance(made, (bytes, bytearray, memoryview)):
@@ -143,6 +144,13 @@ def as_bytes(name: str, made: object) -> bytes | None:
     )
 
 
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:  # a lone surrogate
+        raise UsageError(f"{name}: {safe_repr(text)} cannot be written as UTF-8", hint="Return bytes, or remove the surrogates.") from error
+
+
 def _number(name: str, made: object) -> int | None:
     number = plain_integer(made)
     if made is not None and number is None:
@@ -151,7 +159,8 @@ def _number(name: str, made: object) -> int | None:
 
 
 def _is_header(made: Any) -> bool:
-    return isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], str) and isinstance(made[1], bytes)
+    """Tell whether this is a legal header. Its value may be null, which is not the same as empty."""
+    return isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], str) and (made[1] is None or isinstance(made[1], bytes))
 
 
 class SinkTopic:

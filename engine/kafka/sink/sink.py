@@ -122,7 +122,12 @@ class KafkaSink(Bolt):
             silent = now - min(since)
             self._last_answer = now
             text = f"Kafka has acknowledged nothing for {silent:.0f} s; {self._in_flight:,} records wait ({self._writing})"
-            self.collector.report_error(TimeoutError(text))
+            self.context.create_task(self._report_silence(text))
+
+    async def _report_silence(self, text: str) -> None:
+        """Report a standstill, with the reason if there is one. To find it, the link connects to the brokers."""
+        reason = await self._link.reason_of_silence()
+        self.collector.report_error(TimeoutError(text if reason is None else f"{text}: {describe_error(reason)}"))
 
     async def cleanup(self) -> None:
         """Flush for at most `flush_timeout_secs`, and disconnect. The remaining tuples fail."""

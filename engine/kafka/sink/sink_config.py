@@ -59,8 +59,8 @@ class KafkaSinkConfig:
     """Default: the field "key" if the input has it, else no key."""
     value: Callable[[Tuple], Content] | None = None
     """Default: the field "value", which the input must have. None writes a tombstone for a compacted topic."""
-    headers: Callable[[Tuple], Iterable[tuple[str, bytes]] | None] | None = None
-    """Pairs of a name and bytes. Default: no headers."""
+    headers: Callable[[Tuple], Iterable[tuple[str, bytes | None]] | None] | None = None
+    """Pairs of a name and bytes or None. Default: no headers."""
     timestamp_ms: Callable[[Tuple], int | None] | None = None
     """Milliseconds since the epoch. Default: the time at which the record is added to its batch."""
     partition: Callable[[Tuple], int | None] | None = None

@@ -12,7 +12,7 @@ from engine.errors import FatalError
 from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
 from engine.kafka.client.errors import BACKOFF, KafkaWarning, Report, RetryPolicy, lost_offsets_warning
-from engine.kafka.client.partition import Membership, PartitionId, offsets_text
+from engine.kafka.client.partition import BrokenRecord, Membership, PartitionId, offsets_text
 from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
 from engine.kafka.source.commit_loop import CommitLoop
@@ -83,7 +83,7 @@ class ConsumerLoop:
         try:
             self._link = link = await self._connect()
             silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
-            self._spout.start_task(watch_brokers(self._config, link.answered_at, silence_secs, self._spout.report))
+            self._spout.start_task(watch_brokers(self._config, link, silence_secs, self._spout.report))
             await wait_for_topics(link, self._config, self._spout.report)
             if self._config.membership == "group":
                 link.subscribe()
@@ -326,7 +326,7 @@ class ConsumerLoop:
                     continue
                 await retry_policy.wait_or_raise(error, self._doing)
 
-    async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
+    async def _read_up_to(self, place: BrokenRecord, error: Exception) -> None:
         """Handle a record that cannot be decoded. Wait for the records before it, then end the run with an error."""
         if self._undecodable.is_reached(place, self.partitions.owned, error):
             await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)

@@ -37,8 +37,8 @@ class KafkaRecord(Protocol):
         """Value. None is a tombstone of a compacted topic."""
 
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Names and values. A name may occur more than once."""
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Names and values. A name may occur more than once, and a value may be None."""
 
 
 class ToStream(NamedTuple):

@@ -7,7 +7,7 @@ from aiokafka import errors
 
 from engine.errors import FatalError
 from engine.kafka.client.errors import describe_error, hint_of
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition import BrokenRecord, PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
 
 _MOST_TRIES: Final = 5
@@ -21,34 +21,43 @@ class UndecodableRecord:
     """
 
     def __init__(self) -> None:
-        self._place: tuple[PartitionId, int] | None = None
+        self._place: BrokenRecord | None = None
         self._tries = 0
 
     def most_records(self, owned: Mapping[PartitionId, OffsetManager], usual: int) -> int:
         """Return the maximum number of records for the next poll."""
         if self._place is None:
             return usual
-        partition, offset = self._place
+        partition, offset, _ = self._place
         if partition in owned and owned[partition].position <= offset:
             return 1
         self._place = None
         return usual
 
-    def is_reached(self, place: tuple[PartitionId, int], owned: Mapping[PartitionId, OffsetManager], error: Exception) -> bool:
+    def is_reached(self, place: BrokenRecord, owned: Mapping[PartitionId, OffsetManager], error: Exception) -> bool:
         """Note that a poll reached the record. Return True if all earlier records were read and no retry is left."""
         self._tries = self._tries + 1 if place == self._place else 1
-        self._place = partition, offset = place
+        self._place = place
+        partition, offset, _ = place
         if partition not in owned or owned[partition].position < offset:
             return False
         return not isinstance(error, errors.CorruptRecordException) or self._tries > _MOST_TRIES
 
 
-def undecodable_error(place: tuple[PartitionId, int], error: Exception, group: str | None) -> FatalError:
-    """Return the error that ends the run at such a record."""
-    partition, offset = place
-    skip = f"reset group {group!r} to the next offset" if group else "start after it"
+def undecodable_error(place: BrokenRecord, error: Exception, group: str | None) -> FatalError:
+    """Return the error that ends the run at such a record.
+
+    The hint skips the whole batch. A fetch from a later offset of the batch returns the batch, and fails in the same way.
+    """
+    partition, offset, after = place
+    at = f"offset {after}" if after is not None else "the first offset after its batch"
+    skip = f"start at {at}"
+    if group:
+        to = "N" if after is None else after
+        options = f"--group {group} --topic {partition.topic} --partition {partition.partition} --to {to}"
+        skip = f"let the group go on at {at}: `python -m engine kafka reset {options}`"
     codec = hint_of(error) if isinstance(error, errors.UnsupportedCodecError) else None
-    hint = codec or f"The record is damaged, or a header name is not UTF-8. To skip the record, {skip}."
+    hint = codec or f"The record is damaged, or a header name is not UTF-8. To skip its batch, {skip}."
     found = FatalError(f"{partition}: the record at offset {offset} cannot be decoded: {describe_error(error)}", hint=hint)
     found.__cause__ = error
     return found

@@ -46,9 +46,14 @@ class KafkaCommitter(Committer):
 
     def execute(self, tup: Tuple) -> None:
         """Store the record of a tuple for the commit phase."""
-        made, topic = self._maker.make(tup), self._writer.topic
-        wanted = None if self.config.partition is None else self._maker.partition(tup)
-        partition = topic.choose_partition(made.key, wanted)
+        topic = self._writer.topic
+        try:
+            made = self._maker.make(tup)
+            wanted = None if self.config.partition is None else self._maker.partition(tup)
+            partition = topic.choose_partition(made.key, wanted)
+        except UsageError as error:  # a replay of the batch would fail again
+            self._refuse(f"no record for topic {topic.name!r} can be made of a tuple: {error.message}", error.hint)
+            return
         sender = self._senders.get(partition)
         if sender is None:
             sender = self._senders[partition] = PartitionSender(topic, partition, self, self._writer.link, self._writer.sender_settings)
@@ -84,9 +89,12 @@ class KafkaCommitter(Committer):
 
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """Handle a refused record by `on_refused`."""
-        text = f"a record for topic {topic!r} was refused: {describe_error(error)}"
+        self._refuse(f"a record for topic {topic!r} was refused: {describe_error(error)}")
+
+    def _refuse(self, text: str, fix: str | None = None) -> None:
         if self.config.on_refused == "stop":
-            raise FatalError(text, hint="Change the topology so that it makes no such record, or write on_refused='drop'.")
+            hint = fix or "Change the topology so that it makes no such record."
+            raise FatalError(text, hint=f"{hint} on_refused='drop' leaves such records out, with a report.")
         self._writer.records_refused.add(1)
         self.collector.report_error(ValueError(f"{text}. The record is dropped"))
 

@@ -9,7 +9,7 @@ from aiokafka import errors
 from engine.errors import FatalError
 from engine.kafka.client.connect import connect
 from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition import BrokenRecord, PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.source.undecodable import undecodable_error
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
@@ -140,7 +140,7 @@ class PartitionReader:
             self._alone = None
             self.link.fetch_all(self._begun)
 
-    def _retry_or_raise(self, error: Exception, partition: PartitionId, place: tuple[PartitionId, int] | None) -> None:
+    def _retry_or_raise(self, error: Exception, partition: PartitionId, place: BrokenRecord | None) -> None:
         if isinstance(error, FatalError):
             raise error
         if place is not None:

@@ -55,7 +55,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             raise
         self._is_open = True
         context.create_task(self._keep_looking())
-        context.create_task(watch_brokers(config, self._link.answered_at, SILENCE_SECS, self._report))
+        context.create_task(watch_brokers(config, self._link, SILENCE_SECS, self._report))
         if config.group is not None:
             self._commits = GroupCommits(self._link, config.group, context.topology_name, self._report)
             context.create_task(self._commits.commit_when_due())

@@ -12,6 +12,7 @@ from engine.errors import FatalError, UsageError
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.transactional import FailedBatch
 from tests.kafka.play import commit
+from tests.kafka.sink_play import written
 from tests.kafka.transactional.committer_task import committer_config, committing, seen, stored, until_stored
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
 from tests.servers.kafka_broker import KafkaBroker
@@ -39,12 +40,13 @@ async def test_batches_are_written_with_txids_and_replays_are_recognized(kafka: 
 async def test_records_have_their_keys_partitions_and_headers(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=3)
     config = committer_config(
-        kafka, topic, partition=lambda tup: int(tup[1]) % 3, headers=lambda tup: [("k", b"1")], timestamp_ms=lambda tup: 7
+        kafka, topic, partition=lambda tup: int(tup[1]) % 3, headers=lambda tup: [("k", b"1"), ("null", None)], timestamp_ms=lambda tup: 7
     )
     async with committing(config, name=fresh_name("words")) as task:
         bolt = await task.instance(1, [(str(number), str(number)) for number in range(9)])
         await bolt.finish_batch()
     assert await seen(kafka, topic) == ["0", "3", "6", "1", "4", "7", "2", "5", "8"]
+    assert {record.headers for record in await written(kafka, topic)} == {(("k", b"1"), ("null", None))}
 
 
 async def test_a_large_batch_is_sent_in_parts_and_bounded(kafka: str, new_topic: NewTopic) -> None:
@@ -72,6 +74,33 @@ async def test_a_record_above_the_limit_ends_the_run_or_is_dropped(kafka: str, n
             assert "The record is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
             assert await seen(kafka, topic) == ["a", "b"]
             await until_stored(kafka, topic, name, (1, 1))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"value": lambda tup: 17},
+        {"value": lambda tup: "\ud800"},
+        {"headers": lambda tup: [("n", 17)]},
+        {"timestamp_ms": lambda tup: -1},
+        {"partition": lambda tup: 99},
+    ],
+    ids=lambda each: next(iter(each)),
+)
+async def test_a_tuple_that_makes_no_record_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic, changes: dict[str, Any]) -> None:
+    """Given a result of a function that is no part of a record, then the batch is not replayed, because it would fail for ever."""
+    topic = await new_topic(partitions=1)
+    [(part, wrong)] = changes.items()
+    right = {"value": lambda tup: tup[2]}.get(part, lambda tup: None)
+    mixed = {part: lambda tup: wrong(tup) if tup[2] == "b" else right(tup)}
+    async with committing(committer_config(kafka, topic, **mixed), name=fresh_name("words")) as task:
+        with pytest.raises(FatalError, match=rf"no record for topic '{topic}' can be made of a tuple: .*{part}"):
+            await task.commit(1, "a", "b", "c")
+    async with committing(committer_config(kafka, topic, on_refused="drop", **mixed), name=fresh_name("words")) as task:
+        bolt: Any = await task.commit(1, "a", "b", "c")
+        assert [text for text in bolt.collector.reported if "The record is dropped" in text]
+        assert task.context.counts["kafka_records_refused"] == 1
+    assert await seen(kafka, topic) == ["a", "c"]
 
 
 async def test_one_producer_serves_all_attempts_though_each_has_its_own_config(kafka: str, new_topic: NewTopic) -> None:
