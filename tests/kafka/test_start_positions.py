@@ -91,7 +91,7 @@ async def test_the_writer_of_a_used_foreign_commit_is_reported() -> None:
 @pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
 async def test_a_commit_of_a_later_version_is_used_without_its_set(start: str) -> None:
     position = await begin(config(start=start), (50, "stormcell:7:words:whatever it has"))
-    assert position == StartPosition(50, 50, first=FIRST, last=LAST)
+    assert position == StartPosition(50, 50, None, "stormcell:7:words:whatever it has", first=FIRST, last=LAST)
 
 
 @pytest.mark.guarantee("KS-5", "KS-7")
@@ -112,7 +112,7 @@ async def test_a_name_cut_by_an_older_version_skips_no_record(start: str, offset
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
 async def test_the_set_is_used_if_reading_resumes_at_its_commit(start: str) -> None:
-    assert await begin(config(start=start), (50, MINE)) == StartPosition(50, 50, MINE, (52, 55, 60, 61), first=FIRST, last=LAST)
+    assert await begin(config(start=start), (50, MINE)) == StartPosition(50, 50, MINE, skips=(52, 55, 60, 61), first=FIRST, last=LAST)
     assert await begin(config(start=start), (50, BARE)) == StartPosition(50, 50, BARE, first=FIRST, last=LAST)
 
 
@@ -177,7 +177,7 @@ async def test_a_set_beyond_the_end_is_dropped(committed: int, stop: int) -> Non
     """Given acked offsets beyond the end of a topic that was created again, then the acked set is dropped."""
     metadata = acked_set.encode("words", committed, [committed + 1, stop], 4096)[0]
     position = await begin(config(), (committed, metadata))
-    assert position == StartPosition(committed, committed, dropped=stop - committed - 1, first=FIRST, last=LAST)
+    assert position == StartPosition(committed, committed, None, metadata, dropped=stop - committed - 1, first=FIRST, last=LAST)
     stable = await begin(config(isolation_level="read_committed"), (committed, metadata))
     assert stable.skips == (committed + 1, stop), "an open transaction is before them, perhaps"
 

@@ -256,7 +256,7 @@ class ConsumerLoop:
         manager = OffsetManager(
             partition, start.offset, limit=limit, committed=start.committed, skips=start.skips, most_waiting=most_waiting
         )
-        manager.metadata = start.metadata
+        manager.metadata, manager.foreign_metadata = start.metadata, start.foreign_metadata
         manager.stop_at = start.last if self._config.stop_at_end else None
         return manager
 

@@ -43,6 +43,8 @@ class OffsetManager(PartitionOffsets):
         self.committed = committed
         self.metadata: str | None = None
         """Metadata of the last commit at the broker. None if another program or topology wrote this commit."""
+        self.foreign_metadata = ""
+        """Metadata of the start position's commit, if another program or topology wrote it."""
         self.stop_at: int | None = None
         """Offset at which reading ends, for `stop_at_end`."""
         self.is_paused = False
@@ -94,6 +96,13 @@ class OffsetManager(PartitionOffsets):
         if not self._is_ahead and offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
             return None
         return Commit(offset, metadata, self.passed, left_out, self)
+
+    def last_commit(self) -> Commit | None:
+        """Return the commit that the broker has, to repeat it unchanged. None if it is unknown, or if the partition was given up."""
+        if self.closed or self.committed is None or self._is_ahead:
+            return None
+        metadata = self.foreign_metadata if self.metadata is None else self.metadata
+        return Commit(self.committed, metadata, self._committed_passed, 0, self)
 
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
         """Return a commit of fetched records that are not fed yet, for at most once. The next commit corrects an interrupted commit."""

@@ -20,6 +20,9 @@ class StartPosition:
     committed: int | None = None
     """Committed offset at which reading starts."""
     metadata: str | None = None
+    """Metadata of the commit, if this topology wrote it and its acked set is used."""
+    foreign_metadata: str = ""
+    """Any other metadata of the commit."""
     skips: tuple[int, ...] = ()
     """Runs of finished offsets above `committed`."""
     dropped: int = 0
@@ -46,7 +49,7 @@ class StartPosition:
         dropped = self.dropped + acked_set.count(self.skips)
         if first <= self.offset and (self.offset <= last or last_is_stable):
             if self.skips and self.skips[-1] > last and not last_is_stable:  # other records will get these offsets
-                return replace(self, metadata=None, skips=(), dropped=dropped, first=first, last=last)
+                return replace(self, metadata=None, foreign_metadata=self.metadata or "", skips=(), dropped=dropped, first=first, last=last)
             return replace(self, first=first, last=last)
         offset = last if out_of_range == "latest" else first
         moved = StartPosition(offset, dropped=dropped, foreign=self.foreign, unsure=self.unsure)
@@ -97,10 +100,10 @@ def position_at_commit(config: KafkaSpoutConfig, topology: str, offset: int, met
     if mine is None and config.start == "earliest":
         return None  # the beginning loses no record, whoever wrote the commit; "latest" could, so it uses the commit
     if mine and note is not None and note.base == offset and config.carries_acked_set:
-        return StartPosition(offset, offset, metadata, note.runs)
+        return StartPosition(offset, offset, metadata, skips=note.runs)
     foreign = acked_set.shown_name(note.topology) if note is not None and mine is False else None
     dropped = acked_set.count(note.runs) if note else 0
-    return StartPosition(offset, offset, None, dropped=dropped, foreign=foreign, unsure=_unsure(note, topology))
+    return StartPosition(offset, offset, None, metadata, dropped=dropped, foreign=foreign, unsure=_unsure(note, topology))
 
 
 def _unsure(note: acked_set.CommitNote | None, topology: str) -> str | None:
