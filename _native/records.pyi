@@ -81,3 +81,6 @@ class RecordReader:
 
     def __iter__(self) -> Iterator[FetchedRecord]: ...
     def __next__(self) -> FetchedRecord: ...
+
+def leader_epochs(answer: bytes) -> tuple[int, int, int]:
+    """Return the leader epochs of the first and of the last whole batch, and the offset after that last one. -1 is an unknown value."""

@@ -16,6 +16,7 @@ cimport cython
 cdef enum:
     LENGTH_AT = 8                       # positions in a batch, the same in all formats
     LENGTH_END = 12
+    EPOCH_AT = 12                       # only in the format v2
     MAGIC_AT = 16
     CRC_AT = 17                         # positions in a batch of the format v2
     ATTRIBUTES_AT = 21
@@ -283,3 +284,22 @@ cdef class RecordReader:
                                      tuple(record.headers), record.checksum)
         self.old_records, self.next_fetch_offset = None, max(self.next_fetch_offset, self.after_batch)
         return None
+
+
+def leader_epochs(bytes answer not None):
+    """Return the leader epochs of the first and of the last whole batch, and the offset after that last one. -1 is an unknown value."""
+    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(answer)
+    cdef const uint8_t* end = at + PyBytes_GET_SIZE(answer)
+    cdef const uint8_t* last = NULL
+    cdef int64_t first = -1, size
+    while end - at >= HEADER_SIZE and at[MAGIC_AT] >= 2:
+        size = LENGTH_END + big_endian(at + LENGTH_AT, 4)
+        if size < HEADER_SIZE or size > end - at:
+            break
+        if last == NULL:
+            first = big_endian(at + EPOCH_AT, 4)
+        last = at
+        at += size
+    if last == NULL:
+        return -1, -1, -1
+    return first, big_endian(last + EPOCH_AT, 4), big_endian(last, 8) + big_endian(last + LAST_DELTA_AT, 4) + 1

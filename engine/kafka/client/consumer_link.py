@@ -25,7 +25,8 @@ from aiokafka.structs import OffsetAndMetadata
 from engine.backoff import Backoff
 from engine.kafka.client.compiled_fetch import broken_offset, read_in_compiled_code
 from engine.kafka.client.connection import BrokerAccess
-from engine.kafka.client.partition import CommittedOffset, Membership, PartitionId
+from engine.kafka.client.log_continuity import CheckedClient, LogContinuity
+from engine.kafka.client.partition import Committable, CommittedOffset, Membership, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets
 from engine.kafka.client.topic_lookup import disable_topic_creation
 
@@ -81,15 +82,6 @@ class ConsumerSettings(BrokerAccess, Protocol):
     def max_partition_fetch_bytes(self) -> int: ...
 
 
-class Committable(Protocol):
-    """Offset and metadata to commit for one partition."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def metadata(self) -> str: ...
-
-
 class ConsumerLink:
     """One consumer, with group membership or with manually assigned partitions. Raises aiokafka's errors (see `errors`).
 
@@ -124,12 +116,14 @@ class ConsumerLink:
             **config.client,
         )
         disable_topic_creation(self._consumer._client)
+        self.logs = LogContinuity(self._consumer._client, self.position)
 
     # Start and stop
 
     async def start(self) -> None:
         """Connect. Nothing is read before `subscribe` or `take_over`."""
         await self._consumer.start()
+        self._consumer._fetcher._client = CheckedClient(self._consumer._fetcher._client, self.logs)
         read_in_compiled_code(self._consumer)
         if self._config.group is not None:
             coordinator = self._consumer._coordinator

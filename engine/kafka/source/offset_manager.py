@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition import LogMark, PartitionId
 from engine.kafka.source import acked_set
 from engine.kernel import PartitionOffsets
 
@@ -45,6 +45,8 @@ class OffsetManager(PartitionOffsets):
         """Metadata of the last commit at the broker. None if another program or topology wrote this commit."""
         self.foreign_metadata = ""
         """Metadata of the start position's commit, if another program or topology wrote it."""
+        self.mark: LogMark | None = None
+        """Mark of the log at the newest fetched record. None if the brokers have no topic ids."""
         self.stop_at: int | None = None
         """Offset at which reading ends, for `stop_at_end`."""
         self.is_paused = False
@@ -92,7 +94,7 @@ class OffsetManager(PartitionOffsets):
             return None
         offset = self.committable
         runs = self.acked_runs() if carries_set and most_bytes else []
-        metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
+        metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes, self.mark) if most_bytes else ("", 0)
         if not self._is_ahead and offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
             return None
         return Commit(offset, metadata, self.passed, left_out, self)
@@ -107,7 +109,7 @@ class OffsetManager(PartitionOffsets):
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
         """Return a commit of fetched records that are not fed yet, for at most once. The next commit corrects an interrupted commit."""
         self._is_ahead = True
-        metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
+        metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY, self.mark)[0]
         return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)
 
     def note_committed(self, commit: Commit) -> None:
