@@ -51,10 +51,10 @@ cdef class FetchedRecord:
     """One record, with the attributes of aiokafka's `ConsumerRecord`. The garbage collector does not track it, because it has no cycles."""
 
     def __init__(self, str topic, int32_t partition, int64_t offset, int64_t timestamp, int32_t timestamp_type, bytes key, bytes value,
-                 tuple headers=(), checksum=None):
+                 tuple headers=(), checksum=None, str topic_id=None):
         self.topic, self.partition, self.offset = topic, partition, offset
         self.timestamp, self.timestamp_type, self.checksum = timestamp, timestamp_type, checksum
-        self.key, self.value, self.headers = key, value, headers
+        self.key, self.value, self.headers, self.topic_id = key, value, headers, topic_id
 
     @property
     def serialized_key_size(self):
@@ -69,7 +69,7 @@ cdef class FetchedRecord:
     def fields(self):
         """Return all fields in the order of the constructor."""
         return (self.topic, self.partition, self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers,
-                self.checksum)
+                self.checksum, self.topic_id)
 
     def __reduce__(self):
         return FetchedRecord, self.fields()
@@ -94,8 +94,8 @@ cdef class RecordReader:
     """
 
     def __init__(self, str topic, int32_t partition, bytes answer not None, int64_t fetch_offset, *, codec, aborted=(),
-                 bint read_committed=False, bint checks_crcs=True):
-        self.topic, self.partition, self.answer, self.codec = topic, partition, answer, codec
+                 bint read_committed=False, bint checks_crcs=True, str topic_id=None):
+        self.topic, self.partition, self.answer, self.codec, self.topic_id = topic, partition, answer, codec, topic_id
         self.next_fetch_offset = fetch_offset
         self.aborted, self.aborted_producers = list(aborted), set()
         self.read_committed, self.checks_crcs = read_committed, checks_crcs
@@ -207,6 +207,7 @@ cdef class RecordReader:
             offset = self.base_offset + self.varint()
             made = FetchedRecord.__new__(FetchedRecord)
             made.topic, made.partition, made.offset, made.timestamp_type = self.topic, self.partition, offset, self.timestamp_type
+            made.topic_id = self.topic_id
             made.timestamp = self.max_timestamp if self.timestamp_type else self.base_timestamp + since
             made.key = self.nullable_bytes()
             made.value = self.nullable_bytes()
@@ -281,7 +282,7 @@ cdef class RecordReader:
                 self.next_fetch_offset = record.offset + 1
                 return FetchedRecord(self.topic, self.partition, record.offset, -1 if record.timestamp is None else record.timestamp,
                                      -1 if record.timestamp_type is None else record.timestamp_type, record.key, record.value,
-                                     tuple(record.headers), record.checksum)
+                                     tuple(record.headers), record.checksum, self.topic_id)
         self.old_records, self.next_fetch_offset = None, max(self.next_fetch_offset, self.after_batch)
         return None
 

@@ -1,6 +1,7 @@
 """Logs that are not the ones that were read: their end was cut, or their topic was created again (KS-13). Real brokers."""
 
 import asyncio
+import base64
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
@@ -165,3 +166,17 @@ async def test_commits_of_older_versions_are_continued(kafka: str, new_topic: Ne
     note = decode((await committed(kafka, config.group or "", topic)).metadata)
     assert note is not None
     assert note.mark is not None
+
+
+async def test_records_have_the_id_of_their_topic(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=2)
+    config, ids = settings(kafka, topic, translator=lambda record: (record.topic_id,), membership="assign", group=None), []
+    for _ in range(2):
+        await produce(kafka, topic, range(3), partition=0)
+        await produce(kafka, topic, range(3), partition=1)
+        [topic_id] = set(await all_of(config))
+        ids.append(topic_id)
+        await delete_topic(kafka, topic)
+        await create_topic(kafka, topic, 2)
+    assert len(set(ids)) == 2
+    assert all(len(base64.urlsafe_b64decode(one + "==")) == 16 for one in ids)

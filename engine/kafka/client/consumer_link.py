@@ -124,7 +124,7 @@ class ConsumerLink:
         """Connect. Nothing is read before `subscribe` or `take_over`."""
         await self._consumer.start()
         self._consumer._fetcher._client = CheckedClient(self._consumer._fetcher._client, self.logs)
-        read_in_compiled_code(self._consumer)
+        read_in_compiled_code(self._consumer, self.logs.topic_id_of)
         if self._config.group is not None:
             coordinator = self._consumer._coordinator
             coordinator._send_req = partial(_send_to_coordinator, coordinator, coordinator._send_req)

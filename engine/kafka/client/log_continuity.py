@@ -99,6 +99,12 @@ class LogContinuity:
         topic_id = self._client.cluster.topic_ids.get(partition.topic)
         return None if topic_id is None else LogMark(topic_id, epoch)
 
+    def topic_id_of(self, partition: PartitionId) -> str | None:
+        """Return the id of the topic whose records are read, as Kafka's tools show it. None if the brokers have no topic ids."""
+        log = self._logs.get(partition)
+        mark = self.current(partition) if log is None else LogMark(log.topic_id, log.epoch)
+        return None if mark is None else mark.shown_topic_id
+
     def is_new_topic(self, partition: PartitionId, mark: LogMark) -> bool:
         """Return True if the newest metadata have another topic of this name."""
         return self._client.cluster.topic_ids.get(partition.topic, mark.topic_id) != mark.topic_id  # type: ignore[no-any-return]

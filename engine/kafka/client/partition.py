@@ -1,5 +1,6 @@
 """Plain values of Kafka's protocol (partition, committed offset, group membership)."""
 
+import base64
 from typing import Final, NamedTuple, Protocol, Self
 
 
@@ -44,7 +45,12 @@ class LogMark(NamedTuple):
     """An epoch in which the log had all records before the position. UNKNOWN_EPOCH: nobody can tell whether the log was cut."""
 
     def __str__(self) -> str:
-        return f"{self.topic_id.hex()}:{self.leader_epoch}"
+        return f"{self.shown_topic_id}:{self.leader_epoch}"
+
+    @property
+    def shown_topic_id(self) -> str:
+        """Topic id as Kafka's tools show it."""
+        return base64.urlsafe_b64encode(self.topic_id).decode().rstrip("=")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -54,7 +60,7 @@ class LogMark(NamedTuple):
         True
         """
         topic_id, _, epoch = text.partition(":")
-        return cls(bytes.fromhex(topic_id), int(epoch))
+        return cls(base64.urlsafe_b64decode(topic_id + "=="), int(epoch))
 
 
 class Membership(NamedTuple):
