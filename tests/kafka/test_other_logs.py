@@ -18,6 +18,15 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-13")
+GROWN = pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param(range(1000, 1003), id="shorter", marks=pytest.mark.deep),
+        pytest.param(range(1000, 1005), id="as long", marks=pytest.mark.deep),
+        pytest.param(range(1000, 1010), id="longer"),
+    ],
+)
+"""Records that are written behind the cut, compared with the lost ones."""
 
 
 async def lose_end(broker: KafkaBroker, topic: str, offset: int, new: Iterable[int]) -> None:
@@ -42,7 +51,7 @@ async def filled(broker: KafkaBroker, records: int) -> tuple[str, KafkaSpoutConf
     return topic, settings(broker.bootstrap, topic, offset_commit_period_ms=100, client={"metadata_max_age_ms": 1000})
 
 
-@pytest.mark.parametrize("new", [range(1000, 1003), range(1000, 1005), range(1000, 1010)], ids=["shorter", "as long", "longer"])
+@GROWN
 async def test_a_log_that_was_cut_while_the_spout_was_down_is_read_from_the_cut(own_broker: KafkaBroker, new: Iterable[int]) -> None:
     topic, config = await filled(own_broker, 100)
     assert sorted(await all_of(config)) == list(range(100))
@@ -60,7 +69,7 @@ async def test_a_log_that_was_cut_while_the_spout_was_down_is_read_from_the_cut(
     )
 
 
-@pytest.mark.parametrize("new", [range(1000, 1003), range(1000, 1005), range(1000, 1010)], ids=["shorter", "as long", "longer"])
+@GROWN
 async def test_a_log_that_is_cut_while_the_spout_runs_is_read_from_the_cut(own_broker: KafkaBroker, new: Iterable[int]) -> None:
     topic, config = await filled(own_broker, 100)
     notes = Notes()
@@ -87,6 +96,7 @@ async def test_a_record_in_flight_before_the_cut_is_not_lost(own_broker: KafkaBr
     assert (await committed(own_broker.bootstrap, config.group or "", topic)).offset == 90
 
 
+@pytest.mark.deep
 async def test_a_cut_log_can_end_the_run(own_broker: KafkaBroker) -> None:
     topic, config = await filled(own_broker, 100)
     await all_of(config)

@@ -43,8 +43,15 @@ async def create_again(kafka: str, topic: str) -> None:
     await produce(kafka, topic, range(1000, 1030))
 
 
-@KINDS
-@pytest.mark.parametrize("is_restart", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "is_restart"),
+    [
+        (KafkaTransactionalSpout, True),
+        pytest.param(KafkaTransactionalSpout, False, marks=pytest.mark.deep),
+        pytest.param(KafkaOpaqueSpout, True, marks=pytest.mark.deep),
+        pytest.param(KafkaOpaqueSpout, False, marks=pytest.mark.deep),
+    ],
+)
 async def test_new_batches_continue_where_the_log_was_cut(own_broker: KafkaBroker, kind: Any, is_restart: bool) -> None:
     """Given a log that has grown beyond the last batch again, then each record that exists is in exactly one batch."""
     topic = await filled(own_broker)
@@ -66,6 +73,7 @@ async def test_new_batches_continue_where_the_log_was_cut(own_broker: KafkaBroke
     assert f"{name}: the brokers have lost the records from offset 15 on, which were read up to offset 20. Reading continues at 15" in text
 
 
+@pytest.mark.deep
 async def test_a_replay_of_records_that_were_cut_ends_the_run(own_broker: KafkaBroker) -> None:
     topic = await filled(own_broker)
     source, name = KafkaTransactionalSpout(settings(own_broker.bootstrap, topic, batch_records=18)), f"{topic}-0"
@@ -90,6 +98,7 @@ async def test_a_planned_batch_begins_where_the_log_was_cut(own_broker: KafkaBro
         assert range_of(after) == (15, 25, -1)
 
 
+@pytest.mark.deep
 @KINDS
 async def test_a_new_leader_with_the_whole_log_changes_nothing(own_broker: KafkaBroker, kind: Any) -> None:
     topic = await filled(own_broker)
