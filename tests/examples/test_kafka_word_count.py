@@ -89,7 +89,7 @@ async def counted_all(environment: dict[str, str], lines: list[str]) -> None:
     assert await asyncio.wait_for(run.wait(), PATIENCE_SECS) == 0
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 @pytest.mark.deep
 async def test_a_topic_that_was_created_again_is_not_counted_with_the_old_state(environment: dict[str, str], tmp_path: Path) -> None:
     """Given a new broker with topics of the same names and the state of yesterday, then the run says so."""

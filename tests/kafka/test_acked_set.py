@@ -337,7 +337,7 @@ def test_runs_are_counted() -> None:
     assert [count(()), count((3, 4)), count(iter((3, 5, 5, 9)))] == [0, 1, 6]
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 @pytest.mark.parametrize("epoch", [-1, 0, 2**31 - 1])
 @pytest.mark.parametrize("runs", [(), (12, 15, 20, 21), tuple(range(11, 4001))])
 def test_the_mark_of_the_log_is_stored_beside_the_runs(epoch: int, runs: tuple[int, ...]) -> None:
@@ -347,7 +347,7 @@ def test_the_mark_of_the_log_is_stored_beside_the_runs(epoch: int, runs: tuple[i
     assert (decode(metadata), left_out, len(metadata) <= 4096) == (CommitNote("words", 10, runs, mark=mark), 0, True)
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 def test_a_damaged_mark_is_no_note_of_ours() -> None:
     metadata, _ = encode("words", 10, (), 4096, LogMark(bytes(16), 3))
     head, body = metadata.rsplit(":", 1)

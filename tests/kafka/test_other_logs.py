@@ -1,4 +1,4 @@
-"""Logs that are not the ones that were read: their end was cut, or their topic was created again (KS-13). Real brokers."""
+"""Logs that are not the ones that were read: their end was cut, or their topic was created again (KS-14). Real brokers."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
 
-pytestmark = pytest.mark.guarantee("KS-13")
+pytestmark = pytest.mark.guarantee("KS-14")
 GROWN = pytest.mark.parametrize(
     "new",
     [

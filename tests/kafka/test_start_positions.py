@@ -208,7 +208,7 @@ async def begin_in_another_log(committed: int, runs: list[int], other: Divergenc
     return link, (await find_start_positions(link, config(**settings), "words", [ID]))[ID]  # type: ignore[arg-type]
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 @pytest.mark.parametrize("out_of_range", ["earliest", "latest"])
 async def test_reading_continues_where_the_log_was_cut(out_of_range: str) -> None:
     link, position = await begin_in_another_log(50, [52, 55], Divergence(45, EARLIER), out_of_range=out_of_range)
@@ -217,19 +217,19 @@ async def test_reading_continues_where_the_log_was_cut(out_of_range: str) -> Non
     assert (position.missing, position.must_commit) == (55, True)
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 async def test_acked_offsets_behind_the_cut_are_read_again() -> None:
     _, position = await begin_in_another_log(50, [52, 55], Divergence(53, EARLIER))
     assert (position.offset, position.mark, position.skips, position.dropped) == (50, EARLIER, (), 3)
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 async def test_a_cut_below_the_first_offset_leaves_no_epoch_to_compare() -> None:
     _, position = await begin_in_another_log(50, [], Divergence(FIRST - 1, EARLIER))
     assert (position.offset, position.mark) == (FIRST, None)
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 @pytest.mark.parametrize(("out_of_range", "offset"), [("earliest", FIRST), ("latest", LAST), ("fail", FIRST)])
 async def test_a_commit_of_an_earlier_topic_of_this_name_is_moved(out_of_range: str, offset: int) -> None:
     new = LogMark(bytes(16), -1)
@@ -238,7 +238,7 @@ async def test_a_commit_of_an_earlier_topic_of_this_name_is_moved(out_of_range: 
     assert (position.missing, position.must_commit) == (55, out_of_range != "fail")
 
 
-@pytest.mark.guarantee("KS-13")
+@pytest.mark.guarantee("KS-14")
 @pytest.mark.parametrize(("unfinished", "cut", "start"), [(30, 45, 30), (60, 45, 45), (30, None, FIRST)])
 async def test_records_in_flight_before_the_cut_are_read_again(unfinished: int, cut: int | None, start: int) -> None:
     link = FakeLink({}, {})

@@ -1,6 +1,6 @@
 """Encodes and decodes the metadata of a commit. Contains no I/O.
 
-The metadata store the acked offsets above the commit (KS-7), the name of the topology (KS-5) and the mark of the log (KS-13).
+The metadata store the acked offsets above the commit (KS-7), the name of the topology (KS-5) and the mark of the log (KS-14).
 
 The text is `stormcell:<version>:<topology>:<base64>`. Every version has the topology at this place. Version 1 has a plain body. Version 2
 has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out. Version 3 has no body: the

@@ -265,7 +265,7 @@ class ConsumerLoop:
         return manager
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """Reopen partitions whose next offset does not exist: it was deleted, or the log is another one (KS-7, KS-13).
+        """Reopen partitions whose next offset does not exist: it was deleted, or the log is another one (KS-7, KS-14).
 
         Ignore other offsets. Before `_open` seeks, the client starts at the committed offset, and its error about this offset may come
         late.

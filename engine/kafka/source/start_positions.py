@@ -61,7 +61,7 @@ class StartPosition:
         """Return this position limited to the broker's offsets. A position outside these offsets is moved and loses its acked set (KS-7).
 
         last_is_stable: `last` is the last stable offset, so records of an open transaction may follow it. divergence: the log is another
-        one. If the broker has lost its end, reading continues where the loss begins (KS-13).
+        one. If the broker has lost its end, reading continues where the loss begins (KS-14).
         """
         dropped = self.dropped + acked_set.count(self.skips)
         if divergence is None and first <= self.offset and (self.offset <= last or last_is_stable):

@@ -1,4 +1,4 @@
-"""Counts and reports what a spout must know about the start positions of its partitions (KS-5, KS-7, KS-13)."""
+"""Counts and reports what a spout must know about the start positions of its partitions (KS-5, KS-7, KS-14)."""
 
 from engine.api import TaskContext
 from engine.errors import FatalError

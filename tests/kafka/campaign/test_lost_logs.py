@@ -26,7 +26,7 @@ from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_admin import create_topic, delete_topic
 from tests.servers.kafka_fixtures import NewTopic
 
-pytestmark = [pytest.mark.guarantee("KS-13"), pytest.mark.deep]
+pytestmark = [pytest.mark.guarantee("KS-14"), pytest.mark.deep]
 
 CUT, LOST, NEW = 95, 5, 10
 

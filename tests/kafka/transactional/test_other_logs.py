@@ -1,4 +1,4 @@
-"""Batches of logs that are not the ones that were read: their end was cut, or their topic was created again (KS-13). Real brokers."""
+"""Batches of logs that are not the ones that were read: their end was cut, or their topic was created again (KS-14). Real brokers."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
 
-pytestmark = pytest.mark.guarantee("KS-13", "TX-10")
+pytestmark = pytest.mark.guarantee("KS-14", "TX-10")
 KINDS = pytest.mark.parametrize("kind", [KafkaTransactionalSpout, KafkaOpaqueSpout])
 
 
