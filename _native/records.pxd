@@ -12,10 +12,11 @@ cdef class FetchedRecord:
     cdef readonly bytes value           # None for a tombstone
     cdef readonly tuple headers         # pairs of a name and bytes or None
     cdef readonly object checksum       # of a record of an old format, None in the format v2
+    cdef readonly str topic_id          # as Kafka's tools show it. None: the brokers have no ids
 
 
 cdef class RecordReader:
-    cdef str topic
+    cdef str topic, topic_id
     cdef int32_t partition
     cdef bytes answer                   # the batches
     cdef Py_ssize_t next_at             # position of the next batch in `answer`

@@ -16,6 +16,7 @@ class FetchedRecord:
         value: bytes | None,
         headers: tuple[tuple[str, bytes | None], ...] = (),
         checksum: int | None = None,
+        topic_id: str | None = None,
     ) -> None: ...
     @property
     def topic(self) -> str: ...
@@ -35,6 +36,8 @@ class FetchedRecord:
     def headers(self) -> tuple[tuple[str, bytes | None], ...]: ...
     @property
     def checksum(self) -> int | None: ...
+    @property
+    def topic_id(self) -> str | None: ...
     @property
     def serialized_key_size(self) -> int:
         """Number of bytes of the key, -1 without a key."""
@@ -65,6 +68,7 @@ class RecordReader:
         aborted: Sequence[tuple[int, int]] = (),
         read_committed: bool = False,
         checks_crcs: bool = True,
+        topic_id: str | None = None,
     ) -> None: ...
     @property
     def next_fetch_offset(self) -> int: ...
@@ -85,3 +89,6 @@ class RecordReader:
 
     def __iter__(self) -> Iterator[FetchedRecord]: ...
     def __next__(self) -> FetchedRecord: ...
+
+def leader_epochs(answer: bytes) -> tuple[int, int, int]:
+    """Return the leader epochs of the first and of the last whole batch, and the offset after that last one. -1 is an unknown value."""

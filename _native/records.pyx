@@ -16,6 +16,7 @@ cimport cython
 cdef enum:
     LENGTH_AT = 8                       # positions in a batch, the same in all formats
     LENGTH_END = 12
+    EPOCH_AT = 12                       # only in the format v2
     MAGIC_AT = 16
     CRC_AT = 17                         # positions in a batch of the format v2
     ATTRIBUTES_AT = 21
@@ -50,10 +51,10 @@ cdef class FetchedRecord:
     """One record, with the attributes of aiokafka's `ConsumerRecord`. The garbage collector does not track it, because it has no cycles."""
 
     def __init__(self, str topic, int32_t partition, int64_t offset, int64_t timestamp, int32_t timestamp_type, bytes key, bytes value,
-                 tuple headers=(), checksum=None):
+                 tuple headers=(), checksum=None, str topic_id=None):
         self.topic, self.partition, self.offset = topic, partition, offset
         self.timestamp, self.timestamp_type, self.checksum = timestamp, timestamp_type, checksum
-        self.key, self.value, self.headers = key, value, headers
+        self.key, self.value, self.headers, self.topic_id = key, value, headers, topic_id
 
     @property
     def serialized_key_size(self):
@@ -68,7 +69,7 @@ cdef class FetchedRecord:
     def fields(self):
         """Return all fields in the order of the constructor."""
         return (self.topic, self.partition, self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers,
-                self.checksum)
+                self.checksum, self.topic_id)
 
     def __reduce__(self):
         return FetchedRecord, self.fields()
@@ -93,8 +94,8 @@ cdef class RecordReader:
     """
 
     def __init__(self, str topic, int32_t partition, bytes answer not None, int64_t fetch_offset, *, codec, aborted=(),
-                 bint read_committed=False, bint checks_crcs=True):
-        self.topic, self.partition, self.answer, self.codec = topic, partition, answer, codec
+                 bint read_committed=False, bint checks_crcs=True, str topic_id=None):
+        self.topic, self.partition, self.answer, self.codec, self.topic_id = topic, partition, answer, codec, topic_id
         self.next_fetch_offset = fetch_offset
         self.aborted, self.aborted_producers = list(aborted), set()
         self.read_committed, self.checks_crcs = read_committed, checks_crcs
@@ -215,6 +216,7 @@ cdef class RecordReader:
             offset = self.base_offset + self.varint()
             made = FetchedRecord.__new__(FetchedRecord)
             made.topic, made.partition, made.offset, made.timestamp_type = self.topic, self.partition, offset, self.timestamp_type
+            made.topic_id = self.topic_id
             made.timestamp = self.max_timestamp if self.timestamp_type else self.base_timestamp + since
             made.key = self.nullable_bytes()
             made.value = self.nullable_bytes()
@@ -289,6 +291,25 @@ cdef class RecordReader:
                 self.next_fetch_offset = record.offset + 1
                 return FetchedRecord(self.topic, self.partition, record.offset, -1 if record.timestamp is None else record.timestamp,
                                      -1 if record.timestamp_type is None else record.timestamp_type, record.key, record.value,
-                                     tuple(record.headers), record.checksum)
+                                     tuple(record.headers), record.checksum, self.topic_id)
         self.old_records, self.next_fetch_offset = None, max(self.next_fetch_offset, self.after_batch)
         return None
+
+
+def leader_epochs(bytes answer not None):
+    """Return the leader epochs of the first and of the last whole batch, and the offset after that last one. -1 is an unknown value."""
+    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(answer)
+    cdef const uint8_t* end = at + PyBytes_GET_SIZE(answer)
+    cdef const uint8_t* last = NULL
+    cdef int64_t first = -1, size
+    while end - at >= HEADER_SIZE and at[MAGIC_AT] >= 2:
+        size = LENGTH_END + big_endian(at + LENGTH_AT, 4)
+        if size < HEADER_SIZE or size > end - at:
+            break
+        if last == NULL:
+            first = big_endian(at + EPOCH_AT, 4)
+        last = at
+        at += size
+    if last == NULL:
+        return -1, -1, -1
+    return first, big_endian(last + EPOCH_AT, 4), big_endian(last, 8) + big_endian(last + LAST_DELTA_AT, 4) + 1

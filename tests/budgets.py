@@ -18,7 +18,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "flow": (125, 200),
     "hostile": (25, 45),
     "integration": (150, 320),
-    "kafka": (410, 950),
+    "kafka": (450, 1100),
     "kills": (5, 5),
     "metrics": (5, 5),
     "model": (8, 20),

@@ -40,7 +40,7 @@ try:
         take_verdicts,
     )
     from _native.queues import Backpressure, Mailbox, SignalRing
-    from _native.records import FetchedRecord, RecordReader
+    from _native.records import FetchedRecord, RecordReader, leader_epochs
     from _native.spout import SpoutCore
     from _native.spout_collector import ROWS_PER_TURN, SpoutCollector
     from _native.state import Layers, LayerWalk
@@ -111,6 +111,7 @@ __all__ = [
     "integer_buffers",
     "key_group",
     "kind_of",
+    "leader_epochs",
     "make_tuple",
     "mark_all_done",
     "mark_done",

@@ -18,7 +18,7 @@ from tests.kills.moments import before
 from tests.kills.program import command_of
 from tests.kills.steps import Step
 from tests.project.sources import ROOT
-from tests.servers.kafka_admin import create_topic, fresh_name
+from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name
 
 SCRIPT = str(ROOT / "examples" / "kafka_word_count.py")
 EXACT = "The result equals a plain count of the same text."
@@ -81,6 +81,34 @@ async def test_after_kills_and_restarts_the_counts_are_exact(environment: dict[s
     assert {line.split()[1]: int(line.split()[0].replace(",", "")) for line in shown[:4]} == dict.fromkeys(["to", "be", "or", "not"], 1500)
 
 
+async def counted_all(environment: dict[str, str], lines: list[str]) -> None:
+    """Run the example until the counts of these lines are written, and end it."""
+    run = await start(environment, "-m", "engine", "run", SCRIPT)
+    await read_counts(environment, Counter(word for line in lines for word in line.split()))
+    run.send_signal(signal.SIGINT)
+    assert await asyncio.wait_for(run.wait(), PATIENCE_SECS) == 0
+
+
+@pytest.mark.guarantee("KS-15")
+@pytest.mark.deep
+async def test_a_topic_that_was_created_again_is_not_counted_with_the_old_state(environment: dict[str, str], tmp_path: Path) -> None:
+    """Given a new broker with topics of the same names and the state of yesterday, then the run says so."""
+    text, kafka = tmp_path / "text.txt", environment["KAFKA_BROKERS"]
+    text.write_text("\n".join(LINES[:20]), encoding="utf-8")
+    await say(environment, "fill", str(text))
+    await counted_all(environment, LINES[:20])
+    for topic in (environment["LINES_TOPIC"], environment["COUNTS_TOPIC"]):
+        await delete_topic(kafka, topic)
+        await create_topic(kafka, topic)
+    await say(environment, "fill", str(text))
+    again = await start(environment, "-m", "engine", "run", SCRIPT, told=asyncio.subprocess.PIPE)
+    _, told = await asyncio.wait_for(again.communicate(), PATIENCE_SECS)
+    assert again.returncode == 1
+    assert (
+        f"the state has counted the lines of another topic {environment['LINES_TOPIC']!r}, which was created again since" in told.decode()
+    )
+
+
 async def test_a_missing_file_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
     assert await say(environment, "fill", str(tmp_path / "none.txt")) == (2, [])
 
@@ -94,10 +122,10 @@ def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load("kafka_word_count")
 
 
-def counted(example: ModuleType, lines: list[tuple[int, int, str]]) -> list[tuple[str, int]]:
+def counted(example: ModuleType, lines: list[tuple[int, int, str]], topic_id: str = "first") -> list[tuple[str, int]]:
     """Emits of the topology for these lines, in order."""
-    feeder, counts = Feeder("partition", "offset", "line"), Capture()
-    feeder.feed_all(lines)
+    feeder, counts = Feeder(*example.LINE_FIELDS), Capture()
+    feeder.feed_all([(topic_id, *line) for line in lines])
     feeder.close()
     finished = run_topology(replaced(replaced(example.topology(), "lines", feeder), "counts", counts))
     assert finished.state == "complete"
@@ -115,8 +143,8 @@ def test_counts_are_right_for_lines_in_any_order_and_with_gaps(example: ModuleTy
 
 def test_undecodable_bytes_are_counted_too(example: ModuleType) -> None:
     class Record:
-        partition, offset, value = 1, 2, b"be \xff"
+        topic_id, partition, offset, value = "first", 1, 2, b"be \xff"
 
-    assert example.line_of(Record()) == (1, 2, "be �")
+    assert example.line_of(Record()) == ("first", 1, 2, "be �")
     Record.value = None  # type: ignore[assignment]
-    assert example.line_of(Record()) == (1, 2, "")
+    assert example.line_of(Record()) == ("first", 1, 2, "")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.kafka.client.partition import LogMark
 from engine.kafka.source.acked_set import PLENTY, CommitNote, count, decode, encode, moved_to, shown_name, written_name
 from tests.model.acked_set_model import AckedSetReader, offsets_that_fit
 
@@ -323,7 +324,7 @@ def test_an_inconsistent_packed_set_is_rejected(metadata: str) -> None:
 
 @pytest.mark.guarantee("KS-5", "KS-7")
 def test_only_the_topology_of_a_later_version_is_read() -> None:
-    for metadata in ("stormcell:4:words:", "stormcell:4:words:whatever: it has", "stormcell:9999:words:CgID"):
+    for metadata in ("stormcell:5:words:", "stormcell:5:words:whatever: it has", "stormcell:9999:words:CgID"):
         note = decode(metadata)
         assert note == CommitNote("words", -1, ())
         assert note.is_by("words")
@@ -334,3 +335,28 @@ def test_only_the_topology_of_a_later_version_is_read() -> None:
 
 def test_runs_are_counted() -> None:
     assert [count(()), count((3, 4)), count(iter((3, 5, 5, 9)))] == [0, 1, 6]
+
+
+@pytest.mark.guarantee("KS-15")
+@pytest.mark.parametrize("epoch", [-1, 0, 2**31 - 1])
+@pytest.mark.parametrize("runs", [(), (12, 15, 20, 21), tuple(range(11, 4001))])
+def test_the_mark_of_the_log_is_stored_beside_the_runs(epoch: int, runs: tuple[int, ...]) -> None:
+    mark = LogMark(bytes(range(16)), epoch)
+    metadata, left_out = encode("words", 10, runs, 4096, mark)
+    assert metadata.startswith("stormcell:4:words:")
+    assert (decode(metadata), left_out, len(metadata) <= 4096) == (CommitNote("words", 10, runs, mark=mark), 0, True)
+
+
+@pytest.mark.guarantee("KS-15")
+def test_a_damaged_mark_is_no_note_of_ours() -> None:
+    metadata, _ = encode("words", 10, (), 4096, LogMark(bytes(16), 3))
+    head, body = metadata.rsplit(":", 1)
+    raw = base64.b64decode(body)
+    damaged = [raw[:9], raw[:16], raw[:17], raw[:17] + b"\2" + raw[18:]]
+    assert [decode(f"{head}:{base64.b64encode(one).decode()}") for one in damaged] == [None] * 4
+
+
+@pytest.mark.parametrize("topology", ["w", "x" * 500])
+def test_an_empty_set_with_a_mark_always_fits(topology: str) -> None:
+    metadata, _ = encode(topology, 2**63 - 1, (), PLENTY, LogMark(bytes(16), 2**31 - 1))
+    assert metadata

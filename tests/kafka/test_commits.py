@@ -30,7 +30,7 @@ async def test_the_contiguous_acked_prefix_is_committed(kafka: str, new_topic: N
         found = await committed(kafka, config.group or "", topic)
         assert found.offset == 5
         note = decode(found.metadata)
-        assert note == CommitNote("play", 5, (6, 10))
+        assert note == CommitNote("play", 5, (6, 10), mark=note.mark)
         notes.release(5)
         await run.activate()
         await notes.until(lambda: run.snapshot().components["kafka"].acked == 10)

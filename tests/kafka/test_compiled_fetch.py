@@ -284,7 +284,7 @@ def test_a_record_has_all_attributes_and_can_be_pickled() -> None:
 
 
 def test_an_unknown_version_of_the_client_is_left_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    assert not read_in_compiled_code(SimpleNamespace(_fetcher=SimpleNamespace()))
+    assert not read_in_compiled_code(SimpleNamespace(_fetcher=SimpleNamespace()), lambda partition: None)
     assert "this version of aiokafka is unknown" in caplog.text
 
 

@@ -1,15 +1,17 @@
 """Start positions by the settings, and by the commit and its topology (KS-5), and use of its acked set (KS-7)."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
 
 from engine.kafka import KafkaSpoutConfig
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.log_continuity import Divergence
+from engine.kafka.client.partition import LogMark, PartitionId
 from engine.kafka.source import acked_set
-from engine.kafka.source.start_positions import StartPosition, find_start_positions, position_at_commit
+from engine.kafka.source.start_positions import LostPosition, StartPosition, find_start_positions, position_at_commit
 
 ID = PartitionId("lines", 0)
 FIRST, LAST, AT_TIME = 3, 90, 40
@@ -31,10 +33,16 @@ class FakeLink:
 
     def __init__(self, commits: Mapping[PartitionId, tuple[int, str]], at_time: Mapping[PartitionId, int]) -> None:
         self.commits, self.times = commits, at_time
-        self.asked: list[tuple[object, tuple[PartitionId, ...]]] = []
+        self.logs = SimpleNamespace(divergences=self.divergences)
+        self.diverged: dict[PartitionId, Divergence] = {}
+        self.asked: list[tuple[object, tuple[object, ...]]] = []
 
     async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, tuple[int, str]]:
         return {partition: self.commits[partition] for partition in partitions if partition in self.commits}
+
+    async def divergences(self, positions: Mapping[PartitionId, tuple[int, LogMark]]) -> Mapping[PartitionId, Divergence]:
+        self.asked += [("log", (partition, *place)) for partition, place in positions.items()]
+        return {partition: self.diverged[partition] for partition in positions if partition in self.diverged}
 
     async def bounds(self, partitions: Collection[PartitionId], end: str) -> Mapping[PartitionId, int]:
         self.asked.append((end, tuple(partitions)))
@@ -91,7 +99,7 @@ async def test_the_writer_of_a_used_foreign_commit_is_reported() -> None:
 @pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
 async def test_a_commit_of_a_later_version_is_used_without_its_set(start: str) -> None:
     position = await begin(config(start=start), (50, "stormcell:7:words:whatever it has"))
-    assert position == StartPosition(50, 50, first=FIRST, last=LAST)
+    assert position == StartPosition(50, 50, None, "stormcell:7:words:whatever it has", first=FIRST, last=LAST)
 
 
 @pytest.mark.guarantee("KS-5", "KS-7")
@@ -112,7 +120,7 @@ async def test_a_name_cut_by_an_older_version_skips_no_record(start: str, offset
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
 async def test_the_set_is_used_if_reading_resumes_at_its_commit(start: str) -> None:
-    assert await begin(config(start=start), (50, MINE)) == StartPosition(50, 50, MINE, (52, 55, 60, 61), first=FIRST, last=LAST)
+    assert await begin(config(start=start), (50, MINE)) == StartPosition(50, 50, MINE, skips=(52, 55, 60, 61), first=FIRST, last=LAST)
     assert await begin(config(start=start), (50, BARE)) == StartPosition(50, 50, BARE, first=FIRST, last=LAST)
 
 
@@ -177,7 +185,7 @@ async def test_a_set_beyond_the_end_is_dropped(committed: int, stop: int) -> Non
     """Given acked offsets beyond the end of a topic that was created again, then the acked set is dropped."""
     metadata = acked_set.encode("words", committed, [committed + 1, stop], 4096)[0]
     position = await begin(config(), (committed, metadata))
-    assert position == StartPosition(committed, committed, dropped=stop - committed - 1, first=FIRST, last=LAST)
+    assert position == StartPosition(committed, committed, None, metadata, dropped=stop - committed - 1, first=FIRST, last=LAST)
     stable = await begin(config(isolation_level="read_committed"), (committed, metadata))
     assert stable.skips == (committed + 1, stop), "an open transaction is before them, perhaps"
 
@@ -185,5 +193,63 @@ async def test_a_set_beyond_the_end_is_dropped(committed: int, stop: int) -> Non
 @pytest.mark.guarantee("KS-7")
 async def test_a_missing_next_offset_does_not_read_the_commit() -> None:
     link = FakeLink({ID: (50, MINE)}, {})
-    found = await find_start_positions(link, config(), "words", [ID], {ID: 2})  # type: ignore[arg-type]
+    found = await find_start_positions(link, config(), "words", [ID], {ID: LostPosition(2, 1, None)})  # type: ignore[arg-type]
     assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST, must_commit=True)
+
+
+MARK: Final = LogMark(bytes(range(16)), 5)
+EARLIER: Final = LogMark(MARK.topic_id, 4)
+
+
+async def begin_in_another_log(committed: int, runs: list[int], other: Divergence, **settings: Any) -> tuple[FakeLink, StartPosition]:
+    metadata = acked_set.encode("words", committed, runs, 4096, MARK)[0]
+    link = FakeLink({ID: (committed, metadata)}, {})
+    link.diverged[ID] = other
+    return link, (await find_start_positions(link, config(**settings), "words", [ID]))[ID]  # type: ignore[arg-type]
+
+
+@pytest.mark.guarantee("KS-15")
+@pytest.mark.parametrize("out_of_range", ["earliest", "latest"])
+async def test_reading_continues_where_the_log_was_cut(out_of_range: str) -> None:
+    link, position = await begin_in_another_log(50, [52, 55], Divergence(45, EARLIER), out_of_range=out_of_range)
+    assert ("log", (ID, 55, MARK)) in link.asked
+    assert (position.offset, position.mark, position.skips, position.dropped) == (45, EARLIER, (), 3)
+    assert (position.missing, position.must_commit) == (55, True)
+
+
+@pytest.mark.guarantee("KS-15")
+async def test_acked_offsets_behind_the_cut_are_read_again() -> None:
+    _, position = await begin_in_another_log(50, [52, 55], Divergence(53, EARLIER))
+    assert (position.offset, position.mark, position.skips, position.dropped) == (50, EARLIER, (), 3)
+
+
+@pytest.mark.guarantee("KS-15")
+async def test_a_cut_below_the_first_offset_leaves_no_epoch_to_compare() -> None:
+    _, position = await begin_in_another_log(50, [], Divergence(FIRST - 1, EARLIER))
+    assert (position.offset, position.mark) == (FIRST, None)
+
+
+@pytest.mark.guarantee("KS-15")
+@pytest.mark.parametrize(("out_of_range", "offset"), [("earliest", FIRST), ("latest", LAST), ("fail", FIRST)])
+async def test_a_commit_of_an_earlier_topic_of_this_name_is_moved(out_of_range: str, offset: int) -> None:
+    new = LogMark(bytes(16), -1)
+    _, position = await begin_in_another_log(50, [52, 55], Divergence(None, new, is_new_topic=True), out_of_range=out_of_range)
+    assert (position.offset, position.mark, position.skips, position.dropped) == (offset, None, (), 3)
+    assert (position.missing, position.must_commit) == (55, out_of_range != "fail")
+
+
+@pytest.mark.guarantee("KS-15")
+@pytest.mark.parametrize(("unfinished", "cut", "start"), [(30, 45, 30), (60, 45, 45), (30, None, FIRST)])
+async def test_records_in_flight_before_the_cut_are_read_again(unfinished: int, cut: int | None, start: int) -> None:
+    link = FakeLink({}, {})
+    link.diverged[ID] = Divergence(cut, EARLIER, is_new_topic=cut is None)
+    unread = {ID: LostPosition(80, unfinished, MARK)}
+    position = (await find_start_positions(link, config(), "words", [ID], unread))[ID]  # type: ignore[arg-type]
+    assert (position.offset, position.missing) == (start, 80)
+
+
+@pytest.mark.guarantee("KS-7")
+async def test_a_next_offset_that_exists_again_loses_no_record_in_flight() -> None:
+    unread = {ID: LostPosition(80, 60, None)}
+    position = (await find_start_positions(FakeLink({}, {}), config(), "words", [ID], unread))[ID]  # type: ignore[arg-type]
+    assert (position.offset, position.missing) == (60, None)

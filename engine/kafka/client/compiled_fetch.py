@@ -5,7 +5,7 @@ deserializers, aiokafka decodes the records as usual. Both ways return the same 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from aiokafka import TopicPartition, codec
 from aiokafka.consumer import fetcher as fetchers
@@ -15,6 +15,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
+from engine.kafka.client.partition import PartitionId
 from engine.kernel import RecordReader
 from engine.log import EngineLogger
 
@@ -28,6 +29,8 @@ _CODECS: Final[Mapping[int, tuple[str, Callable[[], bool], Callable[[bytes], byt
 _OF_FETCHER: Final = ("_records", "_client", "_proc_fetch_request", "_key_deserializer", "_value_deserializer", "_check_crcs")
 _OF_RESULT: Final = ("_partition_records", "_update_position", "check_assignment", "has_more", "getall")
 _OF_RECORDS: Final = ("_aborted_transactions", "_isolation_level", "_records_iterator", "next_fetch_offset")
+
+TopicIdOf: TypeAlias = Callable[[PartitionId], str | None]
 
 
 class Codec:
@@ -52,8 +55,11 @@ class Codec:
         return MemoryRecords(batch).next_batch()
 
 
-def read_in_compiled_code(consumer: Any) -> bool:
-    """Make a consumer decode its records in compiled code from now on. Return False if aiokafka decodes them as usual."""
+def read_in_compiled_code(consumer: Any, topic_id_of: TopicIdOf) -> bool:
+    """Make a consumer decode its records in compiled code from now on. Return False if aiokafka decodes them as usual.
+
+    topic_id_of: returns the topic's id for the records of a partition.
+    """
     fetcher: Any = getattr(consumer, "_fetcher", None)
     if not _has_known_parts(fetcher):
         _LOG.warning("this version of aiokafka is unknown, so records are decoded more slowly. Install aiokafka 0.13 or 0.14.")
@@ -69,7 +75,7 @@ def read_in_compiled_code(consumer: Any) -> bool:
         found = await fetch(assignment, node_id, request)
         answer = answers.newest.pop(node_id, None)
         if answer is not None:
-            _replace_readers(fetcher, before, answer)
+            _replace_readers(fetcher, before, answer, topic_id_of)
         return found
 
     fetcher._proc_fetch_request = fetch_and_decode
@@ -128,17 +134,17 @@ class _Answers:
         return answer
 
 
-def _replace_readers(fetcher: Any, before: Mapping[TopicPartition, Any], answer: Any) -> None:
+def _replace_readers(fetcher: Any, before: Mapping[TopicPartition, Any], answer: Any, topic_id_of: TopicIdOf) -> None:
     """Replace aiokafka's readers of this answer. No code has run since the fetcher made them, so they are not begun."""
     for topic, partitions in answer.topics:
         for number, *_, batches in partitions:
             at = TopicPartition(topic, number)
             result = fetcher._records.get(at)
             if type(result) is FetchResult and result is not before.get(at) and isinstance(batches, bytes):
-                _replace_reader(fetcher, result, at, batches)
+                _replace_reader(fetcher, result, at, batches, topic_id_of(PartitionId(*at)))
 
 
-def _replace_reader(fetcher: Any, result: Any, at: TopicPartition, batches: bytes) -> None:
+def _replace_reader(fetcher: Any, result: Any, at: TopicPartition, batches: bytes, topic_id: str | None) -> None:
     slow = result._partition_records
     reader = result._partition_records = RecordReader(
         at.topic,
@@ -149,6 +155,7 @@ def _replace_reader(fetcher: Any, result: Any, at: TopicPartition, batches: byte
         aborted=slow._aborted_transactions,
         read_committed=slow._isolation_level == fetchers.READ_COMMITTED,
         checks_crcs=fetcher._check_crcs,
+        topic_id=topic_id,
     )
 
     def take(max_records: int | None = None) -> list[Any]:

@@ -23,7 +23,8 @@ from engine.backoff import Backoff
 from engine.kafka.client.advertised_brokers import AdvertisedClient
 from engine.kafka.client.compiled_fetch import broken_offset, offset_after_broken, read_in_compiled_code
 from engine.kafka.client.connection import BrokerAccess
-from engine.kafka.client.partition import BrokenRecord, CommittedOffset, Membership, PartitionId
+from engine.kafka.client.log_continuity import CheckedClient, LogContinuity
+from engine.kafka.client.partition import BrokenRecord, Committable, CommittedOffset, Membership, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets, send_to_coordinator
 from engine.kafka.client.topic_lookup import prepare_client
 
@@ -79,15 +80,6 @@ class ConsumerSettings(BrokerAccess, Protocol):
     def max_partition_fetch_bytes(self) -> int: ...
 
 
-class Committable(Protocol):
-    """Offset and metadata to commit for one partition."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def metadata(self) -> str: ...
-
-
 class ConsumerLink:
     """One consumer, with group membership or with manually assigned partitions. Raises aiokafka's errors (see `errors`).
 
@@ -122,13 +114,15 @@ class ConsumerLink:
             **config.client,
         )
         prepare_client(self._consumer._client)
+        self.logs = LogContinuity(self._consumer._client, self.position)
 
     # Start and stop
 
     async def start(self) -> None:
         """Connect. Nothing is read before `subscribe` or `take_over`."""
         await self._consumer.start()
-        read_in_compiled_code(self._consumer)
+        self._consumer._fetcher._client = CheckedClient(self._consumer._fetcher._client, self.logs)
+        read_in_compiled_code(self._consumer, self.logs.topic_id_of)
         if self._config.group is not None:
             coordinator = self._consumer._coordinator
             coordinator._send_req = partial(send_to_coordinator, coordinator, coordinator._send_req)

@@ -1,9 +1,9 @@
-"""Makes aiokafka look up topics without creating them, and logs topics that appear and disappear.
+"""Makes aiokafka look up topics with their ids and without creating them, and logs topics that appear and disappear.
 
 By default aiokafka asks the brokers to create each topic that it looks up. aiokafka also logs a missing topic several times a second.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from aiokafka.cluster import ClusterMetadata
@@ -12,6 +12,7 @@ from aiokafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionErro
 from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.kafka.client.advertised_brokers import AdvertisedClient
+from engine.kafka.client.log_requests import IdentifiedMetadata, MetadataResponseV10, MetadataWithIds
 from engine.log import EngineLogger
 
 LOGGER: Final = EngineLogger("engine.kafka")
@@ -28,6 +29,7 @@ def prepare_client(client: Any) -> None:
     client.begin_watching()
     client.cluster.__class__ = _Cluster
     client.cluster.gone_topics = set()
+    client.cluster.topic_ids, client.cluster.leader_epochs = {}, {}
 
 
 def log_found_topics(topics: Collection[str]) -> None:
@@ -49,16 +51,25 @@ class _Client(AdvertisedClient):
 class _Connection(AIOKafkaConnection):  # type: ignore[misc]
     def send(self, request: Any, expect_response: bool = True) -> Any:
         if isinstance(request, MetadataRequest):
-            request._allow_auto_topic_creation = False
+            return self._look_up(MetadataWithIds(request))
         return super().send(request, expect_response)
+
+    async def _look_up(self, request: MetadataWithIds) -> Any:
+        answer = await super().send(request)
+        return IdentifiedMetadata(answer) if isinstance(answer, MetadataResponseV10) else answer
 
 
 class _Cluster(ClusterMetadata):  # type: ignore[misc]
     """Cluster metadata that logs each disappeared topic once. aiokafka logs any missing topic at each refresh."""
 
     gone_topics: set[str]
+    topic_ids: Mapping[str, bytes]
+    """Ids of the topics of the newest answer. Empty for brokers older than Kafka 2.8."""
+    leader_epochs: Mapping[tuple[str, int], int]
 
     def update_metadata(self, metadata: Any) -> None:
+        if isinstance(metadata, IdentifiedMetadata):
+            self.topic_ids, self.leader_epochs = metadata.topic_ids, metadata.leader_epochs
         gone = {topic for code, topic, *_ in metadata.topics if code == _UNKNOWN and self.partitions_for_topic(topic) is not None}
         metadata.topics = [one for one in metadata.topics if one[0] not in _ABSENT]
         super().update_metadata(metadata)

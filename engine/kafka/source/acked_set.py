@@ -1,10 +1,11 @@
 """Encodes and decodes the metadata of a commit. Contains no I/O.
 
-The metadata store the acked offsets above the commit (KS-7) and the name of the topology (KS-5).
+The metadata store the acked offsets above the commit (KS-7), the name of the topology (KS-5) and the mark of the log (KS-15).
 
 The text is `stormcell:<version>:<topology>:<base64>`. Every version has the topology at this place. Version 1 has a plain body. Version 2
 has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out. Version 3 has no body: the
-commit is a copy of a position that a transactional topology keeps in its state provider.
+commit is a copy of a position that a transactional topology keeps in its state provider. Version 4 has the mark of the log before a plain
+or a packed body: the 16 bytes of the topic's id, the leader epoch plus 1 as a varint, and 0 (plain) or 1 (packed) as a byte.
 
 A plain body consists of varints. The first varint is the base. Then gaps and lengths of runs alternate.
 A packed body has the same content, compressed by zlib. A length of 0 starts a bitmap. The next varint is the size of the bitmap (at most
@@ -22,6 +23,8 @@ from itertools import compress, pairwise
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
+from engine.kafka.client.partition import LogMark
+
 PLENTY: Final = 256
 """Bytes that are enough for metadata with an empty set, even with the longest topology name."""
 MOST_BODY_BYTES: Final = 65_536
@@ -31,6 +34,10 @@ _MARK: Final = "stormcell"
 _PLAIN: Final = "1"
 _PACKED: Final = "2"
 _COPY: Final = "3"
+_MARKED: Final = "4"
+_TOPIC_ID_BYTES: Final = 16
+_BODY_IS_PLAIN: Final = b"\0"
+_BODY_IS_PACKED: Final = b"\1"
 _VERSION: Final = re.compile("[1-9][0-9]{0,3}")
 _LONGEST_NAME: Final = 96
 """Limit of a written name, in characters. Earlier versions cut longer names to this length, without a digest."""
@@ -54,6 +61,8 @@ class CommitNote(NamedTuple):
     """Finished offsets above the base, as start, stop, start, stop…"""
     is_copy: bool = False
     """True if the topology never reads this commit, because it keeps its positions in its state provider."""
+    mark: LogMark | None = None
+    """Mark of the log at the base. None if an older version wrote the commit, or the brokers had no topic ids."""
 
     def is_by(self, topology: str) -> bool | None:
         """Return True if this topology wrote the commit. Return None if an older version cut the name, so the writer is unknown."""
@@ -79,7 +88,7 @@ def _quoted(topology: str) -> str:
     return quote(topology, safe="", errors="surrogatepass")
 
 
-def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tuple[str, int]:
+def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int, mark: LogMark | None = None) -> tuple[str, int]:
     """Return the metadata of a commit at `base`, and the number of acked offsets that did not fit into `most_bytes`.
 
     The metadata are '' if not even an empty set fits (see `PLENTY`). runs: ascending start, stop, start, stop… above `base`.
@@ -87,14 +96,19 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tu
     >>> encode("words", 10, [12, 15], 4096)
     ('stormcell:1:words:CgID', 0)
     """
-    head = f"{_MARK}:{_PLAIN}:{written_name(topology)}:"
-    room = (most_bytes - len(head)) // 4 * 3
-    body, kept = _plain_body(base, runs, room)
+    name, marking = written_name(topology), b""
+    plain, packed = f"{_MARK}:{_PLAIN}:{name}:", f"{_MARK}:{_PACKED}:{name}:"
+    if mark is not None:
+        plain = packed = f"{_MARK}:{_MARKED}:{name}:"
+        marking = mark.topic_id + _varint(mark.leader_epoch + 1)
+    room = (most_bytes - len(plain)) // 4 * 3 - (len(marking) + 1 if marking else 0)
+    head, (body, kept) = plain, _plain_body(base, runs, room)
+    kind = _BODY_IS_PLAIN
     if kept < len(runs):
         smaller, more = _packed_body(base, runs, room)
         if more > kept:
-            head, body, kept = f"{_MARK}:{_PACKED}:{written_name(topology)}:", smaller, more
-    metadata = head + base64.b64encode(body).decode()
+            head, body, kept, kind = packed, smaller, more, _BODY_IS_PACKED
+    metadata = head + base64.b64encode(marking + kind + body if marking else body).decode()
     left_out = count(runs[kept:])
     return (metadata, left_out) if len(metadata) <= most_bytes else ("", left_out)
 
@@ -119,19 +133,21 @@ def decode(metadata: str | None) -> CommitNote | None:
     If a later version wrote the metadata, only the topology is read. The base is then -1, so that it matches no commit.
 
     >>> decode("stormcell:1:words:CgID")
-    CommitNote(topology='words', base=10, runs=(12, 15), is_copy=False)
-    >>> decode("stormcell:4:words:?")
-    CommitNote(topology='words', base=-1, runs=(), is_copy=False)
+    CommitNote(topology='words', base=10, runs=(12, 15), is_copy=False, mark=None)
+    >>> decode("stormcell:5:words:?")
+    CommitNote(topology='words', base=-1, runs=(), is_copy=False, mark=None)
     """
     parts = (metadata or "").split(":", 3)
     if len(parts) != 4 or parts[0] != _MARK or not _VERSION.fullmatch(parts[1]):
         return None
-    if parts[1] not in (_PLAIN, _PACKED):
+    if parts[1] not in (_PLAIN, _PACKED, _MARKED):
         return CommitNote(parts[2], -1, (), is_copy=parts[1] == _COPY)
     try:
-        body = base64.b64decode(parts[3], validate=True)
-        base, runs = _read(body, has_bitmaps=False) if parts[1] == _PLAIN else _read(_unpacked(body), has_bitmaps=True)
-        return CommitNote(parts[2], base, runs)
+        body, mark, is_packed = base64.b64decode(parts[3], validate=True), None, parts[1] == _PACKED
+        if parts[1] == _MARKED:
+            body, mark, is_packed = _read_mark(body)
+        base, runs = _read(_unpacked(body), has_bitmaps=True) if is_packed else _read(body, has_bitmaps=False)
+        return CommitNote(parts[2], base, runs, mark=mark)
     except ValueError:  # binascii.Error is a subclass
         return None
 
@@ -258,6 +274,15 @@ def _unpacked(data: bytes) -> bytes:
     if not inflating.eof or inflating.unused_data:
         raise ValueError("a packed set that is cut, too large, or followed by more")
     return body
+
+
+def _read_mark(body: bytes) -> tuple[bytes, LogMark, bool]:
+    """Return the body after the mark, the mark, and True if the rest is packed. Raise ValueError if it is damaged."""
+    epoch, at = _varint_at(body, _TOPIC_ID_BYTES)
+    kind = body[at : at + 1]
+    if kind not in (_BODY_IS_PLAIN, _BODY_IS_PACKED):
+        raise ValueError("a mark without a body")
+    return body[at + 1 :], LogMark(body[:_TOPIC_ID_BYTES], epoch - 1), kind == _BODY_IS_PACKED
 
 
 def _read(body: bytes, *, has_bitmaps: bool) -> tuple[int, tuple[int, ...]]:

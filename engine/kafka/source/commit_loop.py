@@ -1,8 +1,8 @@
 """Commits the offsets of a spout's partitions, and handles commits that fail (KS-1, KS-2)."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from aiokafka import errors
 
@@ -18,6 +18,12 @@ from engine.waits import waiting_for
 MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
 """Limit of the metadata in one request. A broker stores one request as one batch, by default of at most 1 MB (message.max.bytes)."""
 _LEAST_METADATA_BYTES: Final = 128
+_REPEAT_PERIODS: Final = 20
+"""Commit periods after which unchanged commits are repeated (by default 10 minutes). Brokers keep them for `offsets.retention.minutes`."""
+_LEAST_REPEAT_SECS: Final = 10.0
+
+Commits: TypeAlias = Callable[[ConsumerLink], Awaitable[None]]
+"""Makes commits through a link. Raises their errors."""
 
 
 class CommitLoop:
@@ -29,6 +35,9 @@ class CommitLoop:
         self._metadata_bytes = config.max_metadata_bytes
         self._lock = asyncio.Lock()
         self._due = asyncio.Event()
+        self._now = context.clock.now
+        self._repeat_secs = max(_REPEAT_PERIODS * config.offset_commit_period_ms / 1000, _LEAST_REPEAT_SECS)
+        self._repeat_at = self._now() + self._repeat_secs
 
     async def commit_periodically(self, link: ConsumerLink) -> None:
         """Commit forever, every `offset_commit_period_ms`, and after `commit_if_full`."""
@@ -39,8 +48,10 @@ class CommitLoop:
             except TimeoutError:
                 pass
             self._due.clear()
-            if self._config.guarantee != "at_most_once" and not self._partitions.suspended:
-                await self.commit(link)
+            if not self._partitions.suspended:
+                if self._config.guarantee != "at_most_once":
+                    await self.commit(link)
+                await self._repeat_if_due(link)
 
     def commit_if_full(self) -> None:
         """Commit soon if a commit lets a full partition continue."""
@@ -52,10 +63,31 @@ class CommitLoop:
 
         Raise FatalError for any other error.
         """
+        await self._commit_alone(self._commit, link, most_secs, is_last=is_last)
+        link.resume([manager.partition for manager in self._partitions.to_resume()])
+
+    async def _repeat_if_due(self, link: ConsumerLink) -> None:
+        """Repeat the last commit of each partition, unless the group has members, so that the brokers do not forget it.
+
+        A broker counts `offsets.retention.minutes` from the last commit of a partition. It keeps the commits of topics that members have
+        subscribed to.
+        """
+        if self._config.membership == "assign" and self._config.group is not None and self._now() >= self._repeat_at:
+            self._repeat_at = self._now() + self._repeat_secs
+            await self._commit_alone(self._repeat, link)
+
+    async def _repeat(self, link: ConsumerLink) -> None:
+        last = {manager.partition: manager.last_commit() for manager in self._partitions}
+        commits = {partition: commit for partition, commit in last.items() if commit is not None}
+        for some in _requests(commits) if commits else ():
+            await link.commit(some, self._partitions.membership)
+
+    async def _commit_alone(self, commit: Commits, link: ConsumerLink, most_secs: float | None = None, *, is_last: bool = False) -> None:
+        """Run `commit` while no other commit runs. Report a transient error. Raise FatalError for any other error."""
         try:
             with waiting_for(f"a commit of group {self._config.group!r} in Kafka"):
                 async with asyncio.timeout(most_secs), self._lock:
-                    await self._commit(link)
+                    await commit(link)
         except Exception as error:
             if not is_transient(error):
                 raise fatal_error(error, f"a commit of group {self._config.group!r}") from error
@@ -65,7 +97,6 @@ class CommitLoop:
                 else "The next commit includes these offsets."
             )
             self._report(KafkaWarning(f"a commit failed: {describe_error(error)}", hint=hint))
-        link.resume([manager.partition for manager in self._partitions.to_resume()])
 
     async def commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
         """Commit the start positions of these partitions, before any of their records is emitted. Raises the errors of a commit."""

@@ -8,11 +8,10 @@ from typing import Any, Final, Protocol
 from aiokafka import errors
 
 from engine.api import TaskContext
-from engine.errors import FatalError
 from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
-from engine.kafka.client.errors import BACKOFF, KafkaWarning, Report, RetryPolicy, lost_offsets_warning
-from engine.kafka.client.partition import BrokenRecord, Membership, PartitionId, offsets_text
+from engine.kafka.client.errors import BACKOFF, KafkaWarning, Report, RetryPolicy
+from engine.kafka.client.partition import BrokenRecord, Membership, PartitionId
 from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
 from engine.kafka.source.commit_loop import CommitLoop
@@ -20,7 +19,8 @@ from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.session_watch import SessionWatch
 from engine.kafka.source.spout_config import KafkaSpoutConfig
-from engine.kafka.source.start_positions import StartPosition
+from engine.kafka.source.start_positions import LostPosition, StartPosition
+from engine.kafka.source.start_report import StartReport
 from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
 
 _POLL_SECS: Final = 0.5
@@ -28,7 +28,7 @@ _IDLE_POLL_SECS: Final = 60.0  # the client leaves its group after max_poll_inte
 _END_COMMIT_SECS: Final = 4.0
 _TOPICS_PERIOD_SECS: Final = 0.5
 """Interval of checks of the client's metadata, which it refreshes every metadata_max_age_ms."""
-_NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
+_NOTHING: Final[Mapping[PartitionId, LostPosition]] = MappingProxyType({})
 
 
 class SpoutCallbacks(Protocol):
@@ -58,8 +58,7 @@ class ConsumerLoop:
     ) -> None:
         self.partitions = partitions
         self.commits = CommitLoop(config, context, partitions, spout.report)
-        self._dropped = context.counter("kafka_acked_set_dropped")
-        self._out_of_range = context.counter("kafka_out_of_range")
+        self._starts = StartReport(config, context, spout.report)
         self._config, self._topology, self._clock, self._spout = config, context.topology_name, context.clock, spout
         self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
         self._link: ConsumerLink | None = None
@@ -69,7 +68,6 @@ class ConsumerLoop:
         self._assignments = 0
         self.has_begun = False
         """True after the first assignment. `have_ended` is meaningless before."""
-        self._reported_topologies: set[str] = set()
         self._at_first: frozenset[PartitionId] | None = None
         """Partitions that existed at the first assignment."""
         self._topics: set[str] | None = None
@@ -212,7 +210,11 @@ class ConsumerLoop:
             self._spout.forget_partitions(managers)
 
     async def _open(
-        self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
+        self,
+        link: ConsumerLink,
+        partitions: Collection[PartitionId],
+        assignment: int,
+        unread: Mapping[PartitionId, LostPosition] = _NOTHING,
     ) -> None:
         """Find the start positions of these partitions and open them. Do nothing if the group has rebalanced meanwhile."""
         retry_policy = RetryPolicy(self._spout.report)
@@ -222,7 +224,7 @@ class ConsumerLoop:
                 found = await start_positions.find_start_positions(link, self._config, self._topology, partitions, unread, added)
                 if assignment != self._assignments or link is not self._link:
                     return
-                managers = {partition: self._manager(partition, start) for partition, start in found.items()}
+                managers = {partition: self._manager(link, partition, start) for partition, start in found.items()}
                 await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.must_commit])
                 break
             except Exception as error:  # noqa: BLE001 - retried or raised
@@ -231,7 +233,8 @@ class ConsumerLoop:
             return
         for partition, start in found.items():
             if link.is_assigned(partition):
-                self._note_start(partition, start)
+                self._starts.note_start(partition, start)
+                link.logs.begin(partition, start.offset, managers[partition].mark)
                 link.seek(partition, start.offset)
                 self.partitions.open_partition(managers[partition])
         self._spout.wake()
@@ -250,49 +253,30 @@ class ConsumerLoop:
                 raise
             # The group has members that subscribed, so the broker refuses each commit of this spout. commit() reports this.
 
-    def _manager(self, partition: PartitionId, start: StartPosition) -> OffsetManager:
+    def _manager(self, link: ConsumerLink, partition: PartitionId, start: StartPosition) -> OffsetManager:
         limit = self._config.max_uncommitted_offsets
         most_waiting = self._config.max_poll_records if self._config.on_failure == "stop_partition" else None
         manager = OffsetManager(
             partition, start.offset, limit=limit, committed=start.committed, skips=start.skips, most_waiting=most_waiting
         )
-        manager.metadata = start.metadata
+        manager.metadata, manager.foreign_metadata = start.metadata, start.foreign_metadata
+        manager.mark = start.mark or link.logs.current(partition)
         manager.stop_at = start.last if self._config.stop_at_end else None
         return manager
 
-    def _note_start(self, partition: PartitionId, start: StartPosition) -> None:
-        """Count and report facts about a start position. Raise FatalError for `out_of_range="fail"`."""
-        self._dropped.add(start.dropped)
-        if start.missing is not None:
-            self._out_of_range.add(1)
-            text = f"{partition}: offset {start.missing} does not exist; the broker has {offsets_text(start.first, start.last)}"
-            if self._config.out_of_range == "fail":
-                raise FatalError(text, hint="Write out_of_range='earliest' or 'latest' to continue, or reset the group's offsets.")
-            self._spout.report(lost_offsets_warning(text, start.missing, start.offset))
-        if start.foreign is not None and start.foreign not in self._reported_topologies:
-            self._reported_topologies.add(start.foreign)
-            text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
-            hint = "Two topologies in one group share its records. Give each topology its own group."
-            self._spout.report(KafkaWarning(text, hint=hint))
-        if start.unsure is not None and start.unsure not in self._reported_topologies:
-            self._reported_topologies.add(start.unsure)
-            text = (
-                f"{partition} of group {self._config.group!r} was committed by an older version, which shortened the name {start.unsure!r}"
-            )
-            hint = "This topology may be another one, so the acked set is not used. The next commit has the full name."
-            self._spout.report(KafkaWarning(text, hint=hint))
-
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """Reopen partitions whose next offset does not exist. Retention deleted it, or the topic was created again (KS-7).
+        """Reopen partitions whose next offset does not exist: it was deleted, or the log is another one (KS-7, KS-15).
 
         Ignore other offsets. Before `_open` seeks, the client starts at the committed offset, and its error about this offset may come
         late.
         """
         offsets: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
-        unread = {PartitionId(*at): offset for at, offset in offsets.items() if at in owned and owned[PartitionId(*at)].position == offset}
-        lost = [owned[partition] for partition in unread]
+        lost = [owned[PartitionId(*at)] for at, offset in offsets.items() if at in owned and owned[PartitionId(*at)].position == offset]
+        unread = {}
         for manager in lost:
+            unfinished = manager.committable if self._config.guarantee == "at_least_once" else manager.position
+            unread[manager.partition] = LostPosition(manager.position, unfinished, link.logs.mark_at(manager.partition, manager.position))
             self.partitions.reopen_partition(manager.partition)
         self._give_up(lost)
         if unread:
@@ -368,6 +352,7 @@ class ConsumerLoop:
             position = link.position(manager.partition)
             if position is not None:
                 manager.reach(position)
+                manager.mark = link.logs.mark_at(manager.partition, position)
         self.commits.commit_if_full()
         if has_new or self._config.stop_at_end:
             self._spout.wake()

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition import LogMark, PartitionId
 from engine.kafka.source import acked_set
 from engine.kernel import PartitionOffsets
 
@@ -43,6 +43,10 @@ class OffsetManager(PartitionOffsets):
         self.committed = committed
         self.metadata: str | None = None
         """Metadata of the last commit at the broker. None if another program or topology wrote this commit."""
+        self.foreign_metadata = ""
+        """Metadata of the start position's commit, if another program or topology wrote it."""
+        self.mark: LogMark | None = None
+        """Mark of the log at the newest fetched record. None if the brokers have no topic ids."""
         self.stop_at: int | None = None
         """Offset at which reading ends, for `stop_at_end`."""
         self.is_paused = False
@@ -90,15 +94,22 @@ class OffsetManager(PartitionOffsets):
             return None
         offset = self.committable
         runs = self.acked_runs() if carries_set and most_bytes else []
-        metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
+        metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes, self.mark) if most_bytes else ("", 0)
         if not self._is_ahead and offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
             return None
         return Commit(offset, metadata, self.passed, left_out, self)
 
+    def last_commit(self) -> Commit | None:
+        """Return the commit that the broker has, to repeat it unchanged. None if it is unknown, or if the partition was given up."""
+        if self.closed or self.committed is None or self._is_ahead:
+            return None
+        metadata = self.foreign_metadata if self.metadata is None else self.metadata
+        return Commit(self.committed, metadata, self._committed_passed, 0, self)
+
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
         """Return a commit of fetched records that are not fed yet, for at most once. The next commit corrects an interrupted commit."""
         self._is_ahead = True
-        metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
+        metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY, self.mark)[0]
         return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)
 
     def note_committed(self, commit: Commit) -> None:

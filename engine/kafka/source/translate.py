@@ -17,6 +17,10 @@ class KafkaRecord(Protocol):
         """Topic of the record."""
 
     @property
+    def topic_id(self) -> str | None:
+        """Id of the topic, as Kafka's tools show it. A topic that is created again has another one. None: brokers older than Kafka 2.8."""
+
+    @property
     def partition(self) -> int:
         """Number of the partition."""
 

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from engine.api import TaskContext
 from engine.errors import FatalError
-from engine.kafka.client.partition import PartitionId, offsets_text
+from engine.kafka.client.log_continuity import Divergence
+from engine.kafka.client.partition import LogMark, PartitionId, offsets_text
 from engine.kafka.source.translate import ToStream, translator_error, translator_text
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.leader_offsets import StartOffsets
@@ -23,9 +24,13 @@ _CHUNK_RECORDS: Final = 1_000
 _GAP_SECS: Final = 0.1
 """Time to wait for records before the next check for a gap in the offsets."""
 _OPAQUE_HINT: Final = "KafkaOpaqueSpout continues with the existing records. A larger retention.ms of the topic keeps records for longer."
+_OTHER_TOPIC_HINT: Final = (
+    "The stored positions belong to the old records. To read the new ones, rename the topology, and use other outputs, or remove the old "
+    "outputs with its state. KafkaOpaqueSpout continues by itself."
+)
 
-Metadata: TypeAlias = list[int] | None
-"""`[start, end, records]`. None while the start of the partition is unknown."""
+Metadata: TypeAlias = list[int | str] | None
+"""`[start, end, records]`, and the mark of the log at the end, if known. None while the start of the partition is unknown."""
 
 
 UNKNOWN_RECORDS: Final = -1
@@ -43,14 +48,24 @@ class OffsetRange(NamedTuple):
     records: int
     """Number of read records, including records that the translator skipped. UNKNOWN_RECORDS for a planned batch."""
 
-    def metadata(self) -> list[int]:
-        """Return the range as the engine stores it."""
-        return list(self)
+    def metadata(self, mark: LogMark | None) -> list[int | str]:
+        """Return the range as the engine stores it, with the mark of its end."""
+        return [*self] if mark is None else [*self, str(mark)]
 
 
-def range_of(metadata: Sequence[int] | None) -> OffsetRange | None:
+def range_of(metadata: Sequence[Any] | None) -> OffsetRange | None:
     """Return stored metadata as a range."""
-    return None if metadata is None else OffsetRange(*metadata)
+    return None if metadata is None else OffsetRange(*metadata[: len(OffsetRange._fields)])
+
+
+def mark_of(metadata: Sequence[Any] | None) -> LogMark | None:
+    """Return the mark in stored metadata. None if an older version stored them, or the brokers had no topic ids.
+
+    >>> mark_of([0, 10, 10]), mark_of([0, 10, 10, str(LogMark(bytes(16), 3))]) == LogMark(bytes(16), 3)
+    (None, True)
+    """
+    marks = () if metadata is None else metadata[len(OffsetRange._fields) :]
+    return LogMark.parse(marks[0]) if marks else None
 
 
 def partition_of(name: int | str) -> PartitionId:
@@ -61,6 +76,15 @@ def partition_of(name: int | str) -> PartitionId:
     """
     topic, _, number = str(name).rpartition("-")
     return PartitionId(topic, int(number))
+
+
+class PlanBounds(NamedTuple):
+    """Offsets of a partition when a batch is planned."""
+
+    first: int
+    last: int
+    mark: LogMark | None
+    """Mark of `last`, and of all offsets before."""
 
 
 class BatchTranslator:
@@ -115,7 +139,7 @@ class BatchReader:
         self._wait_until = 0.0
         self._collector: BatchCollector | None = None
         self._bounds_attempt: TransactionAttempt | None = None
-        self._bounds: dict[PartitionId, tuple[int, int]] = {}
+        self._bounds: dict[PartitionId, PlanBounds] = {}
         """Bounds that `bounds_in_batch` has asked for, in `_bounds_attempt`."""
         self._low_since: dict[PartitionId, float] = {}
         """Times since when the reported ends of partitions are below the start of the next batch."""
@@ -144,14 +168,16 @@ class BatchReader:
         """Return the start of a partition's first batch. None while its leader does not answer."""
         return await self._starts.start_of(partition, is_added=attempt.txid > 1)
 
-    async def read_new(self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, start: int) -> OffsetRange:
-        """Emit the records after an offset, up to the limits of a batch.
+    async def read_new(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, start: int, mark: LogMark | None
+    ) -> OffsetRange:
+        """Emit the records after an offset, up to the limits of a batch. mark: the mark of the offset.
 
-        Raise OffsetLost if the offset does not exist. Nothing is emitted then.
+        Raise OffsetLost if the offset does not exist, or the log is another one. Nothing is emitted then.
         """
         self._begin_batch(attempt, collector)
         reader, config = self._reader, self._config
-        reader.begin(partition, start)
+        reader.begin(partition, start, mark)
         left, left_bytes = config.batch_records, config.batch_bytes
         while left > 0 and left_bytes > 0:
             try:
@@ -172,25 +198,33 @@ class BatchReader:
             await reader.wait_for_records(min(alone_secs, _GAP_SECS) or wait_secs)
         return OffsetRange(start, reader.position(partition), config.batch_records - left)
 
-    def expect(self, ranges: Mapping[PartitionId, OffsetRange]) -> None:
-        """Begin to fetch these ranges, which `read_again` emits one after another."""
-        for partition, wanted in ranges.items():
-            if wanted.start < wanted.end:
-                self._reader.begin(partition, wanted.start)
+    def mark_at(self, partition: PartitionId, offset: int) -> LogMark | None:
+        """Return the mark of an offset that was read."""
+        return self.link.logs.mark_at(partition, offset)
 
-    async def read_again(self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, wanted: OffsetRange) -> None:
+    def expect(self, planned: Mapping[PartitionId, Sequence[Any]]) -> None:
+        """Begin to fetch the ranges of these metadata, which `read_again` emits one after another."""
+        for partition, metadata in planned.items():
+            wanted = range_of(metadata)
+            if wanted is not None and wanted.start < wanted.end:
+                self._reader.begin(partition, wanted.start, mark_of(metadata))
+
+    async def read_again(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, metadata: Sequence[Any]
+    ) -> None:
         """Emit the records of a range again. Raise FatalError if some are missing."""
+        wanted, mark = OffsetRange(*metadata[: len(OffsetRange._fields)]), mark_of(metadata)
         self._begin_batch(attempt, collector)
         is_planned = wanted.records == UNKNOWN_RECORDS
         left = wanted.end - wanted.start if is_planned else wanted.records
         if left:
-            self._reader.begin(partition, wanted.start)
+            self._reader.begin(partition, wanted.start, mark)
         give_up_at = self._now() + self._config.replay_timeout_ms / 1000
         while left:
             try:
                 records = await self._reader.take_records(partition, min(left, _CHUNK_RECORDS))
             except OffsetLost as lost:
-                self._reader.begin(partition, await self._first_existing(lost, wanted))
+                self._reader.begin(partition, await self._first_existing(lost, wanted), mark)
                 continue
             if not records:
                 if self._reader.position(partition) >= wanted.end:
@@ -249,13 +283,20 @@ class BatchReader:
         """Return the first offset of the broker, and the offset after its last. Raise FailedBatch if it does not answer."""
         return (await self._ask_bounds({partition}, f"{partition}: its leader does not answer"))[partition]
 
-    async def bounds_in_batch(self, attempt: TransactionAttempt, partition: PartitionId) -> tuple[int, int]:
-        """Return the same, as of the beginning of an attempt. Two requests to each leader serve all partitions of a topic."""
+    async def bounds_in_batch(self, attempt: TransactionAttempt, partition: PartitionId) -> PlanBounds:
+        """Return the same, as of the beginning of an attempt. Three requests to each leader serve all partitions of a topic."""
         if attempt != self._bounds_attempt:
             self._bounds_attempt, self._bounds = attempt, {}
         if partition not in self._bounds:
             together = {partition, *self.link.partitions_of(partition.topic)}
-            self._bounds |= await self._ask_bounds(together, f"{partition}: a leader of its topic does not answer")
+            failure = f"{partition}: a leader of its topic does not answer"
+            bounds = await self._ask_bounds(together, failure)
+            try:
+                async with asyncio.timeout(self._config.replay_timeout_ms / 1000):
+                    marks = await self.link.logs.newest_marks({one: last for one, (_, last) in bounds.items()})
+            except Exception as error:
+                raise FailedBatch(failure, report=True) from error
+            self._bounds |= {one: PlanBounds(*its, marks.get(one)) for one, its in bounds.items()}
         return self._bounds[partition]
 
     def has_lost_its_end(self, partition: PartitionId, start: int, last: int) -> bool:
@@ -277,15 +318,27 @@ class BatchReader:
             raise FailedBatch(failure, report=True) from error
         return {partition: (first[partition], last[partition]) for partition in partitions}
 
+    async def divergence_of(self, lost: OffsetLost) -> Divergence | None:
+        """Return the log that the broker has, if it is another one. Raise FailedBatch if the leader does not answer."""
+        if lost.mark is None:
+            return None
+        try:
+            async with asyncio.timeout(self._config.replay_timeout_ms / 1000):
+                found = await self.link.logs.divergences({lost.partition: (lost.offset, lost.mark)})
+        except Exception as error:
+            raise FailedBatch(f"{lost.partition}: its leader does not answer", report=True) from error
+        return found.get(lost.partition)
+
     async def _first_existing(self, lost: OffsetLost, wanted: OffsetRange) -> int:
         """Return the first existing offset of a range whose beginning is deleted. The deleted offsets may have had no records.
 
         Only the number of records tells this, so it must be known.
         """
         first, last = await self.bounds_of(lost.partition)
-        if lost.offset < first < wanted.end <= last and wanted.records != UNKNOWN_RECORDS:
+        divergence = await self.divergence_of(lost)
+        if divergence is None and lost.offset < first < wanted.end <= last and wanted.records != UNKNOWN_RECORDS:
             return first
-        raise self.lost_error(lost, first, last, f"the replay of offsets {wanted.start} to {wanted.end}")
+        raise self.lost_error(lost, first, last, f"the replay of offsets {wanted.start} to {wanted.end}", divergence)
 
     async def _raise_short(self, partition: PartitionId, wanted: OffsetRange) -> NoReturn:
         """End the run, because a partition ends before the end of a planned range. The range existed when it was planned."""
@@ -293,8 +346,10 @@ class BatchReader:
         raise self.lost_error(OffsetLost(partition, last), first, last, f"the replay of offsets {wanted.start} to {wanted.end}")
 
     @staticmethod
-    def lost_error(lost: OffsetLost, first: int, last: int, doing: str) -> FatalError:
+    def lost_error(lost: OffsetLost, first: int, last: int, doing: str, divergence: Divergence | None = None) -> FatalError:
         """Return the error that ends the run, because records of a transaction do not exist."""
+        if divergence is not None:
+            return FatalError(f"{divergence.text(lost.partition, lost.offset)}: {doing} cannot continue", hint=_OTHER_TOPIC_HINT)
         why = "retention has deleted it" if lost.offset < first else "was the topic created again?"
         has = offsets_text(first, last)
         text = f"{lost.partition}: {doing} needs offset {lost.offset}, which does not exist: the broker has {has} ({why})"

@@ -12,6 +12,8 @@ from engine.kafka.source import acked_set
 _PAUSE_SECS: Final = 1.0
 """Pause between two commits. Only people look at the lag."""
 _END_SECS: Final = 2.0
+_REPEAT_SECS: Final = 600.0
+"""Time without a commit after which the positions are committed again. Brokers keep them for `offsets.retention.minutes`."""
 
 
 class GroupCommits:
@@ -35,11 +37,16 @@ class GroupCommits:
             self._wake.set()
 
     async def commit_when_due(self) -> None:
-        """Run forever. Commit whenever positions are due."""
+        """Run forever. Commit whenever positions are due, and repeat the commits of an idle spout."""
         while True:
-            await self._wake.wait()
+            try:
+                async with asyncio.timeout(_REPEAT_SECS):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._due = dict(self._scheduled)
             self._wake.clear()
-            await self._commit()
+            if self._due:
+                await self._commit()
             await asyncio.sleep(_PAUSE_SECS)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from aiokafka import errors
 from engine.errors import FatalError
 from engine.kafka.client.connect import connect
 from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
-from engine.kafka.client.partition import BrokenRecord, PartitionId
+from engine.kafka.client.partition import BrokenRecord, LogMark, PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.source.undecodable import undecodable_error
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
@@ -21,12 +21,13 @@ _MOST_TRIES: Final = 5
 
 
 class OffsetLost(Exception):
-    """The broker does not have the next offset to read."""
+    """The broker does not have the next offset to read, or has another log. mark: the mark of the offset."""
 
-    def __init__(self, partition: PartitionId, offset: int) -> None:
+    def __init__(self, partition: PartitionId, offset: int, mark: LogMark | None = None) -> None:
         super().__init__(f"{partition}: offset {offset} does not exist")
         self.partition = partition
         self.offset = offset
+        self.mark = mark
 
 
 class PartitionReader:
@@ -58,8 +59,8 @@ class PartitionReader:
         """Disconnect."""
         await self.link.stop()
 
-    def begin(self, partition: PartitionId, offset: int) -> None:
-        """Read a partition from this offset."""
+    def begin(self, partition: PartitionId, offset: int, mark: LogMark | None) -> None:
+        """Read a partition from this offset. mark: the mark of the offset, None if nothing is known."""
         if self._alone not in (None, partition):
             self.link.note_position(self._alone)  # its leader did not answer, so do not wait for this leader again before it answers
             self._fetch_all()
@@ -67,6 +68,7 @@ class PartitionReader:
             self._assign([partition])
         if partition not in self._begun or self.link.position(partition) != offset:
             self._begun.add(partition)
+            self.link.logs.begin(partition, offset, mark)
             self.link.begin(partition, offset)
 
     def end(self, partition: PartitionId) -> None:
@@ -99,7 +101,7 @@ class PartitionReader:
         try:
             records = await self.link.take_records(partition, most_records)
         except errors.OffsetOutOfRangeError as error:
-            raise OffsetLost(partition, position) from error
+            raise OffsetLost(partition, position, self.link.logs.mark_at(partition, position)) from error
         except Exception as error:  # noqa: BLE001 - reported or raised
             place = self.link.undecodable()
             self.link.begin(partition, position)  # the failed poll dropped records

@@ -10,7 +10,7 @@ from engine.kafka.client.errors import KafkaWarning, describe_error, fatal_error
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.client.topic_lookup import log_found_topics
-from engine.kafka.transactional.batch_reader import partition_of, range_of
+from engine.kafka.transactional.batch_reader import mark_of, partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.leader_offsets import LeaderOffsets
@@ -96,7 +96,12 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
 
     def _has_more(self) -> bool:
         known = self._ends.known
-        return any(known.get(one, -1) > self._position(one) for one in self._partitions)
+        return any(known.get(one, -1) > self._position(one) or self._is_new_topic(one) for one in self._partitions)
+
+    def _is_new_topic(self, partition: PartitionId) -> bool:
+        """Return True if the topic was created again after the newest batch, so that an emitter must handle this."""
+        mark = mark_of(self.positions.get(str(partition)))
+        return mark is not None and self._link.logs.is_new_topic(partition, mark)
 
     def _position(self, partition: PartitionId) -> int:
         """Return the end of the newest batch. Before the first batch, return 0 for start="earliest", else -1, which is below any end."""

@@ -48,5 +48,5 @@ def test_a_spout_accepts_only_its_config(kind: Any) -> None:
 
 def test_partition_names_and_metadata_are_read_back() -> None:
     assert str(partition_of("page-views-3")) == "page-views-3"
-    assert range_of(OffsetRange(3, 7, 2).metadata()) == OffsetRange(3, 7, 2)
+    assert range_of(OffsetRange(3, 7, 2).metadata(None)) == OffsetRange(3, 7, 2)
     assert range_of(None) is None

@@ -62,7 +62,7 @@ async def test_a_topic_that_was_created_again_is_read_from_the_beginning(kafka: 
     async with emitting(spout(kafka, topic)) as other:
         other.metadata = hand.metadata
         assert await other.new(2, f"{topic}-0") == [100, 101, 102]
-        assert "Was the topic created again?" in other.reported[0]
+        assert "was deleted and created again since it was read up to offset 20. Reading continues at 0" in other.reported[0]
 
 
 async def test_an_unavailable_partition_does_not_delay_the_others(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
