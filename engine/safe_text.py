@@ -13,7 +13,7 @@ def safe_repr(value: object, most: int = 500, end: str = "...") -> str:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a __repr__ of user code; the type of its error becomes the text
-        text = f"<{_type_name(value)} that cannot be shown: a value's repr raised {_type_name(error)}>"
+        text = f"<{type_name(value)} that cannot be shown: a value's repr raised {type_name(error)}>"
     return shorten(text, most, end)
 
 
@@ -24,7 +24,7 @@ def safe_str(value: object) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a __str__ of user code; its error becomes the text
-        return f"its text cannot be shown, {_type_name(error)}"
+        return f"its text cannot be shown, {type_name(error)}"
 
 
 def shorten(text: str, most: int = 500, end: str = "...") -> str:
@@ -32,5 +32,6 @@ def shorten(text: str, most: int = 500, end: str = "...") -> str:
     return text if len(text) <= most else f"{text[: most - len(end)]}{end}"
 
 
-def _type_name(value: object) -> str:
+def type_name(value: object) -> str:
+    """Return the name of a value's type."""
     return type.__dict__["__name__"].__get__(type(value))  # type: ignore[no-any-return]  # a metaclass may have a `__name__` that raises

@@ -21,11 +21,21 @@ try:
     from _native.bolt import BoltCore
     from _native.bolt_collector import BoltCollector
     from _native.burst import Burst
-    from _native.columns import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
+    from _native.columns import (
+        binary_buffers,
+        boolean_buffers,
+        date_buffers,
+        double_buffers,
+        float_buffers,
+        integer_buffers,
+        string_buffers,
+        timestamp_buffers,
+    )
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
     from _native.hash import key_group, stable_hash
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
+    from _native.nested import list_parts, map_parts, python_values, struct_parts, values_of_classes
     from _native.process import (
         ack_rows,
         are_plain,
@@ -101,6 +111,7 @@ __all__ = [
     "Tuple",
     "ack_rows",
     "are_plain",
+    "binary_buffers",
     "boolean_buffers",
     "date_buffers",
     "double_buffers",
@@ -108,24 +119,30 @@ __all__ = [
     "emit_rows",
     "exit_at_hangup",
     "first_waiting",
+    "float_buffers",
     "integer_buffers",
     "key_group",
     "kind_of",
     "leader_epochs",
+    "list_parts",
     "make_tuple",
+    "map_parts",
     "mark_all_done",
     "mark_done",
     "origin_of",
     "post_control",
     "post_numbered",
     "post_rows",
+    "python_values",
     "reply",
     "rows_of",
     "stable_hash",
     "string_buffers",
+    "struct_parts",
     "take_emits",
     "take_runs",
     "take_verdicts",
     "timestamp_buffers",
     "treat_as_atoms",
+    "values_of_classes",
 ]

@@ -50,6 +50,24 @@ def ddl_of(schema: pa.Schema) -> str:
     return ", ".join(_field_text(field, " ") for field in schema)
 
 
+def type_text(kind: pa.DataType) -> str:
+    """Print a type as Spark's DDL.
+
+    >>> type_text(pa.list_(pa.int64()))
+    'array<bigint>'
+    """
+    simple = SIMPLE_NAMES.get(kind)
+    if simple is not None:
+        return simple
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_list(kind):
+        return f"array<{type_text(kind.value_type)}>"
+    if types.is_map(kind):
+        return f"map<{type_text(kind.key_type)},{type_text(kind.item_type)}>"
+    return f"struct<{', '.join(_field_text(kind.field(number), ': ') for number in range(kind.num_fields))}>"
+
+
 def parse_ddl(text: str) -> list[pa.Field]:
     """Return the fields of a DDL text. Raise HandoverError with the position of the fault if it is not valid.
 
@@ -61,20 +79,7 @@ def parse_ddl(text: str) -> list[pa.Field]:
 
 def _field_text(field: pa.Field, separator: str) -> str:
     quoted = "`" + field.name.replace("`", "``") + "`"
-    return f"{quoted}{separator}{_type_text(field.type)}{'' if field.nullable else ' not null'}"
-
-
-def _type_text(kind: pa.DataType) -> str:
-    simple = SIMPLE_NAMES.get(kind)
-    if simple is not None:
-        return simple
-    if types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    if types.is_list(kind):
-        return f"array<{_type_text(kind.value_type)}>"
-    if types.is_map(kind):
-        return f"map<{_type_text(kind.key_type)},{_type_text(kind.item_type)}>"
-    return f"struct<{', '.join(_field_text(kind.field(number), ': ') for number in range(kind.num_fields))}>"
+    return f"{quoted}{separator}{type_text(field.type)}{'' if field.nullable else ' not null'}"
 
 
 class _Parser:

@@ -1,7 +1,7 @@
 """Schema of a hand-over. A schema is declared with pyarrow or in Spark's DDL, and limited to types that Spark has."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -31,15 +31,19 @@ def schema_of(declared: pa.Schema | str) -> pa.Schema:
     """
     given: object = declared
     if isinstance(given, str):
-        fields = parse_ddl(given)
+        fields = _written(parse_ddl(given))
     elif isinstance(given, pa.Schema):
-        fields = [pa.field(field.name, _written_type(field.type, field.name), nullable=field.nullable) for field in given]
+        fields = _written(given)
     else:
         text = f"the schema of a hand-over is {given!r}"
         raise HandoverError(text, hint='Give a pyarrow.Schema, or a text such as "host string not null, at timestamp".')
     for fault in _name_faults([field.name for field in fields]):
         raise HandoverError(f"the schema of a hand-over {fault}", hint="Rename the column.")
     return pa.schema(fields)
+
+
+def _written(fields: Iterable[pa.Field]) -> list[pa.Field]:
+    return [pa.field(field.name, _written_type(field.type, field.name), nullable=field.nullable) for field in fields]
 
 
 def _name_faults(names: list[str]) -> Iterator[str]:
@@ -75,5 +79,10 @@ def _written_type(kind: pa.DataType, name: str) -> pa.DataType:
         return pa.map_(_written_type(kind.key_type, f"{name} (key)"), _written_type(kind.item_type, f"{name} (value)"))
     if types.is_struct(kind) and kind.num_fields:
         inner = [kind.field(number) for number in range(kind.num_fields)]
+        for twice, count in Counter(each.name for each in inner).items():
+            if count > 1:
+                raise HandoverError(
+                    f"column {name!r} has {count} fields {twice!r}, and Spark reads a field by its name", hint="Rename one of them."
+                )
         return pa.struct([pa.field(each.name, _written_type(each.type, f"{name}.{each.name}"), nullable=each.nullable) for each in inner])
     raise HandoverError(f"column {name!r} is of type {kind}, and Spark has no such type", hint=_SUPPORTED)

@@ -97,11 +97,12 @@ class AttemptFiles:
         try:
             with pq.ParquetWriter(self.rows_path, schema, compression="zstd", write_page_checksum=True) as writer:
                 for names, rows, first in _chunks(tuples):
-                    batch, bad = Columns(schema, places_of(schema, names)).convert(rows)
+                    batches, bad = Columns(schema, places_of(schema, names)).convert(rows)
                     if bad:
                         first_bad = bad[0]._replace(row=first + bad[0].row)
                         raise bad_row_error(self._attempt, schema, names, rows[bad[0].row], first_bad, BAD_ROW_HINT)
-                    writer.write_batch(batch)
+                    for batch in batches:
+                        writer.write_batch(batch)
         except OSError as error:
             raise _write_error(self._folder, error) from error
 

@@ -1,6 +1,5 @@
 """Output of one task for one attempt. Writes Parquet files of the rows, and of rows that do not fit. Runs in a thread."""
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -9,11 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.api import Fields
+from engine.json_text import json_text
+from engine.safe_text import safe_repr
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover import REJECTS_SCHEMA, StagedFile, Storage
 from spark_bridge.handover.manifest import DigestedOutput
 from spark_bridge.handover.names import FILES, REJECTS, StagedName
-from spark_bridge.writer.columns import BadRow, Columns, Row, bad_row_error
+from spark_bridge.writer.columns import BadRow, Columns, Row, bad_row_error, value_at
+from spark_bridge.writer.exact_values import value_text
 from spark_bridge.writer.open_folder import HandoverSettings
 
 HINT: Final = "Correct such rows in an earlier bolt, correct the schema, or write on_bad_row='reject' to store them separately."
@@ -23,6 +25,8 @@ FILE_BYTES: Final = 64 << 20
 """Bytes of a file before the next one begins. An executor holds a whole file in memory to verify it before it returns a row."""
 ROW_GROUP_ROWS: Final = 131_072
 """Rows that wait in memory, as Arrow, before they are written."""
+ROW_CHARS: Final = 1 << 18
+"""Characters of a rejected row that are kept. A burst of such rows fits an Arrow column."""
 PARTS_OF_TRY: Final = 1_000_000
 """Numbers of parts that each try of a task has."""
 
@@ -94,11 +98,11 @@ class PartitionOutput:
         self._file = self._reject_file = None
 
     def _convert(self, burst: Unconverted) -> None:
-        batch, bad = burst.columns.convert(burst.rows)
+        batches, bad = burst.columns.convert(burst.rows)
         if bad:
             self._reject(burst.fields.names, burst.rows, bad)
         self._rows += len(burst.rows)
-        if batch.num_rows:
+        for batch in batches:
             self._write(batch)
 
     def _write(self, batch: pa.RecordBatch) -> None:
@@ -124,7 +128,7 @@ class PartitionOutput:
             [self._attempt.txid] * len(bad),
             [self._task] * len(bad),
             [self._rows + each.row for each in bad],
-            [f"{each.column}: {_encodable(each.error)}" for each in bad],
+            [_reject_text(names, rows[each.row], each) for each in bad],
             [row_as_json(names, rows[each.row]) for each in bad],
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, REJECTS_SCHEMA, strict=True)]
@@ -202,18 +206,19 @@ def dictionary_columns(schema: pa.Schema) -> list[str]:
 
 
 def row_as_json(names: Sequence[str], row: Row) -> str:
-    """Return the values of a tuple by field, without its attempt. A value that JSON cannot express is written with `repr`.
+    """Return the values of a tuple by field, without its attempt. What JSON cannot express is replaced by its text.
+
+    If the whole is longer than ROW_CHARS, each value is shortened.
 
     >>> row_as_json(("attempt", "host", "at"), (None, "a", {1}))
     '{"host": "a", "at": "{1}"}'
     """
     values = dict(zip(names[1:], row[1:], strict=True))
-    try:
-        return json.dumps(values, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps({name: repr(value) for name, value in values.items()})
+    text = json_text(values)
+    return text if len(text) <= ROW_CHARS else json_text({name: safe_repr(value) for name, value in values.items()})
 
 
-def _encodable(text: str) -> str:
-    """Escape lone surrogates, which UTF-8 cannot encode."""
+def _reject_text(names: Sequence[str], row: Row, bad: BadRow) -> str:
+    """Return the column, its value and the reason. A lone surrogate, which UTF-8 cannot encode, is escaped."""
+    text = f"{bad.column} is {value_text(value_at(names, row, bad))}: {bad.error}"
     return text.encode("utf-8", "backslashreplace").decode()

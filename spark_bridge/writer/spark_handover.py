@@ -28,8 +28,9 @@ class SparkHandover:
     >>> handover = SparkHandover("/tmp/spool", "host string not null, status int", consumers=("per-minute",))
     >>> # handover.declare(builder, "spark", parallelism=2).shuffle_grouping("clean")
 
-    Each column takes the field of its name. Fields without a column are left out. A timestamp takes a datetime (in UTC unless it has a
-    zone) or an int of microseconds. One component of one topology writes to a folder, and its spout must be transactional.
+    Each column takes the field of its name. Fields without a column are left out. A column stores exactly the value that a row has, or the
+    row does not fit (SP-7). A timestamp takes a datetime (in UTC unless it has a zone) or an int of microseconds. One component of one
+    topology writes to a folder, and its spout must be transactional.
     """
 
     folder: str | os.PathLike[str]
