@@ -1,4 +1,8 @@
-"""SQLite's type affinity: a column of an existing table converts values to its own kind, without an error if digits get lost."""
+"""Columns of SQLite that change values without an error.
+
+A column of an existing table has a type affinity, which converts values to its own kind even if digits get lost. And a key of one integer
+column gets numbers in place of NULL.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -35,6 +39,25 @@ def kept_values(values: Iterable[Any], declared: str, where: str, *, is_decimal:
             shown = repr(value) if len(repr(value)) <= MOST_SHOWN else f"{repr(value)[:MOST_SHOWN]}..."
             text = f"{where} is declared as {declared or 'nothing'}, which would change the value {shown}"
             raise SinkError(text, hint="Write to a column with a fitting type, or convert the value in the query.")
+        yield value
+
+
+def numbered_column(columns: Iterable[tuple[Any, ...]]) -> str | None:
+    """Return the column that names the rows, in which SQLite puts a new number for NULL. `columns`: the rows of PRAGMA table_info.
+
+    >>> numbered_column([(0, "id", "INTEGER", 0, None, 1), (1, "word", "TEXT", 0, None, 0)])
+    'id'
+    """
+    keys = [(name, declared) for _, name, declared, _, _, place in columns if place]
+    return keys[0][0] if len(keys) == 1 and keys[0][1].upper() == "INTEGER" else None
+
+
+def without_null(values: Iterable[Any], where: str) -> Iterator[Any]:
+    """Return the values. Raise SinkError for NULL. `where`: table and column."""
+    for value in values:
+        if value is None:
+            text = f"{where} is the key of the table, and its value NULL would become a number"
+            raise SinkError(text, hint="Give it a value in the query with coalesce(), or leave the row out.")
         yield value
 
 

@@ -1,7 +1,7 @@
 """Sink into a table of an SQLite file. The driver process collects the rows as Arrow, and writes them."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_bridge.sinks.affinity import affinity_of, kept_values
+from spark_bridge.sinks.affinity import affinity_of, kept_values, numbered_column, without_null
 from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError, SinkUnavailable, StoredBatch, is_new_batch, parse_stored_batch
 from spark_bridge.sinks.sql import BATCHES, check_columns, column_list, columns_of, on_conflict, quoted
 from spark_bridge.sinks.values import json_texts, plain, texts, with_arrow_types
@@ -79,10 +79,10 @@ class Sqlite(Sink):
         return is_new_batch(self._stored_batch(connection, batch), batch, self._where, self.replaces)
 
     def _write(self, connection: sqlite3.Connection, rows: pa.Table, batch: SinkBatch) -> None:
-        declared = self._create_table(connection, rows.schema)
+        columns = self._create_table(connection, rows.schema)
         names, marks = rows.column_names, ", ".join("?" * rows.num_columns)
         statement = f"INSERT INTO {quoted(self.table)} ({column_list(names)}) VALUES ({marks}) {on_conflict(self.key, names)}"
-        connection.executemany(statement, self._values(rows, declared))
+        connection.executemany(statement, self._values(rows, columns))
         connection.execute(
             f"INSERT OR REPLACE INTO {BATCHES} VALUES (?, ?, ?, ?)", (self.table, batch.query, batch.query_id, batch.batch_id)
         )
@@ -94,24 +94,25 @@ class Sqlite(Sink):
         found = connection.execute(select, (self.table, batch.query)).fetchone()
         return None if found is None else parse_stored_batch(self._where, *found)
 
-    def _create_table(self, connection: sqlite3.Connection, schema: pa.Schema) -> dict[str, str]:
-        """Create a missing table. Return the declared types of its columns."""
+    def _create_table(self, connection: sqlite3.Connection, schema: pa.Schema) -> list[tuple[Any, ...]]:
+        """Create a missing table. Return the description of its columns."""
         columns = [f"{quoted(column.name)} {_sqlite_type(column.type)}" for column in schema]
         key = [f"PRIMARY KEY ({column_list(columns_of(self.key))})"] if columns_of(self.key) else []
         connection.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({', '.join(columns + key)})")
-        declared = {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({quoted(self.table)})")}
-        check_columns(self._where, list(declared), schema.names)
-        return declared
+        described = list(connection.execute(f"PRAGMA table_info({quoted(self.table)})"))
+        check_columns(self._where, [row[1] for row in described], schema.names)
+        return described
 
-    def _values(self, rows: pa.Table, declared: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
+    def _values(self, rows: pa.Table, described: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        declared = {row[1]: row[2] for row in described}
+        numbered = numbered_column(described)
         for part in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
             columns = []
             for column, field in zip(part.columns, rows.schema, strict=True):
-                values = _column_values(column)
+                values, where = _column_values(column), f"{self._where}: column {field.name!r}"
                 if affinity_of(declared[field.name]) != _sqlite_type(field.type):
-                    where, is_decimal = f"{self._where}: column {field.name!r}", pa.types.is_decimal(field.type)
-                    values = kept_values(values, declared[field.name], where, is_decimal=is_decimal)
-                columns.append(values)
+                    values = kept_values(values, declared[field.name], where, is_decimal=pa.types.is_decimal(field.type))
+                columns.append(without_null(values, where) if field.name == numbered else values)
             yield from zip(*columns, strict=True)
 
 

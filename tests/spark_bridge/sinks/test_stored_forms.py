@@ -165,6 +165,16 @@ def test_an_existing_column_of_sqlite_takes_what_it_does_not_change(tmp_path: Pa
 
 
 @pytest.mark.guarantee("SP-8")
+def test_sqlite_numbers_no_null_of_an_integer_key(tmp_path: Path) -> None:
+    sink = Sqlite(str(tmp_path / "words.db"), "words", key="id")
+    with pytest.raises(SinkError, match="column 'id' is the key of the table, and its value NULL would become a number"):
+        write(sink, pa.table({"id": pa.array([1, None], pa.int32()), "n": [1, 2]}))
+    texts = Sqlite(str(tmp_path / "texts.db"), "words", key="id")
+    write(texts, pa.table({"id": pa.array(["a", None], pa.string()), "n": [1, 2]}))
+    assert read(texts) == [("a", 1), (None, 2)]
+
+
+@pytest.mark.guarantee("SP-8")
 def test_postgres_refuses_values_by_row_and_column() -> None:
     words = pa.array(["a", None, "b\0", "日"])
     assert [row for row, _ in faults(words, "UTF8")] == [2]
