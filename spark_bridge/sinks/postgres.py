@@ -66,11 +66,11 @@ class Postgres(Sink):
         from pyspark.sql.types import LongType, StringType, StructField, StructType
 
         columns = [StructField(staged_name(number), staged_type(column.dataType)) for number, column in enumerate(df.schema)]
-        rejects = self.on_bad_row == "reject"
-        reasons = [StructField(name, StringType()) for name in (REASON, REJECTED) if rejects]
-        schema = StructType([*columns, *reasons, *(StructField(name, LongType()) for name in (PART, ATTEMPT, ROW))])
+        rows = Staging(tuple(df.columns), encoding, rejects=self.on_bad_row == "reject", numbers=bool(columns_of(self.key)))
+        reasons = [StructField(name, StringType()) for name in (REASON, REJECTED) if rows.rejects]
+        schema = StructType([*columns, *reasons, *(StructField(name, LongType()) for name in rows.marks())])
         numbered = df.toDF(*(column.name for column in columns))
-        marked = numbered.mapInArrow(Staging(tuple(df.columns), encoding, rejects), schema)
+        marked = numbered.mapInArrow(rows, schema)
         marked.write.format("jdbc").options(**database.options(), dbtable=staging).mode("overwrite").save()
 
     def _stored_batch(self, connection: Connection, batch: SinkBatch) -> StoredBatch | None:

@@ -16,7 +16,7 @@ PART: Final = "stormcell_part"
 ATTEMPT: Final = "stormcell_attempt"
 """Columns of the staging table. If Spark repeats a task after its commit, its rows are there twice, and one attempt is inserted."""
 ROW: Final = "stormcell_row"
-"""Column of the staging table with the number of a row in its task."""
+"""Column of the staging table with the number of a row in its task, if the sink has a key."""
 REASON: Final = "stormcell_reason"
 REJECTED: Final = "stormcell_rejected"
 """Columns of the staging table, if rows are rejected: why, and the row as JSON. The columns of the query are then NULL."""
@@ -37,6 +37,8 @@ class Staging:
     encoding: str
     """Encoding of the database, as PostgreSQL calls it."""
     rejects: bool
+    numbers: bool
+    """Add the number of each row."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -47,10 +49,15 @@ class Staging:
         for batch in batches:
             for staged in self._staged(batch):
                 marks = [pa.repeat(pa.scalar(value, pa.int64()), staged.num_rows) for value in ids]
-                rows = pa.array(range(begin, begin + staged.num_rows), pa.int64())
+                if self.numbers:
+                    marks.append(pa.array(range(begin, begin + staged.num_rows), pa.int64()))
                 begin += staged.num_rows
-                names = [*staged.schema.names, PART, ATTEMPT, ROW]
-                yield pa.RecordBatch.from_arrays([*staged.columns, *marks, rows], names=names)
+                names = [*staged.schema.names, *self.marks()]
+                yield pa.RecordBatch.from_arrays([*staged.columns, *marks], names=names)
+
+    def marks(self) -> tuple[str, ...]:
+        """Return the columns of numbers that are added."""
+        return (PART, ATTEMPT, ROW) if self.numbers else (PART, ATTEMPT)
 
     def _staged(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the rows that PostgreSQL can store, and then the others, if they are rejected. Raise SinkError otherwise."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Convert = Callable[[Any], Any]
 
 EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+LAST_ORDINAL: Final = date.max.toordinal()
 CYCLE_DAYS: Final = 146_097
 """Days of 400 years, after which the Gregorian calendar repeats itself."""
 DAY_MICROS: Final = 86_400_000_000
@@ -179,7 +180,10 @@ def date_text(days: int) -> str:
     >>> date_text(0), date_text(-719163), date_text(-800000), date_text(2932897)
     ('1970-01-01', '0000-12-31', '-0221-09-04', '+10000-01-01')
     """
-    cycles, rest = divmod(days + EPOCH_ORDINAL - 1, CYCLE_DAYS)
+    ordinal = days + EPOCH_ORDINAL
+    if 0 < ordinal <= LAST_ORDINAL:
+        return date.fromordinal(ordinal).isoformat()
+    cycles, rest = divmod(ordinal - 1, CYCLE_DAYS)
     day = date.fromordinal(rest + 1)
     year = day.year + 400 * cycles
     return f"{year:04}-{day:%m-%d}" if 0 <= year <= 9999 else f"{year:+05}-{day:%m-%d}"

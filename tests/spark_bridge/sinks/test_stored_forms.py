@@ -182,5 +182,7 @@ def test_postgres_refuses_values_by_row_and_column() -> None:
     assert [row for row, _ in faults(pa.array([["a"], None, [], ["b", None, "\0"]]), "UTF8")] == [3]
     assert [row for row, _ in faults(pa.array([-2_440_589, None, 0], pa.date32()), "UTF8")] == [0]
     with pytest.raises(SinkError, match=r"column 'word' has the value 'b.x00', and PostgreSQL's texts") as raised:
-        list(Staging(("n", "word"), "UTF8", rejects=False)._staged(pa.record_batch([pa.array(range(4)), words], ["c0", "c1"])))
+        list(
+            Staging(("n", "word"), "UTF8", rejects=False, numbers=False)._staged(pa.record_batch([pa.array(range(4)), words], ["c0", "c1"]))
+        )
     assert 'on_bad_row="reject"' in str(raised.value)
