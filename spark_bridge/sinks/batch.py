@@ -1,5 +1,6 @@
 """Base of all sinks. Has the identity of a micro-batch, its stored form, and the writer of a query."""
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """Spark's local property with the query's id, in the thread that runs a micro-batch."""
+_OWN_ERROR: Final = re.compile(r"^spark_bridge\.sinks\.batch\.SinkError: (?P<text>.*)\nFix: (?P<hint>.*)$", re.MULTILINE)
 
 
 class SinkError(HandoverError):
@@ -47,6 +49,12 @@ def parse_stored_batch(where: str, query_id: object, batch_id: object) -> Stored
         text = f"{where}: the record of its newest micro-batch is damaged: query id {query_id!r}, batch id {batch_id!r}"
         raise SinkError(text, hint="Correct the record (the query id is a text, the batch id an integer), or write to another place.")
     return StoredBatch(query_id, batch_id)
+
+
+def error_of_a_task(error: Exception) -> SinkError | None:
+    """Return the SinkError that a sink's own code has raised in a task of Spark, from its text. None for other errors."""
+    found = _OWN_ERROR.search(str(error))
+    return None if found is None else SinkError(found["text"], hint=found["hint"])
 
 
 def raised_in_a_task(error: Exception) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import AnalysisException, PySparkException
 
 from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError, StoredBatch, is_new_batch, parse_stored_batch, raised_in_a_task
+from spark_bridge.sinks.parquet_values import check_types, write_exact_times
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +55,8 @@ class Delta(Sink):
             raise self._sink_error(error) from error
 
     def _append(self, df: "DataFrame", batch: SinkBatch) -> None:
+        check_types(df.schema, f"the Delta table {self.table!r}")
+        write_exact_times(df.sparkSession)
         metadata = json.dumps({"query": batch.query, "query_id": batch.query_id, "batch_id": batch.batch_id})
         writer = df.write.format("delta").mode("append").option("userMetadata", metadata)
         writer = writer.option("txnAppId", f"{batch.query}/{batch.query_id}").option("txnVersion", batch.batch_id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from spark_bridge.sinks.batch import SinkError, SinkUnavailable, raised_in_a_task
+from spark_bridge.sinks.batch import SinkError, SinkUnavailable, error_of_a_task, raised_in_a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,10 @@ UNAVAILABLE: Final = tuple(
     )
 )
 """Messages of the JDBC driver for SQLSTATE classes 08, 53 and 57. An error of a task has only the message, not the SQLSTATE."""
+STACK: Final = re.compile(r"\n\s*at |\n\n?(?:Driver stacktrace|JVM stacktrace|Caused by)")
+FAILED_TASK: Final = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): ")
+MOST_CHARACTERS: Final = 500
+"""Longest reason. PostgreSQL's details have values of the row."""
 
 
 @dataclass(frozen=True)
@@ -76,32 +80,36 @@ class Database:
                 properties.setProperty(name, value)
             java = jvm.java.sql.DriverManager.getConnection(self.url, properties)
             try:
-                yield Connection(java)
+                yield Connection(java, self)
             finally:
                 java.close()
 
     @contextmanager
-    def translate_errors(self) -> Iterator[None]:
-        """Turn errors of the JVM into SinkError."""
+    def translate_errors(self, where: str | None = None) -> Iterator[None]:
+        """Turn errors of the JVM into SinkError. `where`: begin of its text, after the URL."""
+        place = self.url if where is None else f"{self.url}: {where}"
         try:
             yield
         except SinkError:
             raise
         except Exception as error:
+            if (own := error_of_a_task(error)) is not None:
+                raise SinkError(f"{place}: {own.message}", hint=own.hint) from error
             if raised_in_a_task(error):
                 raise
             text = _message(error)
             if "ClassNotFoundException" in text or "No suitable driver" in text:
                 raise SinkError(f"this Spark has no JDBC driver for {self.url}: {text}", hint=JAR_HINT) from error
             hint = "Nothing of the micro-batch was written. Correct the cause and start the query again: Spark repeats the micro-batch."
-            raise (SinkUnavailable if is_unavailable(str(error)) else SinkError)(f"{self.url}: {text}", hint=hint) from error
+            raise (SinkUnavailable if is_unavailable(str(error)) else SinkError)(f"{place}: {text}", hint=hint) from error
 
 
 class Connection:
     """Open JDBC connection."""
 
-    def __init__(self, java: Any) -> None:
+    def __init__(self, java: Any, database: Database) -> None:
         self._java = java
+        self._database = database
 
     def execute(self, *statements: str) -> None:
         """Run statements in one transaction."""
@@ -116,19 +124,20 @@ class Connection:
         """Run one statement with a value for each `?`. Return the number of changed rows."""
         return int(self._prepared(statement, values).executeUpdate())
 
-    def rows(self, query: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
-        found = self._prepared(query, values).executeQuery()
+    def rows(self, query: str, values: Sequence[str | int] = (), where: str | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a query. `where`: begin of the text of an error."""
+        with self._database.translate_errors(where):
+            found = self._prepared(query, values).executeQuery()
         width = found.getMetaData().getColumnCount()
         rows = []
         while found.next():
             rows.append(tuple(found.getObject(column) for column in range(1, width + 1)))
         return rows
 
-    def columns(self, table: str) -> list[str]:
-        """Return the names of a table's columns. `table` is already quoted."""
-        described = self._prepared(f"SELECT * FROM {table} WHERE false", ()).executeQuery().getMetaData()
-        return [str(described.getColumnName(column)) for column in range(1, described.getColumnCount() + 1)]
+    def types(self, table: str) -> dict[str, str]:
+        """Return the types of a table's columns by their names. Empty if there is no such table. `table` is already quoted."""
+        select = "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = to_regclass(?)"
+        return dict(self.rows(f"{select} AND attnum > 0 AND NOT attisdropped ORDER BY attnum", (table,)))
 
     def _prepared(self, statement: str, values: Sequence[str | int]) -> Any:
         prepared = self._java.prepareStatement(statement)
@@ -149,7 +158,19 @@ def is_unavailable(text: str) -> bool:
     return any(found.search(text) for found in UNAVAILABLE)
 
 
+def reason_in(text: str) -> str:
+    """Return the database's reason in the text of a failed job, which begins with a statement and the values of a row.
+
+    >>> reason_in("java.sql.BatchUpdateException: Batch entry 0 INSERT INTO t VALUES ('a') was aborted: ERROR: no  Call getNextException")
+    'ERROR: no'
+    """
+    before_stack = STACK.split(text, maxsplit=1)[0]
+    failed = before_stack.partition("  Call getNext")[0].rpartition(" was aborted: ")[2]
+    reason = FAILED_TASK.split(failed)[-1].strip()
+    return reason if len(reason) <= MOST_CHARACTERS else f"{reason[:MOST_CHARACTERS]}..."
+
+
 def _message(error: Exception) -> str:
     """Return the message of the JVM, without its stack."""
     java = getattr(error, "java_exception", None)
-    return str(java.toString()) if java is not None else str(error).partition("\n")[0]
+    return reason_in(str(error) if java is None else str(java.toString()))

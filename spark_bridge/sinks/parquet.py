@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from spark_bridge.handover import ForeignFile, Storage, TornFile, storage_at
 from spark_bridge.handover.checked_json import decode, encode
 from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError, StoredBatch, is_new_batch
+from spark_bridge.sinks.parquet_values import check_types, write_exact_times
 from spark_bridge.sinks.staging import clean_once
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ class Parquet(Sink):
         by = self.by or ("txid" if TXID in df.columns else "batch")
         if complete is not None and not self._is_new_batch(complete, batch, by):
             return
+        check_types(df.schema, self.path)
+        self._check_names(df.columns, by)
+        write_exact_times(df.sparkSession)
         reached = complete.reached if complete is not None and complete.query_id == batch.query_id else 0
         if by == "txid":
             clean_once(df.sparkSession, self._storage(), self.path)
@@ -93,6 +97,12 @@ class Parquet(Sink):
         if by == "txid" and complete.query_id != batch.query_id:
             return True
         return is_new_batch(StoredBatch(complete.query_id, complete.batch_id), batch, self.path)
+
+    def _check_names(self, names: list[str], by: str) -> None:
+        """Raise SinkError for a column with the name of the subfolders by micro-batch, which readers would take for its value."""
+        if by == "batch" and any(name.lower() == BATCH for name in names):
+            text = f"{self.path}: the query has a column {BATCH!r}, and the subfolders have that name"
+            raise SinkError(text, hint="Rename the column in the query.")
 
     def _write_by_txid(self, df: "DataFrame", reached: int) -> int:
         """Write the rows. Return their newest txid, or 0 without rows.

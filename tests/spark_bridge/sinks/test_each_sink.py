@@ -132,6 +132,8 @@ def test_two_concurrent_writers_of_a_micro_batch_write_it_once(make: MakesSink, 
     class Fetched:
         """A DataFrame that returns its rows to both writers at the same time."""
 
+        schema = frame.schema
+
         def toArrow(self) -> Any:
             found = frame.toArrow()
             fetched.wait(60)
@@ -155,11 +157,11 @@ def test_a_locked_file_is_a_temporary_error(rows: MakesRows, tmp_path: Path, mon
 class TaskThatCommitsTwice(Postgres):
     """Its staging table has the rows twice, as after the death of an executor that had committed."""
 
-    def _stage(self, df: "DataFrame", database: Database, staging: str) -> None:
-        super()._stage(df, database, staging)
+    def _stage(self, df: "DataFrame", database: Database, staging: str, encoding: str) -> None:
+        super()._stage(df, database, staging, encoding)
         with database.connect(df.sparkSession) as connection:
-            again = f"SELECT word, n, txid, {PART}, {ATTEMPT} + 1000 FROM {staging}"
-            connection.execute(f"INSERT INTO {staging} (word, n, txid, {PART}, {ATTEMPT}) {again}")
+            again = f"SELECT c0, c1, c2, {PART}, {ATTEMPT} + 1000 FROM {staging}"
+            connection.execute(f"INSERT INTO {staging} (c0, c1, c2, {PART}, {ATTEMPT}) {again}")
 
 
 @pytest.mark.guarantee("SP-1")
