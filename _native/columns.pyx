@@ -14,6 +14,7 @@ from cpython.datetime cimport (PyDate_CheckExact, PyDateTime_CheckExact, PyDateT
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.unicode cimport PyUnicode_Check
+from libc.math cimport fabs
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
 from libc.string cimport memcpy, memset
 cimport cython
@@ -24,6 +25,7 @@ cdef extern from "Python.h":
 
 import_datetime()
 cdef object UTC = timezone.utc
+cdef double FLOAT_ROUNDING = 2.0 ** -24     # the rounding of a float to 32 bits, relative to it, where no digits are lost
 cdef int64_t DAY_SECS = 86_400
 cdef int64_t FIRST_MICROSECOND = -62_135_596_800_000_000    # 0001-01-01, the first day that Python's datetime has
 cdef int64_t LAST_MICROSECOND = 253_402_300_799_999_999     # the end of 9999-12-31
@@ -102,7 +104,7 @@ def double_buffers(list rows not None, Py_ssize_t index):
 
 
 def float_buffers(list rows not None, Py_ssize_t index):
-    """Return the buffers of floats and ints that 32 bits hold exactly."""
+    """Return the buffers of floats in the range of 32 bits, which keep the nearest number, and of ints that 32 bits hold exactly."""
     cdef Py_ssize_t i, count = len(rows)
     cdef _Validity validity = _Validity(count)
     cdef bytes made = PyBytes_FromStringAndSize(NULL, count * sizeof(float))
@@ -114,7 +116,7 @@ def float_buffers(list rows not None, Py_ssize_t index):
         if PyFloat_Check(item):
             value = PyFloat_AS_DOUBLE(item)
             to[i] = <float>value
-            if <double>to[i] != value and value == value:
+            if <double>to[i] != value and value == value and not fabs(<double>to[i] - value) <= fabs(value) * FLOAT_ROUNDING:
                 return None
         elif is_int_within(item, -(<int64_t>1 << 24), <int64_t>1 << 24, &number):
             to[i] = <float>number

@@ -1,4 +1,5 @@
-"""Says which Python values a column holds exactly. Every other value does not fit, because none is rounded, cut or guessed (SP-7).
+"""Says which Python values a column holds exactly. Every other value does not fit, because none is cut or guessed, and only the type `float`
+rounds (SP-7).
 
 A rule makes a value plain, so that the compiled conversions of `arrays.py` take it. They take plain values without asking a rule. So a rule
 accepts each plain value too, and returns it unchanged.
@@ -26,6 +27,8 @@ LAST_MICROSECOND: Final = 253_402_300_799_999_999
 """Microseconds since 1970 of the first and the last datetime that Python has."""
 NUMPY_KINDS: Final = frozenset("biufSU")
 """Kinds of NumPy's types whose values become Python's own without a loss: bool, int, float, bytes and str."""
+FLOAT_ROUNDING: Final = 2.0**-24
+"""Rounding of a float to 32 bits, relative to it, where no digits are lost."""
 MOST_DIGITS: Final = 10**38
 """First int with too many digits for any decimal column."""
 
@@ -141,10 +144,14 @@ def _double(value: Any) -> float | None:
 
 
 def _float(value: Any) -> float | None:
+    """Return the nearest number of 32 bits, unless it is further away than their digits allow: infinite, or nearly zero."""
     plain = _double(value)
     if plain is None or not math.isfinite(plain):
         return plain
-    return plain if struct.unpack("f", struct.pack("f", plain))[0] == plain else None
+    nearest = float(struct.unpack("f", struct.pack("f", plain))[0])
+    if _is_int(_scalar(value)):
+        return nearest if nearest == plain else None
+    return nearest if abs(nearest - plain) <= abs(plain) * FLOAT_ROUNDING else None
 
 
 def _decimal(kind: pa.DataType, value: Any) -> Decimal | None:
@@ -243,7 +250,7 @@ SIMPLE_RULES: Final = {
         kind: Rule(f"an int from -2**{kind.bit_width - 1} to 2**{kind.bit_width - 1} - 1", partial(_integer, 2 ** (kind.bit_width - 1) - 1))
         for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())
     },
-    pa.float32(): Rule("a number that 32 bits hold exactly: round it with numpy.float32(), or declare double", _float),
+    pa.float32(): Rule("a float in the range of 32 bits, of which it keeps about 7 digits, or an int that 32 bits hold exactly", _float),
     pa.float64(): Rule("a float, or an int that a float holds exactly", _double),
     pa.string(): Rule("a str that UTF-8 can encode", _string),
     pa.binary(): Rule("bytes or a bytearray", _binary),

@@ -28,6 +28,8 @@ TYPES: Final = {
 }  # fmt: skip
 """Types in DDL, by their heading in the table."""
 STORED: Final = "✓"
+NEAREST: Final = "≈"
+"""Stored as the nearest number of 32 bits, because that is what the type `float` means."""
 
 
 class Level(enum.IntEnum):
@@ -76,30 +78,33 @@ def value_of(expression: str) -> Any:
     return eval(expression, dict(NAMES))
 
 
-def is_stored(ddl: str, value: object) -> bool:
-    """Tell whether a column takes a value."""
-    _, bad = Columns(schema_of(f"x {ddl}"), [0]).convert([(value,)])
-    return not bad
+def cell(ddl: str, value: Any) -> str:
+    """Return what the table says of a value in a column."""
+    batches, bad = Columns(schema_of(f"x {ddl}"), [0]).convert([(value,)])
+    if bad:
+        return ""
+    is_near = ddl == "float" and value is not None and value == value and batches[0].column(0)[0].as_py() != value
+    return NEAREST if is_near else STORED
 
 
 def table_lines() -> list[str]:
     """Return the table in Markdown."""
     rows = [["value", *TYPES], ["---"] * (len(TYPES) + 1)]
     for expression in VALUES:
-        rows.append([f"`{expression}`", *(STORED if is_stored(ddl, value_of(expression)) else "" for ddl in TYPES.values())])
+        rows.append([f"`{expression}`", *(cell(ddl, value_of(expression)) for ddl in TYPES.values())])
     return [f"| {' | '.join(cells)} |" for cells in rows]
 
 
-def published() -> dict[tuple[str, str], bool]:
-    """Return whether a value is stored, by expression and heading, as docs/SPARK.md says."""
+def published() -> dict[tuple[str, str], str]:
+    """Return the cells of the table in docs/SPARK.md, by expression and heading."""
     lines = PAGE.read_text().splitlines()
     begin = lines.index(f"| value | {' | '.join(TYPES)} |") + 2
-    cells: dict[tuple[str, str], bool] = {}
+    cells: dict[tuple[str, str], str] = {}
     for line in lines[begin:]:
         if not line.startswith("|"):
             break
-        expression, *stored = (cell.strip() for cell in line.strip("|").split("|"))
-        cells |= {(expression.strip("`"), heading): cell == STORED for heading, cell in zip(TYPES, stored, strict=True)}
+        expression, *texts = (text.strip() for text in line.strip("|").split("|"))
+        cells |= {(expression.strip("`"), heading): text for heading, text in zip(TYPES, texts, strict=True)}
     return cells
 
 
