@@ -12,8 +12,10 @@ from spark_bridge.topology.heartbeats import HeartbeatReceiver, Pulse, receiver_
 from spark_bridge.topology.lost_worker import level_text
 
 LOOKS_PER_LIMIT: Final = 8
-"""Looks at the running tasks, and heartbeats of a task, within the limit. Silence is counted in looks and not in seconds, so that a pause of
-the engine's or of Spark's process is no silence of the workers."""
+"""Looks at the running tasks, and heartbeats of a task, within the limit.
+
+Silence is counted in looks and not in seconds, so that a pause of the engine's or of Spark's process is no silence of the workers.
+"""
 MOST_TASKS: Final = 4096
 """Running tasks of a stage at a look."""
 DRIVER: Final = "driver"
@@ -81,7 +83,9 @@ class FrozenWatch:
     def _text(self, task: RunningTask) -> str:
         process = "a Python worker" if task.pid is None else f"the Python worker {task.pid}"
         place = task.host if task.executor == DRIVER else f"{task.host} (executor {task.executor})"
-        return f"{process} at {place} is frozen: it gave no sign of life for {self._limit:g} s (batch_timeout_secs), while it ran {task.doing}"
+        return (
+            f"{process} at {place} is frozen: it gave no sign of life for {self._limit:g} s (batch_timeout_secs), while it ran {task.doing}"
+        )
 
 
 async def replace_executor(spark: SparkHold, frozen: WorkerFrozen) -> None:

@@ -1,7 +1,7 @@
 """Heartbeats of the tasks of a job. They show Spark's process that the Python processes of the executors run (CL-3).
 
-A frozen process cannot notice that it is frozen, so somebody else must: a process that gets SIGSTOP, a container that is paused, a call in C
-that never releases Python's lock. Heartbeats are datagrams, because these need no common folder, and nobody waits for them.
+A frozen process cannot notice this itself, so another one must. It has got SIGSTOP, its container is paused, or a call in C never releases
+Python's lock. Heartbeats are datagrams, because these need no common folder, and nobody waits for them.
 """
 
 import functools

@@ -274,9 +274,7 @@ class JobRunner(Bolt, BoltPortUser):
             if self._open.get(opened.attempt.txid) is opened:
                 del self._open[opened.attempt.txid]
 
-    async def _call_spark(
-        self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None, watch: CallWatch
-    ) -> list[LevelStatus]:
+    async def _call_spark(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None, watch: CallWatch) -> list[LevelStatus]:
         if emitted is not None and len(self._loaded.plan.partitions) == 1:
             return [emitted]  # there is no bolt before the committers, so no work for Spark
         assert self._spark is not None

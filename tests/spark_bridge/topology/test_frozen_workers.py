@@ -1,6 +1,7 @@
 """A frozen worker fails its attempt, from the engine's side, and the batch is replayed on another one (CL-3)."""
 
 import asyncio
+import ctypes
 import os
 import signal
 import socket
@@ -18,9 +19,10 @@ from spark_bridge.topology import cluster_run
 from spark_bridge.topology.frozen_watch import LOOKS_PER_LIMIT, FrozenWatch, Running, RunningTask, WorkerFrozen
 from spark_bridge.topology.heartbeats import HeartbeatReceiver, sending
 from spark_bridge.topology.job import Job, run_job
+from tests.project.sources import ROOT
 from tests.servers.spark_cluster import driver_settings
 from tests.servers.spark_fixtures import NewSparkCluster
-from tests.spark_bridge.spark_fixtures import LOCAL, until
+from tests.spark_bridge.spark_fixtures import LOCAL, is_running, until
 from tests.spark_bridge.topology.both_engines import Committed, play
 from tests.spark_bridge.topology.local_jobs import LocalJobs
 from tests.spark_bridge.topology.test_failures import Adds, numbers
@@ -34,12 +36,16 @@ def running(beats: int, number: int = 1, *, executor: str = "3", pid: int | None
     return Running((RunningTask(number, "partition 4 of 'work'", "db7", executor, pid, beats),), are_short=are_short)
 
 
+def look(watch: FrozenWatch, seen: Running, times: int) -> None:
+    for _ in range(times):
+        watch.on_event(seen)
+
+
 async def test_a_silent_worker_is_frozen_and_one_with_heartbeats_may_take_long() -> None:
     watch = FrozenWatch(15, heartbeats_arrive=True)
     for beats in range(100):
         watch.on_event(running(beats))
-    for _ in range(LOOKS_PER_LIMIT - 1):
-        watch.on_event(running(99))
+    look(watch, running(99), LOOKS_PER_LIMIT - 1)
     with pytest.raises(WorkerFrozen) as caught:
         watch.on_event(running(99))
     text = "the Python worker 77 at db7 (executor 3) is frozen: it gave no sign of life for 15 s (batch_timeout_secs), "
@@ -57,19 +63,16 @@ async def test_each_task_has_its_own_time() -> None:
 async def test_a_worker_that_cannot_send_heartbeats_is_not_judged() -> None:
     """The cluster may drop datagrams to the engine's machine."""
     watch = FrozenWatch(15, heartbeats_arrive=False)
-    for _ in range(3 * LOOKS_PER_LIMIT):
-        watch.on_event(running(0, pid=None))
+    look(watch, running(0, pid=None), 3 * LOOKS_PER_LIMIT)
     watch.on_event(running(1, 2))  # its executor can send, as this task shows
     with pytest.raises(WorkerFrozen, match="a Python worker at db7"):
-        for _ in range(3 * LOOKS_PER_LIMIT):
-            watch.on_event(running(0, 3, pid=None))
+        look(watch, running(0, 3, pid=None), LOOKS_PER_LIMIT + 1)
 
 
 async def test_a_short_task_is_judged_without_heartbeats() -> None:
     watch = FrozenWatch(15, heartbeats_arrive=False)
     with pytest.raises(WorkerFrozen):
-        for _ in range(LOOKS_PER_LIMIT + 1):
-            watch.on_event(running(0, are_short=True))
+        look(watch, running(0, are_short=True), LOOKS_PER_LIMIT + 1)
 
 
 @pytest.fixture
@@ -106,7 +109,7 @@ async def test_a_host_that_cannot_be_reached_disturbs_no_task() -> None:
 
 
 async def test_the_attempt_fails_and_the_executor_is_replaced_and_the_batch_is_replayed() -> None:
-    replaced = []
+    replaced: list[Any] = []
 
     class FreezesOnce(LocalJobs):
         async def call(self, function: Any, job: Job, **options: Any) -> Any:
@@ -130,23 +133,30 @@ async def test_the_attempt_fails_and_the_executor_is_replaced_and_the_batch_is_r
 
 
 class Freezes(BasicBolt):
-    """Freezes its Python process at number 25, once, and processes above it."""
+    """Freezes its Python process at number 25, once, with processes above it. generations: how many. None: keeps Python's lock instead."""
 
     output_fields = "number"
 
-    def __init__(self, marker: Path, generations: int) -> None:
+    def __init__(self, marker: Path, generations: int | None) -> None:
         self.marker = marker
         self.generations = generations
 
     def execute(self, tup: Tuple) -> tuple[int]:
         if tup["number"] == 25 and not self.marker.exists():
             pids = [os.getpid()]
-            for _ in range(self.generations):
+            for _ in range(self.generations or 0):
                 pids.append(int(Path(f"/proc/{pids[-1]}/stat").read_text().rpartition(")")[2].split()[1]))
             self.marker.write_text(" ".join(map(str, pids)))
+            if self.generations is None:
+                ctypes.PyDLL(None).sleep(RUN_SECS)
             for pid in reversed(pids):
                 os.kill(pid, signal.SIGSTOP)
         return (tup["number"],)
+
+
+def frozen_in(marker: Path) -> list[int]:
+    """Return the frozen processes: the Python worker, and those above it."""
+    return [int(pid) for pid in marker.read_text().split()]
 
 
 @pytest.fixture
@@ -154,12 +164,12 @@ def marker(tmp_path: Path) -> Iterator[Path]:
     """Yield the file with the frozen processes, which go on after the test, so that they end."""
     path = tmp_path / "frozen"
     yield path
-    for pid in map(int, path.read_text().split()):
+    for pid in frozen_in(path):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
 
-async def _errors(marker: Path, generations: int, spark: SparkConfig) -> list[str]:
+async def _errors(marker: Path, generations: int | None, spark: SparkConfig) -> list[str]:
     committed = Committed()
     spout = MemoryTransactionalSpout([(number,) for number in range(40)], "number", take=20)
     builder: Any = TransactionalTopologyBuilder("frozen", "numbers", spout)
@@ -175,11 +185,13 @@ async def _errors(marker: Path, generations: int, spark: SparkConfig) -> list[st
 
 @pytest.mark.deep
 @pytest.mark.timeout(180)
-async def test_a_stopped_worker_is_named_and_the_batch_is_replayed(spark_child: SparkChild, marker: Path) -> None:
-    [error] = await _errors(marker, 0, LOCAL)
-    assert f"the Python worker {marker.read_text()} at localhost is frozen: it gave no sign of life for 5 s (batch_timeout_secs)" in error
+@pytest.mark.parametrize("generations", [0, None], ids=["stopped", "keeps Python's lock"])
+async def test_a_frozen_worker_is_named_and_the_batch_is_replayed(generations: int | None, spark_child: SparkChild, marker: Path) -> None:
+    [error] = await _errors(marker, generations, LOCAL)
+    [worker] = frozen_in(marker)
+    assert f"the Python worker {worker} at localhost is frozen: it gave no sign of life for 5 s (batch_timeout_secs)" in error
     assert "of 'freezes'" in error
-    await until(lambda: not Path(f"/proc/{marker.read_text()}").exists())
+    await until(lambda: not is_running(worker))
 
 
 @pytest.mark.deep
@@ -189,8 +201,8 @@ async def test_a_paused_executor_is_replaced(new_spark_cluster: NewSparkCluster,
     cluster = await asyncio.to_thread(new_spark_cluster)
     conf = driver_settings()
     memory = conf.pop("spark.executor.memory")
-    conf["spark.executorEnv.PYTHONPATH"] = str(Path(__file__).parents[3])
+    conf["spark.executorEnv.PYTHONPATH"] = str(ROOT)
     errors = await _errors(marker, 2, SparkConfig(cluster.master, driver_memory="512m", executor_memory=memory, conf=conf))
-    frozen = marker.read_text().split()
-    assert any(f"the Python worker {frozen[0]} at 127.0.0.1 (executor " in error and "of 'freezes'" in error for error in errors)
-    await until(lambda: int(frozen[2]) not in cluster.executors())
+    worker, _, executor = frozen_in(marker)
+    assert any(f"the Python worker {worker} at 127.0.0.1 (executor " in error and "of 'freezes'" in error for error in errors)
+    await until(lambda: executor not in cluster.executors())
