@@ -13,7 +13,7 @@ from engine.api.fields import short_repr
 from engine.errors import StateError
 from engine.safe_text import safe_str
 from engine.state.codec import MessagePack, canonical
-from engine.state.values import Raw
+from engine.state.values import Raw, ValueRefused
 
 INT64: Final = range(-(2**63), 2**63)
 MOST_BITS: Final = 2048
@@ -45,14 +45,15 @@ class PackedCodec(ABC):
                 raws.append(None if value is None else self._value(value))
             except ValueError as error:
                 text = f"the value of {short_repr(key)} cannot be stored: {safe_str(error)}"
-                raise StateError(text, hint="Fix what combine() returns.") from None
+                raise ValueRefused(text, hint="Fix what combine() returns.") from None
         return raws
 
     def _key(self, key: object) -> Raw:
         try:
             return self._stored_key(canonical(key))
         except (TypeError, ValueError) as error:
-            raise StateError(f"{short_repr(key)} cannot be the key of a value: {safe_str(error)}", hint="Fix what key() returns.") from None
+            text = f"{short_repr(key)} cannot be the key of a value: {safe_str(error)}"
+            raise ValueRefused(text, hint="Fix what key() returns.") from None
 
     def _packed(self, value: object) -> bytes:
         return self._codec.encode(value)

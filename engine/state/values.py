@@ -23,6 +23,10 @@ class ValuesMismatch(StateError, FatalError):
     """The map refuses the values, because its content is newer, or has another kind or owner. A retry cannot succeed."""
 
 
+class ValueRefused(StateError):
+    """A key or value of user code cannot be encoded. The batch fails, as after any other error of user code."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fence:
     """Owner and newest attempt of a map, stored beside its values."""
@@ -72,13 +76,13 @@ class RowCodec(Protocol):
     """Encodes keys and values. A codec works on lists, because a batch has many keys."""
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
-        """Encode keys. Equal keys have equal codes. Raises StateError with the key if one cannot be encoded."""
+        """Encode keys. Equal keys have equal codes. Raises ValueRefused with the key if one cannot be encoded."""
 
     def key(self, raw: Raw) -> object:
         """Decode a key."""
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
-        """Encode values, None as None. Raises StateError with the key if one cannot be encoded."""
+        """Encode values, None as None. Raises ValueRefused with the key if one cannot be encoded."""
 
     def read(self, raws: Sequence[Raw]) -> list[Any]:
         """Decode values. Raises StateError if one cannot be decoded."""
@@ -121,7 +125,7 @@ class Changes(NamedTuple):
 
 
 class ValueStore(ABC):
-    """One map in one database. Raises StateUnavailable for errors that may pass (the call is retried), else StateError.
+    """One map in one database. Raises StateUnavailable for errors that may pass (the call is retried), else StateError (the run ends).
 
     An abandoned call may still take effect until the fence is raised beyond its attempt, and never after that.
     """

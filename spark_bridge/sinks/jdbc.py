@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from spark_bridge.sinks.batch import SinkError, SinkUnavailable, error_of_a_task, raised_in_a_task
 
@@ -27,6 +27,7 @@ UNAVAILABLE: Final = tuple(
         "FATAL: terminating connection",
         "FATAL: the database system is (starting up|shutting down|in recovery mode|not yet accepting)",
         "FATAL: (sorry, too many clients|remaining connection slots)",
+        "Could not find a server with specified targetServerType",
     )
 )
 """Messages of the JDBC driver for SQLSTATE classes 08, 53 and 57. An error of a task has only the message, not the SQLSTATE."""
@@ -50,6 +51,8 @@ class Database:
 
         >>> Database.from_url("postgresql://me:s%40fe@db:5432/logs?sslmode=require").url
         'jdbc:postgresql://db:5432/logs?sslmode=require'
+        >>> Database.from_url("postgresql://one,two:5433/logs?target_session_attrs=primary").url
+        'jdbc:postgresql://one,two:5433/logs?targetServerType=primary'
         """
         if url.startswith("jdbc:postgresql:"):
             return cls(url, {})
@@ -58,7 +61,8 @@ class Database:
             raise SinkError(f"a URL with the scheme {parts.scheme!r} is not the URL of a PostgreSQL database", hint=URL_HINT)
         host = parts.netloc.rpartition("@")[2]
         named = {"user": parts.username, "password": parts.password}
-        query = f"?{parts.query}" if parts.query else ""
+        options = [_as_driver_knows(*option) for option in parse_qsl(parts.query, keep_blank_values=True)]
+        query = f"?{urlencode(options)}" if options else ""
         credentials = {name: unquote(value) for name, value in named.items() if value is not None}
         return cls(f"jdbc:postgresql://{host}{parts.path}{query}", credentials)
 
@@ -102,6 +106,14 @@ class Database:
                 raise SinkError(f"this Spark has no JDBC driver for {self.url}: {text}", hint=JAR_HINT) from error
             hint = "Nothing of the micro-batch was written. Correct the cause and start the query again: Spark repeats the micro-batch."
             raise (SinkUnavailable if is_unavailable(str(error)) else SinkError)(f"{place}: {text}", hint=hint) from error
+
+
+SERVER_TYPES: Final = {"primary": "primary", "read-write": "primary", "standby": "secondary", "read-only": "secondary"}
+
+
+def _as_driver_knows(name: str, value: str) -> tuple[str, str]:
+    """Return the driver's name of the option that chooses one of several hosts. It ignores an option that it does not know."""
+    return ("targetServerType", SERVER_TYPES.get(value, "any")) if name == "target_session_attrs" else (name, value)
 
 
 class Connection:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from spark_bridge.topology.block_files import blocks_in, pieces_of
 from spark_bridge.topology.blocks import NOTICE, Block
+from spark_bridge.topology.frozen_watch import watched_workers
+from spark_bridge.topology.heartbeats import Pulse, WithHeartbeats
 from spark_bridge.topology.level_run import Attempt, run_level
 from spark_bridge.topology.level_status import LevelStatus
 from spark_bridge.topology.loaded_program import load_program
@@ -39,6 +41,8 @@ class Job:
     """True if executors can read `blocks_path`. Otherwise the blocks go through the driver."""
     folder: str
     """Folder for the results that come back through the driver."""
+    limit_secs: float
+    """Time without a sign of life after which a worker counts as frozen."""
     components: tuple[tuple[str, ...], ...] = ()
     """Components of each level, for errors."""
 
@@ -47,8 +51,8 @@ def run_job(spark: Any, call: Any, job: Job) -> list[LevelStatus]:
     """Run the job. Return the outcome of each partition of each level. Raise WorkerLost if one of its processes has died."""
     context = spark.sparkContext
     try:
-        with watched_start(context, call):
-            return _run_levels(context, job)
+        with watched_start(context, call), watched_workers(context, call, job.limit_secs, job.components) as pulse:
+            return _run_levels(context, job, pulse)
     except Exception as error:
         lost = worker_lost(str(error), job.components, functools.partial(stages_of, context))
         if lost is None:
@@ -56,29 +60,30 @@ def run_job(spark: Any, call: Any, job: Job) -> list[LevelStatus]:
         raise lost from error
 
 
-def _run_levels(context: Any, job: Job) -> list[LevelStatus]:
+def _run_levels(context: Any, job: Job, pulse: Pulse) -> list[LevelStatus]:
     program = _broadcast(context, job.program_path)
     with ExitStack() as closing:
-        blocks = _first_blocks(context, program, job, closing)
+        blocks = _first_blocks(context, program, job, pulse, closing)
         for level in range(1, len(job.partitions)):
             count = job.partitions[level]
             arrived = blocks.map(_keyed).repartitionAndSortWithinPartitions(count, _partition_of)
-            blocks = arrived.mapPartitionsWithIndex(LevelFunction(program, job.attempt, level))
+            blocks = arrived.mapPartitionsWithIndex(WithHeartbeats(LevelFunction(program, job.attempt, level), pulse))
         if job.attempt.results_folder is not None:
             return [block.content() for block in blocks.collect()]
-        return _fetch_results(blocks, job.folder, closing)
+        return _fetch_results(blocks, job.folder, pulse, closing)
 
 
-def _first_blocks(context: Any, program: Any, job: Job, closing: ExitStack) -> Any:
+def _first_blocks(context: Any, program: Any, job: Job, pulse: Pulse, closing: ExitStack) -> Any:
     if job.blocks_path is None:
-        return _slots(context, job.partitions[0]).mapPartitionsWithIndex(LevelFunction(program, job.attempt, 0))
+        emit = LevelFunction(program, job.attempt, 0)
+        return _slots(context, job.partitions[0]).mapPartitionsWithIndex(WithHeartbeats(emit, pulse))
     if job.executors_read:
-        return _slots(context, 1).mapPartitionsWithIndex(BlockFileReader(job.blocks_path))
+        return _slots(context, 1).mapPartitionsWithIndex(WithHeartbeats(BlockFileReader(job.blocks_path), pulse))
     pieces = []
     for piece in pieces_of(blocks_in(job.blocks_path), PIECE_BYTES):
         pieces.append(context.broadcast([tuple(block) for block in piece]))
         closing.callback(pieces[-1].destroy)
-    return _slots(context, max(len(pieces), 1)).mapPartitionsWithIndex(PieceReader(pieces))
+    return _slots(context, max(len(pieces), 1)).mapPartitionsWithIndex(WithHeartbeats(PieceReader(pieces), pulse))
 
 
 def _keyed(block: Block) -> tuple[tuple[int, ...], tuple[Any, ...]]:
@@ -137,7 +142,7 @@ class PieceReader:
 # Results that come back through the driver
 
 
-def _fetch_results(ends: Any, folder: str, closing: ExitStack) -> list[LevelStatus]:
+def _fetch_results(ends: Any, folder: str, pulse: Pulse, closing: ExitStack) -> list[LevelStatus]:
     """Fetch the outcomes, then the results in bounded pieces. Executors keep the results on their disks meanwhile."""
     from pyspark import StorageLevel
 
@@ -145,11 +150,11 @@ def _fetch_results(ends: Any, folder: str, closing: ExitStack) -> list[LevelStat
     closing.callback(ends.unpersist)
     statuses: list[LevelStatus] = []
     starts = [0]
-    for size, notices in ends.mapPartitions(_summary).collect():
+    for size, notices in ends.mapPartitionsWithIndex(WithHeartbeats(_summary, pulse)).collect():
         statuses += [notice.content() for notice in notices]
         starts.append(starts[-1] + size)
     if not any(status.has_failed for status in statuses):
-        results = ends.filter(_is_result)
+        results = ends.mapPartitionsWithIndex(WithHeartbeats(_results, pulse))
         if starts[-1] <= PIECE_BYTES:
             blocks = iter(results.collect())
         else:
@@ -163,7 +168,11 @@ def _is_result(block: Block) -> bool:
     return block.source != NOTICE
 
 
-def _summary(blocks: Iterable[Block]) -> Iterator[tuple[int, list[Block]]]:
+def _results(partition: int, blocks: Iterable[Block]) -> Iterator[Block]:
+    return filter(_is_result, blocks)
+
+
+def _summary(partition: int, blocks: Iterable[Block]) -> Iterator[tuple[int, list[Block]]]:
     """Yield the bytes of the results of a partition, and its notices."""
     size, notices = 0, []
     for block in blocks:

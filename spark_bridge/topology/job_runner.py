@@ -23,6 +23,8 @@ from engine.transactional.spout_adapters import PlanningAdapter, new_emitter
 from engine.transactional.spouts import Partition
 from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.process.spark_child import SparkHold, hold
+from spark_bridge.topology.call_watch import CallWatch
+from spark_bridge.topology.frozen_watch import FrozenWatch, WorkerFrozen, replace_executor
 from spark_bridge.topology.hang_watch import notes_in
 from spark_bridge.topology.job import Job, run_job
 from spark_bridge.topology.job_folders import JobFolders
@@ -114,7 +116,7 @@ class JobRunner(Bolt, BoltPortUser):
             self.context.create_task(self._emitters.live())
         self.context.create_task(self._keep_fresh())
 
-    async def _probe(self, watch: StartWatch | None = None, *, timeout: float | None = None) -> None:
+    async def _probe(self, watch: CallWatch | None = None, *, timeout: float | None = None) -> None:
         """Raise FatalError with all reasons if the executors cannot run the program (CL-4)."""
         assert self._spark is not None
         assert self._folders is not None
@@ -122,15 +124,16 @@ class JobRunner(Bolt, BoltPortUser):
         await check_executors(self._spark, self._settings.program, root, watch, shared=self._is_shared, timeout=timeout)
         self._is_probed = True
 
-    def _new_watch(self, waiting: str) -> StartWatch:
-        """Return the watch of a call that may find no executor. waiting: names what waits."""
+    def _new_watch(self, waiting: str) -> CallWatch:
+        """Return the watch of the calls of an attempt. waiting: names what waits for an executor."""
 
         def warn(error: SparkStartsNothing) -> None:
             self._log.note_spark(self._spark.facts if self._spark is not None else {})  # shows the address of Spark's page
             self.port.report(error, f"{waiting} waits for Spark")
 
-        limit = self.context.config.batch_timeout_secs
-        return StartWatch(self.context.clock, limit, lambda: self._spark.facts.get("ui") if self._spark is not None else None, warn)
+        limit, here = self.context.config.batch_timeout_secs, self._settings.spark.is_on_this_machine
+        start = StartWatch(self.context.clock, limit, lambda: self._spark.facts.get("ui") if self._spark is not None else None, warn)
+        return CallWatch(start, FrozenWatch(limit, heartbeats_arrive=here), limit)
 
     @property
     def _is_shared(self) -> bool:
@@ -265,13 +268,13 @@ class JobRunner(Bolt, BoltPortUser):
                 raise
             self._log.end(opened.logged, "failed")
             self._fail(opened.attempt, error, opened.request)
+            if isinstance(error, WorkerFrozen) and self._spark is not None:
+                await replace_executor(self._spark, error)
         finally:
             if self._open.get(opened.attempt.txid) is opened:
                 del self._open[opened.attempt.txid]
 
-    async def _call_spark(
-        self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None, watch: StartWatch
-    ) -> list[LevelStatus]:
+    async def _call_spark(self, opened: _OpenJob, request: EmitRequest, emitted: LevelStatus | None, watch: CallWatch) -> list[LevelStatus]:
         if emitted is not None and len(self._loaded.plan.partitions) == 1:
             return [emitted]  # there is no bolt before the committers, so no work for Spark
         assert self._spark is not None
@@ -283,6 +286,7 @@ class JobRunner(Bolt, BoltPortUser):
             None if emitted is None else os.path.join(opened.folder, BLOCKS_FILE),
             self._is_shared,
             opened.folder,
+            watch.limit_secs,
             self._loaded.plan.components,
         )
         watch.begin()

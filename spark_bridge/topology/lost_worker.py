@@ -1,7 +1,7 @@
 """Explains jobs that failed because a Python worker or an executor died. Spark's own error names neither the component nor a remedy."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,11 +78,13 @@ def _task_of(text: str) -> _Task | None:
 def _stage_text(stage: int, components: Sequence[Sequence[str]], stages_with: Callable[[int], Iterable[int]]) -> str:
     """Return the components of a stage. Spark numbers the stages of a job in the order of the levels."""
     levels = sorted(stages_with(stage))
-    level = levels.index(stage) if stage in levels else len(components)
-    if level >= len(components):
-        return f"stage {stage}"
-    names = components[level]
-    return f"{', '.join(map(repr, names))}" if names else f"stage {stage}"
+    return level_text(levels.index(stage) if stage in levels else len(components), stage, components)
+
+
+def level_text(level: int, stage: int, components: Sequence[Collection[str]]) -> str:
+    """Return the components of a level, or the number of its stage if it has none."""
+    names = components[level] if level < len(components) else ()
+    return ", ".join(map(repr, names)) or f"stage {stage}"
 
 
 def _last_words(text: str | None) -> str:

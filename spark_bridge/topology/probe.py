@@ -13,8 +13,10 @@ from engine.errors import FatalError
 from engine.version import __version__
 from spark_bridge.process import pickling
 from spark_bridge.process.spark_child import SparkHold
+from spark_bridge.topology.call_watch import CallWatch
+from spark_bridge.topology.frozen_watch import watched_workers
 from spark_bridge.topology.program import NO_INSTANCES, Program
-from spark_bridge.topology.start_watch import StartWatch, watched_start
+from spark_bridge.topology.start_watch import watched_start
 
 PROBE_FOLDER: Final = "probe"
 MOST_TASKS: Final = 256
@@ -68,18 +70,18 @@ Look: TypeAlias = Callable[[int, Iterable[Any]], Iterator[tuple[str, str, str]]]
 
 
 async def check_executors(
-    spark: SparkHold, program: Program, root: str, watch: StartWatch, *, shared: bool, timeout: float | None = None
+    spark: SparkHold, program: Program, root: str, watch: CallWatch, *, shared: bool, timeout: float | None = None
 ) -> None:
     """Raise ExecutorsRefused with all reasons why the executors cannot run the program, whose bytes are in the folder `root`.
 
     shared: executors read and write files in `root`. Raises other errors of Spark if it is not available at the moment.
     """
     probe = Probe(os.path.join(root, "program"), os.path.join(root, PROBE_FOLDER) if shared else None, os.path.basename(root))
-    findings: list[Finding] = await spark.call(probe_executors, probe, on_event=watch.on_event, timeout=timeout)
+    findings: list[Finding] = await spark.call(probe_executors, probe, watch.limit_secs, on_event=watch.on_event, timeout=timeout)
     if any(finding.kind == "program" for finding in findings):
         path = os.path.join(root, "parts")
         await asyncio.to_thread(_write_parts, program, path)
-        parts: list[Finding] = await spark.call(probe_parts, path, timeout=timeout)
+        parts: list[Finding] = await spark.call(probe_parts, path, watch.limit_secs, on_event=watch.on_event, timeout=timeout)
         findings = [each for each in findings if each.kind != "program" or not parts] + parts
     faults = await asyncio.to_thread(faults_of, findings, probe)
     if faults:
@@ -103,15 +105,16 @@ def _write_parts(program: Program, path: str) -> None:
 # In Spark's process
 
 
-def probe_executors(spark: Any, call: Any, probe: Probe) -> list[Finding]:
+def probe_executors(spark: Any, call: Any, probe: Probe, limit_secs: float) -> list[Finding]:
     """Return the answers of the executors. Runs one small job."""
     with open(probe.program_path, "rb") as file:
         pickled = file.read()
     if probe.folder is not None:
         _write_token(probe.folder, probe.token)
     try:
-        with watched_start(spark.sparkContext, call):
-            return _ask(spark.sparkContext, look_at(platform.python_version(), __version__, pickled, probe.folder, probe.token))
+        context = spark.sparkContext
+        with watched_start(context, call), watched_workers(context, call, limit_secs):
+            return _ask(context, look_at(platform.python_version(), __version__, pickled, probe.folder, probe.token))
     except Exception as error:
         finding = finding_of_failure(str(error), spark.version)
         if finding is None:
@@ -119,10 +122,11 @@ def probe_executors(spark: Any, call: Any, probe: Probe) -> list[Finding]:
         return [finding]
 
 
-def probe_parts(spark: Any, call: Any, path: str) -> list[Finding]:
+def probe_parts(spark: Any, call: Any, path: str, limit_secs: float) -> list[Finding]:
     """Return the parts of a program that executors cannot load."""
-    with open(path, "rb") as file:
-        return _ask(spark.sparkContext, load_each(pickle.load(file)))
+    context = spark.sparkContext
+    with open(path, "rb") as file, watched_workers(context, call, limit_secs):
+        return _ask(context, load_each(pickle.load(file)))
 
 
 def _ask(context: Any, look: Look) -> list[Finding]:

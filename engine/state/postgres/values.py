@@ -7,7 +7,9 @@ Raising the fence waits for running statements. Later statements of older attemp
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from engine.state.postgres.link import PostgresLink
+from engine.errors import StateError
+from engine.state.postgres.errors import POOLED, POOLED_HINT
+from engine.state.postgres.link import IS_OWN_SESSION, PostgresLink
 from engine.state.row_codecs import SEPARATOR, TextCodec
 from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValueStore, Writer, fence_of, in_order, nothing
 
@@ -24,7 +26,7 @@ ALTER TABLE stormcell_journal ALTER keys SET STORAGE EXTERNAL
 """
 """`stormcell_maps`: the fence of each map. `stormcell_journal`: the keys that a task wrote in a txid (opaque values)."""
 _THERE: Final = "SELECT to_regclass('stormcell_maps') IS NOT NULL"
-_FENCE: Final = "SELECT kind, topology, component, txid, attempt FROM stormcell_maps WHERE map = $1"
+_FENCE: Final = f"SELECT {IS_OWN_SESSION}, kind, topology, component, txid, attempt FROM stormcell_maps WHERE map = $1"
 _RAISE: Final = """
 UPDATE stormcell_maps SET component = $4, txid = $2, attempt = $3
     WHERE map = $1 AND ((txid, attempt, component) = ($2, $3, $4) OR (txid, attempt) = ($5, $6)) RETURNING 1
@@ -86,7 +88,13 @@ class PostgresValueStore(ValueStore):
 
     async def fence(self) -> Fence | None:
         found = await self._link.fetch(_FENCE, self._name) if await self._has_tables() else []
-        return fence_of(*found[0]) if found else None
+        return self._fence_in(found[0]) if found else None
+
+    def _fence_in(self, row: Sequence[Any]) -> Fence:
+        is_own, *columns = row
+        if not is_own:
+            raise StateError(f"{self._link.where}: {POOLED}", hint=POOLED_HINT)
+        return fence_of(*columns)
 
     async def create(self, writer: Writer) -> None:
         async with self._link.transaction() as connection:
@@ -113,7 +121,7 @@ class PostgresValueStore(ValueStore):
             # Each statement reads the data that was committed before its start. The first one locks the fence, so it waits for
             # running writes. The second one reads these writes.
             found = await connection.fetch(f"{_FENCE} FOR UPDATE", name)
-            if not found or fence_of(*found[0]) != seen:
+            if not found or self._fence_in(found[0]) != seen:
                 return
             await connection.execute(_BACK.format(table=name), name, txid)
             await connection.execute(_GONE.format(table=name), name, txid)

@@ -1,14 +1,15 @@
 """Open map of values, for a task that writes and for programs that read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 from engine.api import TaskContext
-from engine.errors import StateUnavailable
+from engine.errors import FatalError, StateError, StateFenced, StateUnavailable
 from engine.log import EngineLogger
 from engine.state import StoreRetry
-from engine.state.values import Changes, Found, Raw, ValueKind, ValueStore, Writer
+from engine.state.values import Changes, Found, Raw, ValueKind, ValueRefused, ValuesMismatch, ValueStore, Writer
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import WriteStep, damaged_rows, next_step, updated_twice, vanished
 
@@ -91,17 +92,30 @@ class OpenValues(ValuesReader[K, V]):
         update = _Update(self._store, attempt, writer, changes, combine)
         await update.encode_keys()
         is_known = self._done.txid > 0
-        values = await self._retry.call_with_retries(lambda: update.once(is_known))
+        with _ending_the_run():
+            values = await self._retry.call_with_retries(lambda: update.once(is_known))
         self._done = attempt
         return values
 
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         wanted = list(keys)
-        return await self._retry.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
+        with _ending_the_run():
+            return await self._retry.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
 
     async def close(self) -> None:
         """Close the connection to the database. The engine calls it."""
         await self._store.close()
+
+
+@contextmanager
+def _ending_the_run() -> Iterator[None]:
+    """Let the errors of the store that no retry of the batch can repair end the run."""
+    try:
+        yield
+    except (StateUnavailable, StateFenced, ValueRefused, FatalError):
+        raise
+    except StateError as error:
+        raise ValuesMismatch(error.message, hint=error.hint) from error
 
 
 class _Update(Generic[K, V, P]):

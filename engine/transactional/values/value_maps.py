@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
-from urllib.parse import urlsplit
 
 from engine.api import TaskContext
 from engine.api.fields import short_repr
 from engine.errors import StateError, StateUnavailable, UsageError
 from engine.names import did_you_mean
+from engine.state.hosts import shown_url
 from engine.state.memory import MemoryTable, MemoryValueStore
 from engine.state.providers import client_import, sqlite_path
 from engine.state.values import ValuesMismatch, ValueStore
@@ -114,7 +114,7 @@ class RedisValues(ValueMap):
         return await redis_store(self.url, self.name)
 
     def __str__(self) -> str:
-        return f"the map {self.name!r} at {_shown(self.url)}"
+        return f"the map {self.name!r} at {shown_url(self.url)}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class PostgresValues(ValueMap):
         return await postgres_store(self.url, self.name, make=make)
 
     def __str__(self) -> str:
-        return f"the map {self.name!r} at {_shown(self.url)}"
+        return f"the map {self.name!r} at {shown_url(self.url)}"
 
 
 def values_at(url: str, name: str) -> ValueMap:
@@ -168,13 +168,3 @@ def check_name(name: object) -> None:
         f"{short_repr(name)} is not a valid name of a map of values",
         hint=f"Use up to {LONGEST_NAME} letters, digits, _ and -. Begin with a letter, but not with sqlite, stormcell or pg_.",
     )
-
-
-def _shown(url: str) -> str:
-    """Return a URL without its secrets."""
-    try:
-        parts = urlsplit(url)
-        host = f"{parts.hostname}{'' if parts.port is None else f':{parts.port}'}"
-    except ValueError:
-        return "an invalid URL"
-    return f"{parts.scheme}://{host}{parts.path}"
