@@ -1,5 +1,4 @@
-"""Says which Python values a column holds exactly. Every other value does not fit, because none is cut or guessed, and only the type `float`
-rounds (SP-7).
+"""Says which Python values a column holds exactly. Every other value does not fit, because none is cut or guessed (SP-7).
 
 A rule makes a value plain, so that the compiled conversions of `arrays.py` take it. They take plain values without asking a rule. So a rule
 accepts each plain value too, and returns it unchanged.

@@ -251,10 +251,18 @@ def test_arrays_of_numpy_keep_their_values() -> None:
     [batch], bad = columns.convert([(vector,) for vector in vectors])
     assert not bad
     assert repr(batch.to_pylist()) == repr([{"x": [0.5, math.nan]}, {"x": []}, {"x": [2.0]}])
-    mixed = [*vectors, None, [1, None], numpy.array([1, 2]), numpy.array([0.1]), numpy.array([[1.0]]), numpy.array(1.0)]
+    mixed = [*vectors, None, [1, None], numpy.array([1, 2]), numpy.array([1e300]), numpy.array([[1.0]]), numpy.array(1.0)]
     batches, bad = columns.convert([(vector,) for vector in mixed])
     assert [row["x"] for batch in batches for row in batch.to_pylist()][3:] == [None, [1.0, None], [1.0, 2.0]]
     assert [each.row for each in bad] == [6, 7, 8]
+
+
+def test_a_float_column_rounds_only_where_no_digits_are_lost() -> None:
+    values = [0.1, -1.1754943508222875e-38, 2.0**-149, 3.4028234e38, 1e-40, 1e-60, 3.5e38, 2**24 + 1, numpy.float64(19.99)]
+    batches, bad = Columns(schema_of("x float"), [0]).convert([(value,) for value in values])
+    stored = [row["x"] for batch in batches for row in batch.to_pylist()]
+    assert stored == [float(numpy.float32(value)) for value in (*values[:4], values[-1])]
+    assert [each.row for each in bad] == [4, 5, 6, 7]
 
 
 def test_a_time_is_stored_as_its_instant() -> None:
