@@ -3,6 +3,12 @@ from typing import Any
 def values_of_classes(rows: list[Any], index: int, classes: tuple[type, ...]) -> list[Any] | None:
     """Return the values. None if one is neither None nor exactly of one of these classes."""
 
+def decimal_values(rows: list[Any], index: int, kind: type, scale: int) -> list[Any] | None:
+    """Return the values. None if one is neither None nor exactly an int or of `kind`, which is Decimal, or begins beyond the scale.
+
+    pyarrow reads such a decimal wrongly, or crashes, because it moves the digits by a table that ends after 38 of them.
+    """
+
 def python_values(rows: list[Any], index: int, generic: type, kinds: dict[type, str]) -> list[Any]:
     """Return the values, and those of NumPy as Python's own.
 

@@ -4,6 +4,7 @@ Each function reads `rows[i][index]`, or `rows[i]` itself if the index is negati
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next
+from cpython.long cimport PyLong_CheckExact
 from cpython.number cimport PyNumber_Float, PyNumber_Index
 from cpython.object cimport PyObject
 from libc.stdint cimport INT32_MAX, int32_t
@@ -12,6 +13,8 @@ from _native.columns cimport _Validity, item_at
 
 cdef extern from "Python.h":
     bint PyType_IsSubtype(type kind, type base)
+    unsigned long PyType_GetFlags(type kind)
+    unsigned long Py_TPFLAGS_HEAPTYPE
 
 
 def values_of_classes(list rows not None, Py_ssize_t index, tuple classes not None):
@@ -28,6 +31,24 @@ def values_of_classes(list rows not None, Py_ssize_t index, tuple classes not No
                 break
         else:
             return None
+    return values
+
+
+def decimal_values(list rows not None, Py_ssize_t index, type kind not None, Py_ssize_t scale):
+    """Return the values. None if one is neither None nor exactly an int or of `kind`, which is Decimal, or begins beyond the scale.
+
+    pyarrow reads such a decimal wrongly, or crashes, because it moves the digits by a table that ends after 38 of them.
+    """
+    cdef Py_ssize_t i, count = len(rows)
+    cdef list values = [None] * count
+    for i in range(count):
+        item = <object>item_at(rows, i, index)
+        if type(item) is kind:
+            if item.adjusted() < -scale:
+                return None
+        elif item is not None and not PyLong_CheckExact(item):
+            return None
+        values[i] = item
     return values
 
 
@@ -95,12 +116,14 @@ def map_parts(list rows not None, Py_ssize_t index):
             position = 0
             while PyDict_Next(item, &position, &key, &value):
                 keys.append(<object>key)
+                may_repeat = may_repeat or is_of_user(<object>key)
                 values.append(<object>value)
         elif type(item) is list:
             for pair in <list>item:
                 if type(pair) is not tuple or len(<tuple>pair) != 2:
                     return None
                 keys.append((<tuple>pair)[0])
+                may_repeat = may_repeat or is_of_user((<tuple>pair)[0])
                 values.append((<tuple>pair)[1])
             may_repeat = may_repeat or has_repeats(keys, len(<list>item))
         elif item is None:
@@ -111,6 +134,11 @@ def map_parts(list rows not None, Py_ssize_t index):
             return None
         offsets[i + 1] = <int32_t>len(keys)
     return validity.nulls, [validity.bits, ends], keys, values, may_repeat
+
+
+cdef inline bint is_of_user(object key):
+    """Tell whether a key is of a class made in Python, whose own code may say that it differs from an equal text or number."""
+    return (PyType_GetFlags(type(key)) & Py_TPFLAGS_HEAPTYPE) != 0
 
 
 cdef bint has_repeats(list keys, Py_ssize_t newest) except -1:
@@ -134,12 +162,15 @@ def struct_parts(list rows not None, Py_ssize_t index, tuple names not None, tup
     for i in range(count):
         item = <object>item_at(rows, i, index)
         if type(item) is dict:
-            found = 0
-            for field in range(width):
-                value = PyDict_GetItemWithError(item, names[field])
-                if value is not NULL:
-                    (<list>columns[field])[i] = <object>value
-                    found += 1
+            try:
+                found = 0
+                for field in range(width):
+                    value = PyDict_GetItemWithError(item, names[field])
+                    if value is not NULL:
+                        (<list>columns[field])[i] = <object>value
+                        found += 1
+            except Exception:       # a key with a comparison of its own
+                return None
             if found != len(<dict>item):
                 return None
         elif type(item) is tuple and len(<tuple>item) == width:

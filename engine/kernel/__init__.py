@@ -35,7 +35,7 @@ try:
     from _native.hash import key_group, stable_hash
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
-    from _native.nested import list_parts, map_parts, python_values, struct_parts, values_of_classes
+    from _native.nested import decimal_values, list_parts, map_parts, python_values, struct_parts, values_of_classes
     from _native.process import (
         ack_rows,
         are_plain,
@@ -114,6 +114,7 @@ __all__ = [
     "binary_buffers",
     "boolean_buffers",
     "date_buffers",
+    "decimal_values",
     "double_buffers",
     "emit_batch_rows",
     "emit_rows",

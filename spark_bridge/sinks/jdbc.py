@@ -41,7 +41,7 @@ MOST_CHARACTERS: Final = 500
 class Database:
     """Address of a database for JDBC."""
 
-    url: str
+    url: str = field(repr=False)
     """"jdbc:postgresql://host:port/database"."""
     credentials: dict[str, str] = field(repr=False)
 
@@ -61,10 +61,17 @@ class Database:
             raise SinkError(f"a URL with the scheme {parts.scheme!r} is not the URL of a PostgreSQL database", hint=URL_HINT)
         host = parts.netloc.rpartition("@")[2]
         named = {"user": parts.username, "password": parts.password}
-        options = [_as_driver_knows(*option) for option in parse_qsl(parts.query, keep_blank_values=True)]
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        options = [_as_driver_knows(*option) for option in given if option[0] not in named]
         query = f"?{urlencode(options)}" if options else ""
         credentials = {name: unquote(value) for name, value in named.items() if value is not None}
+        credentials |= {name: value for name, value in given if name in named}
         return cls(f"jdbc:postgresql://{host}{parts.path}{query}", credentials)
+
+    @property
+    def where(self) -> str:
+        """The URL for messages, without its options, among which a URL of JDBC has the password."""
+        return self.url.partition("?")[0]
 
     def options(self) -> dict[str, str]:
         """Return the options of Spark's JDBC reader and writer."""
@@ -91,7 +98,7 @@ class Database:
     @contextmanager
     def translate_errors(self, where: str | None = None) -> Iterator[None]:
         """Turn errors of the JVM into SinkError. `where`: begin of its text, after the URL."""
-        place = self.url if where is None else f"{self.url}: {where}"
+        place = self.where if where is None else f"{self.where}: {where}"
         try:
             yield
         except SinkError:
@@ -101,9 +108,9 @@ class Database:
                 raise SinkError(f"{place}: {own.message}", hint=own.hint) from error
             if raised_in_a_task(error):
                 raise
-            text = _message(error)
+            text = _message(error).replace(self.url, self.where)
             if "ClassNotFoundException" in text or "No suitable driver" in text:
-                raise SinkError(f"this Spark has no JDBC driver for {self.url}: {text}", hint=JAR_HINT) from error
+                raise SinkError(f"this Spark has no JDBC driver for {self.where}: {text}", hint=JAR_HINT) from error
             hint = "Nothing of the micro-batch was written. Correct the cause and start the query again: Spark repeats the micro-batch."
             raise (SinkUnavailable if is_unavailable(str(error)) else SinkError)(f"{place}: {text}", hint=hint) from error
 

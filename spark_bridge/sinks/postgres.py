@@ -46,7 +46,7 @@ class Postgres(Sink):
     def write(self, df: "DataFrame", batch: SinkBatch) -> None:
         """Write a micro-batch, or skip a stored one. Raises SinkError."""
         database = Database.from_url(self.url)
-        where = f"{database.url}: table {self.table!r}"
+        where = f"{database.where}: table {self.table!r}"
         with database.connect(df.sparkSession) as connection:
             if not is_new_batch(self._stored_batch(connection, batch), batch, where, self.replaces):
                 return

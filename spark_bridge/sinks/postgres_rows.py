@@ -76,7 +76,8 @@ class Staging:
         names = [*batch.schema.names, REASON, REJECTED]
         yield pa.RecordBatch.from_arrays([*columns, *(pa.nulls(good.num_rows, pa.string()) for _ in range(2))], names=names)
         nothing = [pa.nulls(len(bad), column.type) for column in columns]
-        why = [pa.array([reasons[row] for row in bad], pa.string()), pa.array(self._rows_as_json(batch.take(bad)), pa.string())]
+        rejected = batch.take(pa.array(bad, pa.int64()))
+        why = [pa.array([reasons[row] for row in bad], pa.string()), pa.array(self._rows_as_json(rejected), pa.string())]
         yield pa.RecordBatch.from_arrays([*nothing, *why], names=names)
 
     def _rows_as_json(self, batch: pa.RecordBatch) -> Iterator[str]:

@@ -80,11 +80,11 @@ class HeartbeatReceiver:
     """Counts the heartbeats of tasks. Lives as long as its process."""
 
     def __init__(self, host: str, bind: str) -> None:
-        """host: this machine, for executors. bind: its own address of this host."""
-        family, kind, protocol, _, address = socket.getaddrinfo(bind, 0, type=socket.SOCK_DGRAM)[0]
+        """host: this machine, for executors. bind: its own address of this host. Spark writes both as in a URL: `[::1]`."""
+        family, kind, protocol, _, address = socket.getaddrinfo(bind.strip("[]"), 0, type=socket.SOCK_DGRAM)[0]
         self._socket = socket.socket(family, kind, protocol)
         self._socket.bind(address)
-        self._host = host
+        self._host = host.strip("[]")
         self._key = f"{RunRandom().seed:x}"
         self._heard: dict[int, Heard] = {}
         threading.Thread(target=self._receive, name="stormcell heartbeats", daemon=True).start()

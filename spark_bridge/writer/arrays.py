@@ -16,6 +16,7 @@ from engine.kernel import (
     binary_buffers,
     boolean_buffers,
     date_buffers,
+    decimal_values,
     double_buffers,
     float_buffers,
     integer_buffers,
@@ -51,7 +52,6 @@ BUFFERS: Final[dict[pa.DataType, Callable[[list[Any], int], tuple[int, Buffers] 
 
 These conversions take an eighth of pyarrow's time.
 """
-DECIMAL_CLASSES: Final = (Decimal, int)
 EMPTY: Final[dict[Callable[[pa.DataType], bool], object]] = {
     types.is_boolean: False,
     types.is_string: "",
@@ -108,8 +108,8 @@ def _array(kind: pa.DataType, count: int, nulls: int, buffers: Buffers, children
 
 
 def _decimals(kind: pa.DataType, rows: list[Any], place: int) -> pa.Array | None:
-    """pyarrow converts a decimal or an int exactly, or raises. It would read one of a subclass by the text that its own code prints."""
-    values = values_of_classes(rows, place, DECIMAL_CLASSES)
+    """pyarrow converts these values exactly, or raises. It would read one of a subclass by the text that its own code prints."""
+    values = decimal_values(rows, place, Decimal, kind.scale)
     if values is None:
         return None
     try:
@@ -187,11 +187,19 @@ def _maps(kind: pa.DataType, rows: list[Any], place: int, path: str) -> pa.Array
 
 def _check_distinct(maps: pa.Array, path: str) -> None:
     """Raise Misfit if a map has a key twice, because Spark's maps have one value for each key."""
-    is_nested = types.is_nested(maps.type.key_type)
-    keys = [repr(key) for key in maps.keys.to_pylist()] if is_nested else maps.keys.dictionary_encode().indices.to_pylist()
+    keys = [_comparable(key) for key in maps.keys.to_pylist()]
     for begin, end in pairwise(maps.offsets.to_pylist()):
         part = keys[begin:end]
         if len(set(part)) < len(part):
             [(twice, _)] = Counter(part).most_common(1)
             shown = safe_repr(maps.keys[begin + part.index(twice)].as_py())
             raise Misfit(path, f"a map has each key once, and {shown} is there again", "a map")
+
+
+def _comparable(key: Any) -> Any:
+    """Return what is equal for keys that are equal in Spark. There each NaN equals another one, and zeros of both signs are equal too."""
+    if isinstance(key, dict):
+        return tuple(map(_comparable, key.values()))
+    if isinstance(key, list):
+        return tuple(map(_comparable, key))
+    return key if key == key else "NaN"

@@ -10,7 +10,7 @@ import struct
 import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
@@ -102,7 +102,8 @@ def rule_of(kind: pa.DataType) -> Rule:
     if types.is_decimal(kind):
         before = kind.precision - kind.scale
         takes = f"a Decimal or an int with at most {before} digits before the point and {kind.scale} behind it"
-        return Rule(takes, partial(_decimal, kind))
+        digits = Context(kind.precision, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation])
+        return Rule(takes, partial(_decimal, Decimal(1).scaleb(-kind.scale), digits))
     if types.is_list(kind):
         return Rule("a list, a tuple without names, or an array of NumPy", _list)
     if types.is_map(kind):
@@ -153,14 +154,18 @@ def _float(value: Any) -> float | None:
     return nearest if abs(nearest - plain) <= abs(plain) * FLOAT_ROUNDING else None
 
 
-def _decimal(kind: pa.DataType, value: Any) -> Decimal | None:
+def _decimal(last: Decimal, digits: Context, value: Any) -> Decimal | None:
+    """Return an equal number whose last digit is that of the column. `digits`: the column's number of them."""
     plain = _scalar(value)
     if _is_int(plain):
         number = int.__int__(plain)
         plain = Decimal(number) if -MOST_DIGITS < number < MOST_DIGITS else None
-    if not issubclass(type(plain), Decimal):
+    if not issubclass(type(plain), Decimal) or not Decimal.is_finite(plain):
         return None
-    return Decimal(pa.scalar(Decimal(plain), kind).as_py())
+    try:
+        return digits.quantize(Decimal(plain), last)
+    except (Inexact, InvalidOperation):
+        return None
 
 
 def _string(value: Any) -> str | None:
@@ -203,10 +208,8 @@ def _plain_datetime(value: Any) -> datetime | None:
 
 def _list(value: Any) -> list[Any] | None:
     kind = type(value)
-    if issubclass(kind, list):
-        return list.copy(value)
-    if issubclass(kind, tuple):
-        return list(tuple.__getitem__(value, slice(None))) if _names_of(value) is None else None
+    if issubclass(kind, (list, tuple)):
+        return _items(value) if issubclass(kind, list) or _names_of(value) is None else None
     if issubclass(kind, array.array):
         return array.array.tolist(value)
     numpy = sys.modules.get("numpy")
@@ -214,13 +217,19 @@ def _list(value: Any) -> list[Any] | None:
     return list(value.tolist()) if is_array else None
 
 
+def _items(value: Any) -> list[Any]:
+    """Return the items of a list or a tuple, without code of its class."""
+    return list.copy(value) if issubclass(type(value), list) else list(tuple.__getitem__(value, slice(None)))
+
+
 def _map(value: Any) -> dict[Any, Any] | list[tuple[Any, Any]] | None:
     """Return a dict, or a list of pairs, whose keys need not be hashable."""
     if issubclass(type(value), dict):
         return dict(dict.items(value))
-    if not issubclass(type(value), (list, tuple)) or not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in value):
+    pairs = _items(value) if issubclass(type(value), (list, tuple)) else None
+    if pairs is None or any(type(pair) not in (list, tuple) or len(pair) != 2 for pair in pairs):
         return None
-    return [(key, item) for key, item in value]
+    return [(key, item) for key, item in pairs]
 
 
 def _struct(names: tuple[str, ...], value: Any) -> dict[Any, Any] | tuple[Any, ...] | None:
@@ -229,7 +238,9 @@ def _struct(names: tuple[str, ...], value: Any) -> dict[Any, Any] | tuple[Any, .
     elif not issubclass(type(value), tuple):
         return None
     elif (own := _names_of(value)) is not None:
-        plain = dict(zip(own, tuple.__getitem__(value, slice(None)), strict=True))
+        plain = dict(zip(own, _items(value), strict=True))
+        if len(plain) < len(own):
+            raise ValueError("it has a name twice")
     else:
         return tuple.__getitem__(value, slice(None)) if len(names) == tuple.__len__(value) else None
     if unknown := [name for name in plain if name not in names]:

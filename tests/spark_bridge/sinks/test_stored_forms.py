@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from spark_bridge.sinks import SinkBatch, SinkError, Sqlite
 from spark_bridge.sinks.affinity import affinity_of, is_changed
+from spark_bridge.sinks.jdbc import Database
 from spark_bridge.sinks.postgres_rows import Staging, faults
 from spark_bridge.sinks.values import date_text, timestamp_text
 
@@ -186,3 +187,23 @@ def test_postgres_refuses_values_by_row_and_column() -> None:
             Staging(("n", "word"), "UTF8", rejects=False, numbers=False)._staged(pa.record_batch([pa.array(range(4)), words], ["c0", "c1"]))
         )
     assert 'on_bad_row="reject"' in str(raised.value)
+
+
+def test_a_batch_without_a_row_to_reject_is_stored() -> None:
+    staging, marks = Staging(("word",), "UTF8", rejects=True, numbers=False), []
+    for words in (["a"], ["b", "\0"], []):
+        good, bad = staging._staged(pa.record_batch([pa.array(words, pa.string())], ["c0"]))
+        marks.append((good.num_rows, bad.num_rows))
+    assert marks == [(1, 0), (1, 1), (0, 0)]
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "jdbc:postgresql"])
+def test_the_password_of_a_url_is_in_no_text(scheme: str) -> None:
+    """Also if it is an option, which PostgreSQL's own clients and JDBC allow."""
+    database = Database.from_url(f"{scheme}://one,two:5433/logs?user=me&password=s%2Fcret&sslmode=require")
+    with pytest.raises(SinkError, match="jdbc:postgresql://one,two:5433/logs: ") as raised, database.translate_errors():
+        raise OSError(f"not reached: {database.url}")
+    assert "cret" not in f"{raised.value} {database}"
+    if scheme == "postgresql":
+        assert database.credentials == {"user": "me", "password": "s/cret"}
+        assert database.url == "jdbc:postgresql://one,two:5433/logs?sslmode=require"

@@ -27,6 +27,7 @@ from tests.spark_bridge.topology.both_engines import Committed, play
 from tests.spark_bridge.topology.local_jobs import LocalJobs
 from tests.spark_bridge.topology.test_failures import Adds, numbers
 
+HAS_IPV6 = Path("/proc/net/if_inet6").is_file() and "00000000000000000000000000000001" in Path("/proc/net/if_inet6").read_text()
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("CL-3")]
 
 RUN_SECS = 110
@@ -101,6 +102,14 @@ async def test_other_datagrams_are_no_heartbeats(receiver: HeartbeatReceiver) ->
     with sending(pulse, 9):
         await until(lambda: receiver.heard(9) is not None)
     assert receiver.heard(1) is receiver.heard(8) is None
+
+
+@pytest.mark.parametrize("host", ["[127.0.0.1]", pytest.param("[::1]", marks=pytest.mark.skipif(not HAS_IPV6, reason="no IPv6 here"))])
+async def test_a_host_is_in_brackets_as_in_the_settings_of_spark(host: str) -> None:
+    """Spark demands them around an address of IPv6."""
+    receiver = HeartbeatReceiver(host, host)
+    with sending(receiver.pulse(0.01), 5):
+        await until(lambda: receiver.heard(5) is not None)
 
 
 async def test_a_host_that_cannot_be_reached_disturbs_no_task() -> None:
