@@ -135,6 +135,31 @@ async def test_a_broker_that_comes_back_at_another_address_is_found(own_broker: 
         assert await values(bootstrap, "out") == [b"first", b"second"]
 
 
+@pytest.mark.deep
+@pytest.mark.guarantee("KS-15")
+@pytest.mark.usefixtures("soon")
+async def test_topics_of_a_new_cluster_behind_the_old_name_are_read_from_their_beginning(
+    new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a cluster that is deleted and made anew at other addresses, when the client bootstraps anew, then it learns the topic ids."""
+    monkeypatch.setattr("engine.kafka.client.log_continuity._UNWATCHED_SECS", 3600.0)
+    service, old = free_port(), await asyncio.to_thread(new_broker)
+    bootstrap = f"{HOST}:{service}"
+    async with Proxy(service, old.port) as proxy:
+        await create_topic(bootstrap, "words", partitions=1)
+        await produce(bootstrap, "words", range(10))
+        config, notes = settings(bootstrap, "words", membership="assign"), Notes()
+        async with playing(config, notes):
+            await notes.until(lambda: len(notes.got) == 10)
+            await asyncio.to_thread(old.stop)
+            new = await asyncio.to_thread(new_broker)
+            await create_topic(new.bootstrap, "words", partitions=1)
+            await produce(new.bootstrap, "words", range(1000, 1020))
+            proxy.lead_to(new.port)
+            await notes.until(lambda: 1019 in notes.got)
+        assert notes.got == [*range(10), *range(1000, 1020)]
+
+
 async def test_one_unreachable_broker_of_several_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given brokers of which others answer, then the one that its partitions wait for is reported, with its address."""
     answers, address, reported = iter(range(10**9)), f"{HOST}:{free_port()}", list[str]()

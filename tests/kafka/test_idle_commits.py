@@ -37,6 +37,9 @@ class Link:
         now = asyncio.get_running_loop().time()
         self.commits += [(now, one.offset, one.metadata) for one in commits.values()]
 
+    def exists(self, partition: PartitionId) -> bool:
+        return partition.topic == "words"
+
     def resume(self, partitions: object) -> None:
         """Do nothing."""
 
@@ -105,6 +108,25 @@ def test_the_group_of_an_idle_transactional_spout_is_committed_again() -> None:
         await asyncio.sleep(1900)
         task.cancel()
         return [offset for _, offset, _ in link.commits]
+
+    assert run_virtual(commits) == [5] * 4
+
+
+@pytest.mark.guarantee("TX-10")
+def test_an_idle_partition_of_a_busy_transactional_spout_is_committed_again() -> None:
+    """Given one partition without records and one with, then the commits of both are repeated; those of deleted topics are not."""
+    busy, gone = PartitionId("words", 1), PartitionId("deleted", 0)
+
+    async def commits() -> list[int]:
+        link = Link()
+        group = GroupCommits(link, "g", "words", lambda error: None)  # type: ignore[arg-type]
+        group.schedule({HERE: 5, gone: 7})
+        task = asyncio.ensure_future(group.commit_when_due())
+        for offset in range(100, 290):
+            group.schedule({busy: offset, gone: 7})
+            await asyncio.sleep(10)
+        task.cancel()
+        return [offset for _, offset, _ in link.commits if offset < 100]
 
     assert run_virtual(commits) == [5] * 4
 

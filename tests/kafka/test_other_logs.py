@@ -167,6 +167,41 @@ async def test_a_topic_that_is_created_again_during_the_run_is_read_from_its_beg
     assert any("created again" in text for text in texts)
 
 
+async def test_a_topic_that_is_created_again_while_its_partition_is_full_is_read_from_its_beginning(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a full partition, which is not fetched, then no fetch fails, and the known topic ids are old."""
+    monkeypatch.setattr("engine.kafka.client.log_continuity._UNWATCHED_SECS", 0.0)
+    topic = await new_topic(partitions=1)
+    config, notes = settings(kafka, topic, max_uncommitted_offsets=10, offset_commit_period_ms=200), Notes()
+    notes.hold = lambda value: value < 10
+    await produce(kafka, topic, range(10))
+    async with playing(config, notes):
+        await notes.until(lambda: len(notes.got) == 10)
+        await create_again(kafka, topic)
+        await produce(kafka, topic, range(1000, 1020))
+        notes.release()
+        await notes.until(lambda: set(range(1000, 1020)) <= set(notes.got))
+    assert notes.got == [*range(10), *range(1000, 1020)]
+
+
+async def test_a_topic_that_is_created_again_with_fewer_partitions_does_not_hold_up_commits(kafka: str, new_topic: NewTopic) -> None:
+    """Given finished records of a partition that is gone, when more records come than fit without a commit, then all are read."""
+    topic = await new_topic(partitions=2)
+    config = settings(kafka, topic, membership="assign", max_uncommitted_offsets=40, client={"metadata_max_age_ms": 500})
+    notes = Notes()
+    await produce(kafka, topic, range(5), partition=0)
+    await produce(kafka, topic, range(5, 10), partition=1)
+    async with playing(config, notes) as run:
+        texts = heard(run)
+        await notes.until(lambda: len(notes.got) == 10)
+        await create_again(kafka, topic)
+        await produce(kafka, topic, range(1000, 1200))
+        await notes.until(lambda: 1199 in notes.got)
+        await until_committed(kafka, config.group or "", topic, 120)
+    assert not any("commit failed" in text for text in texts)
+
+
 async def test_commits_of_older_versions_are_continued(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))

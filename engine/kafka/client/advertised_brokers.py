@@ -185,11 +185,14 @@ class AdvertisedClient(AIOKafkaClient):  # type: ignore[misc]
     async def _ask_for_metadata(self, host: str, port: int, topics: Any) -> Any:
         request = MetadataRequest(list(topics) if topics else None)
         request._allow_auto_topic_creation = False
-        connection = await create_conn(host, port, **{name: getattr(self, f"_{name}") for name in _OF_A_CONNECTION})
+        connection = await self._connect_to(host, port)
         try:
             return await connection.send(request)
         finally:
             connection.close()
+
+    async def _connect_to(self, host: str, port: int) -> Any:
+        return await create_conn(host, port, **{name: getattr(self, f"_{name}") for name in _OF_A_CONNECTION})
 
 
 def _address(broker: Any) -> str:

@@ -198,6 +198,10 @@ class ConsumerLink:
         """Return the known partitions of a topic. Return an empty list if the topic does not exist."""
         return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
 
+    def exists(self, partition: PartitionId) -> bool:
+        """Return True if the brokers have the partition, as far as known. A topic that is created again may have fewer partitions."""
+        return partition in self.partitions_of(partition.topic)
+
     def all_partitions(self) -> frozenset[PartitionId]:
         """Return the known partitions of all topics that are read, including topics of other members."""
         topics = self._config.topics or self._consumer.subscription()

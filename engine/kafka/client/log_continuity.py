@@ -3,7 +3,8 @@
 A log loses its end in an unclean leader election, or with a broker's disk. Other records then get the offsets of the lost ones. So an
 offset alone does not say which records were read. `LogContinuity` looks at each answer to a fetch, before the consumer does:
 
-- If the topic has another id, it was created again.
+- If the topic has another id, it was created again. The known ids may be old if the partition was not fetched for a while, as while it is
+  full, or if a fetch failed. So the brokers are asked before the next records are handed out.
 - If the first batch has another leader epoch than the batches before, or if the partition has a new leader, the leader is asked where the
   known epoch ends (KIP-320). An end below the position means that the log was cut there.
 
@@ -25,6 +26,9 @@ from engine.kernel import leader_epochs
 
 _PAUSE_SECS: Final = 0.1
 """Pause before a fetch is repeated, because the leader did not say whether its log was cut."""
+_UNWATCHED_SECS: Final = 1.0
+"""Time between two fetches after which the topic may have been created again unnoticed. A fetch in between would have failed."""
+_NEVER: Final = float("-inf")
 _OTHER_LOG: Final[int] = errors.OffsetOutOfRangeError.errno
 _ASK_AGAIN: Final[int] = errors.NotLeaderForPartitionError.errno
 
@@ -70,6 +74,8 @@ class _ReadLog:
     """Leader epoch of the newest batch."""
     end: int
     """Offset up to which the log had all its records in this epoch."""
+    answered_at: float = _NEVER
+    """Time of the last answer that was checked. `_NEVER` after a failed fetch."""
     leader_epoch: int | None = None
     """Leader epoch of the partition at the last check."""
 
@@ -80,6 +86,8 @@ class LogContinuity:
     def __init__(self, client: Any, position: Callable[[PartitionId], int | None]) -> None:
         self._client, self._position = client, position
         self._logs: dict[PartitionId, _ReadLog] = {}
+        self._refreshed_at = _NEVER
+        """Time of the last lookup of topic ids. `_NEVER` after a failed fetch."""
 
     def begin(self, partition: PartitionId, offset: int, mark: LogMark | None) -> None:
         """Read a partition from this offset, which has this mark. None: nothing is known, so the current topic is the right one."""
@@ -116,8 +124,14 @@ class LogContinuity:
         """
         if not positions:
             return {}
-        await self._client.force_metadata_update()  # the known topic ids and leaders may be old
+        await self._refresh()
         return await self._divergences(positions)
+
+    async def _refresh(self) -> None:
+        """Ask for the topic ids and leaders, because the known ones may be old. Raise a transient error if no broker answers."""
+        if not await self._client.force_metadata_update():
+            raise errors.BrokerNotAvailableError("no broker tells the ids of the topics")
+        self._refreshed_at = asyncio.get_running_loop().time()
 
     async def _divergences(self, positions: Mapping[PartitionId, tuple[int, LogMark]]) -> dict[PartitionId, Divergence]:
         found, same = {}, {}
@@ -173,23 +187,30 @@ class LogContinuity:
 
     # Answers to fetches
 
-    async def check(self, request: Any, answer: Any) -> None:
+    async def check(self, request: Any, answer: Any, sent_at: float) -> None:
         """Look at an answer to a fetch. Replace the rows of partitions whose log is another one than before."""
+        now, is_unwatched = asyncio.get_running_loop().time(), False
         offsets = {PartitionId(topic, number): offset for topic, rows in request.topics for number, offset, *_ in rows}
         doubtful: dict[PartitionId, _Doubt] = {}
         for topic, rows in answer.topics:
             for number, code, *_, batches in rows:
                 partition = PartitionId(topic, number)
                 log = self._logs.get(partition)
+                if log is not None and code:
+                    log.answered_at = self._refreshed_at = _NEVER
                 if code or log is None or self._position(partition) != offsets[partition]:
                     continue
                 first, last, after = leader_epochs(batches or b"")
-                if not self._seems_same(partition, log, first):
+                was_watched = sent_at - max(log.answered_at, self._refreshed_at) < _UNWATCHED_SECS
+                is_unwatched = is_unwatched or not was_watched
+                if was_watched:
+                    log.answered_at = now
+                if not was_watched or not self._seems_same(partition, log, first):
                     doubtful[partition] = _Doubt(log, offsets[partition], self._client.cluster.leader_epochs.get(partition), last, after)
                 elif last != UNKNOWN_EPOCH:
                     log.epoch, log.end = last, after
         if doubtful:
-            await self._settle(doubtful, answer)
+            await self._settle(doubtful, answer, is_unwatched=is_unwatched)
 
     def _seems_same(self, partition: PartitionId, log: _ReadLog, first: int) -> bool:
         if self.is_new_topic(partition, LogMark(log.topic_id, log.epoch)):
@@ -198,9 +219,11 @@ class LogContinuity:
             return True
         return first in (UNKNOWN_EPOCH, log.epoch) and log.leader_epoch == self._client.cluster.leader_epochs.get(partition)
 
-    async def _settle(self, doubtful: Mapping[PartitionId, "_Doubt"], answer: Any) -> None:
+    async def _settle(self, doubtful: Mapping[PartitionId, "_Doubt"], answer: Any, *, is_unwatched: bool) -> None:
         """Ask the leaders about these partitions. If one does not answer, their fetches are repeated."""
         try:
+            if is_unwatched:
+                await self._refresh()
             others = await self._divergences({partition: doubt.place for partition, doubt in doubtful.items()})
         except (errors.KafkaError, TimeoutError, OSError):
             await asyncio.sleep(_PAUSE_SECS)
@@ -208,7 +231,7 @@ class LogContinuity:
             return
         _replace(answer, dict.fromkeys(others, _OTHER_LOG))
         for partition in doubtful.keys() - others.keys():
-            doubtful[partition].resolve()
+            doubtful[partition].resolve(asyncio.get_running_loop().time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +251,9 @@ class _Doubt:
         """Offset and mark to ask the leader about."""
         return min(self.offset, self.log.end), LogMark(self.log.topic_id, self.log.epoch)
 
-    def resolve(self) -> None:
+    def resolve(self, now: float) -> None:
         """Record that the log is the same."""
+        self.log.answered_at = now
         self.log.leader_epoch = self.leader_epoch
         if self.newest != UNKNOWN_EPOCH:
             self.log.epoch, self.log.end = self.newest, self.end
@@ -250,8 +274,9 @@ class CheckedClient:
         return self._checked(request, sent) if isinstance(request, FetchRequest) else sent
 
     async def _checked(self, request: Any, sent: Awaitable[Any]) -> Any:
+        sent_at = asyncio.get_running_loop().time()
         answer = await sent
-        await self._continuity.check(request, answer)
+        await self._continuity.check(request, answer, sent_at)
         return answer
 
 

@@ -47,6 +47,11 @@ class _Client(AdvertisedClient):
             connection.__class__ = _Connection
         return connection
 
+    async def _connect_to(self, host: str, port: int) -> Any:
+        connection = await super()._connect_to(host, port)
+        connection.__class__ = _Connection
+        return connection
+
 
 class _Connection(AIOKafkaConnection):  # type: ignore[misc]
     def send(self, request: Any, expect_response: bool = True) -> Any:

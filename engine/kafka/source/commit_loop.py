@@ -77,7 +77,7 @@ class CommitLoop:
             await self._commit_alone(self._repeat, link)
 
     async def _repeat(self, link: ConsumerLink) -> None:
-        last = {manager.partition: manager.last_commit() for manager in self._partitions}
+        last = {manager.partition: manager.last_commit() for manager in self._existing(link)}
         commits = {partition: commit for partition, commit in last.items() if commit is not None}
         for some in _requests(commits) if commits else ():
             await link.commit(some, self._partitions.membership)
@@ -105,7 +105,11 @@ class CommitLoop:
                 commit.manager.note_committed(commit)
 
     async def _commit(self, link: ConsumerLink) -> None:
-        self._partitions.note_committed(await self._commit_of(self._partitions, link))
+        self._partitions.note_committed(await self._commit_of(self._existing(link), link))
+
+    def _existing(self, link: ConsumerLink) -> list[OffsetManager]:
+        """Return the partitions that the brokers have. They refuse a commit of any other, and the rest of it would be repeated forever."""
+        return [manager for manager in self._partitions if link.exists(manager.partition)]
 
     async def _commit_of(self, managers: Iterable[OffsetManager], link: ConsumerLink) -> dict[PartitionId, Commit]:
         """Commit the finished offsets of these partitions, and return the commits."""

@@ -13,7 +13,7 @@ _PAUSE_SECS: Final = 1.0
 """Pause between two commits. Only people look at the lag."""
 _END_SECS: Final = 2.0
 _REPEAT_SECS: Final = 600.0
-"""Time without a commit after which the positions are committed again. Brokers keep them for `offsets.retention.minutes`."""
+"""Time between two commits of all positions, also of idle partitions. Brokers keep them for `offsets.retention.minutes`."""
 
 
 class GroupCommits:
@@ -37,13 +37,18 @@ class GroupCommits:
             self._wake.set()
 
     async def commit_when_due(self) -> None:
-        """Run forever. Commit whenever positions are due, and repeat the commits of an idle spout."""
+        """Run forever. Commit whenever positions are due, and repeat the commits of idle partitions."""
+        now = asyncio.get_running_loop().time
+        repeat_at = now() + _REPEAT_SECS
         while True:
             try:
-                async with asyncio.timeout(_REPEAT_SECS):
+                async with asyncio.timeout_at(repeat_at):
                     await self._wake.wait()
             except TimeoutError:
+                pass
+            if now() >= repeat_at:
                 self._due = dict(self._scheduled)
+                repeat_at = now() + _REPEAT_SECS
             self._wake.clear()
             if self._due:
                 await self._commit()
@@ -56,7 +61,9 @@ class GroupCommits:
 
     async def _commit(self, most_secs: float | None = None) -> None:
         due, self._due = self._due, {}
-        commits = {one: CommittedOffset(end, self._metadata) for one, end in due.items()}
+        commits = {one: CommittedOffset(end, self._metadata) for one, end in due.items() if self._link.exists(one)}  # others are refused
+        if not commits:
+            return
         try:
             async with asyncio.timeout(most_secs):
                 await self._link.commit(commits, None)
