@@ -445,5 +445,5 @@ cdef inline tuple whole_record(record):
     cdef FetchedRecord fetched
     if type(record) is FetchedRecord:
         fetched = record
-        return fetched.topic, fetched.partition, fetched.offset, fetched.key, fetched.value
+        return fetched.origin.name, fetched.partition, fetched.offset, fetched.key, fetched.value
     return record.topic, record.partition, record.offset, record.key, record.value

@@ -2,8 +2,13 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 
+cdef class Topic:
+    cdef str name
+    cdef str id                         # as Kafka's tools show it. None: the brokers have no ids
+
+
 cdef class FetchedRecord:
-    cdef readonly str topic
+    cdef Topic origin                   # shared by all records of an answer, so that a record stays small
     cdef readonly int32_t partition
     cdef readonly int32_t timestamp_type
     cdef readonly int64_t offset
@@ -12,11 +17,10 @@ cdef class FetchedRecord:
     cdef readonly bytes value           # None for a tombstone
     cdef readonly tuple headers         # pairs of a name and bytes or None
     cdef readonly object checksum       # of a record of an old format, None in the format v2
-    cdef readonly str topic_id          # as Kafka's tools show it. None: the brokers have no ids
 
 
 cdef class RecordReader:
-    cdef str topic, topic_id
+    cdef Topic origin
     cdef int32_t partition
     cdef bytes answer                   # the batches
     cdef Py_ssize_t next_at             # position of the next batch in `answer`

@@ -2,6 +2,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 @final
+class Topic:
+    """Name and id of a topic."""
+
+    def __init__(self, name: str, id: str | None) -> None: ...
+
+@final
 class FetchedRecord:
     """One record, with the attributes of aiokafka's `ConsumerRecord`."""
 

@@ -46,15 +46,34 @@ cdef inline int64_t big_endian(const uint8_t* at, int size) noexcept:
 
 @cython.final
 @cython.no_gc
+cdef class Topic:
+    """Name and id of a topic."""
+
+    def __cinit__(self, str name, str id):
+        self.name, self.id = name, id
+
+
+@cython.final
+@cython.no_gc
 @cython.freelist(1024)
 cdef class FetchedRecord:
     """One record, with the attributes of aiokafka's `ConsumerRecord`. The garbage collector does not track it, because it has no cycles."""
 
     def __init__(self, str topic, int32_t partition, int64_t offset, int64_t timestamp, int32_t timestamp_type, bytes key, bytes value,
                  tuple headers=(), checksum=None, str topic_id=None):
-        self.topic, self.partition, self.offset = topic, partition, offset
+        self.origin, self.partition, self.offset = Topic(topic, topic_id), partition, offset
         self.timestamp, self.timestamp_type, self.checksum = timestamp, timestamp_type, checksum
-        self.key, self.value, self.headers, self.topic_id = key, value, headers, topic_id
+        self.key, self.value, self.headers = key, value, headers
+
+    @property
+    def topic(self):
+        """Name of the topic."""
+        return self.origin.name
+
+    @property
+    def topic_id(self):
+        """Id of the topic, as Kafka's tools show it. None: the brokers have no ids."""
+        return self.origin.id
 
     @property
     def serialized_key_size(self):
@@ -95,7 +114,7 @@ cdef class RecordReader:
 
     def __init__(self, str topic, int32_t partition, bytes answer not None, int64_t fetch_offset, *, codec, aborted=(),
                  bint read_committed=False, bint checks_crcs=True, str topic_id=None):
-        self.topic, self.partition, self.answer, self.codec, self.topic_id = topic, partition, answer, codec, topic_id
+        self.origin, self.partition, self.answer, self.codec = Topic(topic, topic_id), partition, answer, codec
         self.next_fetch_offset = fetch_offset
         self.aborted, self.aborted_producers = list(aborted), set()
         self.read_committed, self.checks_crcs = read_committed, checks_crcs
@@ -163,7 +182,7 @@ cdef class RecordReader:
         self.base_offset = big_endian(begin, 8)
         self.after_batch = self.base_offset + big_endian(begin + LAST_DELTA_AT, 4) + 1
         if self.checks_crcs and self.codec.crc32c(memoryview(self.answer)[at + ATTRIBUTES_AT:at + size]) != <uint32_t>big_endian(begin + CRC_AT, 4):
-            raise self.codec.corrupt(f"Invalid CRC - {self.topic}-{self.partition}")
+            raise self.codec.corrupt(f"Invalid CRC - {self.origin.name}-{self.partition}")
         attributes = big_endian(begin + ATTRIBUTES_AT, 2)
         self.base_timestamp, self.max_timestamp = big_endian(begin + BASE_TIMESTAMP_AT, 8), big_endian(begin + MAX_TIMESTAMP_AT, 8)
         self.timestamp_type = 1 if attributes & LOG_APPEND_TIME else 0
@@ -215,8 +234,7 @@ cdef class RecordReader:
             since = self.varint()
             offset = self.base_offset + self.varint()
             made = FetchedRecord.__new__(FetchedRecord)
-            made.topic, made.partition, made.offset, made.timestamp_type = self.topic, self.partition, offset, self.timestamp_type
-            made.topic_id = self.topic_id
+            made.origin, made.partition, made.offset, made.timestamp_type = self.origin, self.partition, offset, self.timestamp_type
             made.timestamp = self.max_timestamp if self.timestamp_type else self.base_timestamp + since
             made.key = self.nullable_bytes()
             made.value = self.nullable_bytes()
@@ -280,7 +298,7 @@ cdef class RecordReader:
     cdef int open_old_format(self, const uint8_t* begin, Py_ssize_t size) except -1:
         batch = self.codec.old_batch(PyBytes_FromStringAndSize(<const char*>begin, size))
         if self.checks_crcs and not batch.validate_crc():
-            raise self.codec.corrupt(f"Invalid CRC - {self.topic}-{self.partition}")
+            raise self.codec.corrupt(f"Invalid CRC - {self.origin.name}-{self.partition}")
         self.old_records, self.after_batch = iter(batch), batch.next_offset
         return 0
 
@@ -289,9 +307,9 @@ cdef class RecordReader:
         for record in self.old_records:
             if record.offset >= self.next_fetch_offset:
                 self.next_fetch_offset = record.offset + 1
-                return FetchedRecord(self.topic, self.partition, record.offset, -1 if record.timestamp is None else record.timestamp,
+                return FetchedRecord(self.origin.name, self.partition, record.offset, -1 if record.timestamp is None else record.timestamp,
                                      -1 if record.timestamp_type is None else record.timestamp_type, record.key, record.value,
-                                     tuple(record.headers), record.checksum, self.topic_id)
+                                     tuple(record.headers), record.checksum, self.origin.id)
         self.old_records, self.next_fetch_offset = None, max(self.next_fetch_offset, self.after_batch)
         return None
 

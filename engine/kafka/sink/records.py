@@ -118,7 +118,7 @@ class RecordMaker:
         for header in headers:
             if not _is_header(header):
                 raise UsageError(f"headers: {header!r} is not a pair of a name and bytes or None", hint=hint)
-            _encoded("headers", header[0])
+            as_bytes("headers", header[0])
         return headers
 
     def _timestamp(self, tup: Tuple) -> int | None:
@@ -133,7 +133,10 @@ class RecordMaker:
 def as_bytes(name: str, made: object) -> bytes | None:
     """Return a key or value as bytes or None. Raise UsageError for other types."""
     if isinstance(made, str):
-        return _encoded(name, made)
+        try:
+            return made.encode()
+        except UnicodeEncodeError as error:  # a lone surrogate
+            raise UsageError(f"{name}: {safe_repr(made)} cannot be written as UTF-8", hint="Return bytes, or remove the surrogates.") from error
     if made is None:
         return None
     if isinstance(made, (bytes, bytearray, memoryview)):
@@ -142,13 +145,6 @@ def as_bytes(name: str, made: object) -> bytes | None:
         f"{name}: {made!r} ({type(made).__name__}) is neither bytes nor text",
         hint=f"Write {name}=lambda tup: ..., which returns bytes or text, like json.dumps(...) or str(...).",
     )
-
-
-def _encoded(name: str, text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:  # a lone surrogate
-        raise UsageError(f"{name}: {safe_repr(text)} cannot be written as UTF-8", hint="Return bytes, or remove the surrogates.") from error
 
 
 def _number(name: str, made: object) -> int | None:
