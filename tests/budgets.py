@@ -27,7 +27,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "runtime": (75, 100),
     "servers": (5, 300),
     "simulation": (16, 50),
-    "spark_bridge": (200, 1400),
+    "spark_bridge": (230, 1650),
     "state": (75, 105),
     "testing": (15, 20),
     "topology": (5, 5),

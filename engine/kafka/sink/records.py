@@ -136,7 +136,8 @@ def as_bytes(name: str, made: object) -> bytes | None:
         try:
             return made.encode()
         except UnicodeEncodeError as error:  # a lone surrogate
-            raise UsageError(f"{name}: {safe_repr(made)} cannot be written as UTF-8", hint="Return bytes, or remove the surrogates.") from error
+            hint = "Return bytes, or remove the surrogates."
+            raise UsageError(f"{name}: {safe_repr(made)} cannot be written as UTF-8", hint=hint) from error
     if made is None:
         return None
     if isinstance(made, (bytes, bytearray, memoryview)):
