@@ -13,6 +13,8 @@ from tests.servers.kafka_broker import CLUSTER_ID, FORMAT, KafkaBroker, _archive
 from tests.servers.process import HOST
 
 CONTROLLER: Final = 1
+COPIED: Final = {"offsets.topic.replication.factor": 3, "offsets.topic.min.insync.replicas": 1}
+"""So that each group keeps a coordinator, whichever broker is killed."""
 UNCLEAN: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 
 
@@ -25,6 +27,7 @@ class ClusterMember(KafkaBroker):
             "process.roles": "broker",
             "node.id": node_id,
             "controller.quorum.bootstrap.servers": self._controller_address,
+            **COPIED,
         }
         super().__init__(folder, settings=settings)
         self._settings = {**settings, **self._plain_listener()}
@@ -42,7 +45,7 @@ class ClusterMember(KafkaBroker):
 @asynccontextmanager
 async def cluster(folder: Path) -> AsyncIterator[list[KafkaBroker]]:
     """Start three brokers with the ids 1 to 3, and end them at the end of the block."""
-    first = KafkaBroker(folder / "1")
+    first = KafkaBroker(folder / "1", settings=COPIED)
     brokers = [first, ClusterMember(folder / "2", 2, first), ClusterMember(folder / "3", 3, first)]
     try:
         for broker in brokers:
