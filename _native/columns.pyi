@@ -15,7 +15,7 @@ def double_buffers(rows: list[Any], index: int) -> _Buffers | None:
     """Return the buffers of floats, and of ints that each float up to them holds."""
 
 def float_buffers(rows: list[Any], index: int) -> _Buffers | None:
-    """Return the buffers of floats and ints that 32 bits hold exactly."""
+    """Return the buffers of floats in the range of 32 bits, which keep the nearest number, and of ints that 32 bits hold exactly."""
 
 def string_buffers(rows: list[Any], index: int) -> _Buffers | None:
     """Return the buffers of texts, as UTF-8 with 32-bit offsets."""
