@@ -18,7 +18,7 @@ cdef class TaskBatch:
     cdef object fields               # of `tuples`
     cdef object execute_many
     cdef object settler              # of the bursts
-    cdef Py_ssize_t burst_rows       # maximum length of `tuples`
+    cdef public Py_ssize_t burst_rows   # maximum length of `tuples`
 
 cdef class BatchFeed:
     cdef readonly BoltCore core
@@ -34,6 +34,7 @@ cdef class BatchFeed:
     cdef int handle_tuple(self, TaskBatch batch, Tuple tup) except -1
     cdef int call(self, TaskBatch batch, Tuple tup) except -1
     cdef int gather(self, TaskBatch batch, Tuple tup) except -1
+    cdef int ack_taken(self, Tuple tup) except -1
     cdef int call_many(self, TaskBatch batch) except -1
     cdef int emit_result(self, TaskBatch batch, Tuple tup, object result) except -1
     cdef int emit_values(self, TaskBatch batch, object values, object stream) except -1

@@ -14,6 +14,7 @@ class TaskBatch:
     over: bool
     waiting: deque[Tuple] | None
     tuples: list[Tuple] | None
+    burst_rows: int
     def __init__(self, feed: BatchFeed, attempt: Any, execute: Callable[[Any], object] | None = None) -> None: ...
     @property
     def attempt(self) -> Any: ...

@@ -94,7 +94,7 @@ cdef class BatchFeed:
     - `lost(batch)` handles a tuple that a test has dropped.
     - `wrong_values(stream, values)` and `wrong_time(batch)` return the errors of a wrong emit.
 
-    The tuple is None in `call_failed` and `returned` of a burst.
+    In `call_failed` and `returned` of a burst, `tup` is the list of its tuples.
     """
 
     def __cinit__(self, BoltCore core not None, runner, sources, *, bint emits_results=False):
@@ -168,24 +168,26 @@ cdef class BatchFeed:
             if batch.tuples:
                 self.call_many(batch)
                 if batch.dead:
-                    return self.core.ack_tuple(tup)
+                    return self.ack_taken(tup)
                 if batch.waiting is not None:      # an awaited call may still run: this tuple waits before the others
                     batch.waiting.appendleft(tup)
                     return 0
             batch.fields = tup.origin.fields
         batch.tuples.append(tup)
-        self.core.ack_tuple(tup)
+        self.ack_taken(tup)
         return self.call_many(batch) if len(batch.tuples) >= batch.burst_rows else 0
 
+    cdef int ack_taken(self, Tuple tup) except -1:
+        return self.core.ack_tuple(tup) if tup.state == TAKEN else 0      # else it was in a burst that raised
+
     cdef int call_many(self, TaskBatch batch) except -1:
-        tuples, batch.tuples = batch.tuples, []
-        self.calling = batch
+        tuples, batch.tuples, self.calling = batch.tuples, [], batch
         try:
             result = batch.execute_many(Burst(tuples, batch.settler))
             if result is not None:
-                self.runner.returned(batch, None, result)
+                self.runner.returned(batch, tuples, result)
         except (Exception, CancelledError, GeneratorExit) as error:
-            self.runner.call_failed(batch, error, None)
+            self.runner.call_failed(batch, error, tuples)
         self.calling = None
         return 0
 
@@ -351,10 +353,10 @@ def emit_batch_rows(BatchFeed feed not None, str stream, list rows not None, tar
 
 
 def reply(BoltCore core not None, Tuple tup not None, answer):
-    """Send an answer to the spout task that emitted a control tuple. It arrives before the verdict (task_port.reply)."""
-    ring = core.settle_rings.get(tup.origin.task_id)
-    if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
-        send_signal_with(<SignalRing>ring, REPLY, tup.root, core.task_id, answer)
+    """Send an answer to the spout task whose tree a control tuple belongs to. It arrives before the verdict (task_port.reply)."""
+    if tup.root != 0 and not tup.flags & MANY_ROOTS:
+        for ring in core.settle_rings.values():      # of the spouts that this task subscribes to, only the one with the tree takes it
+            send_signal_with(<SignalRing>ring, REPLY, tup.root, core.task_id, answer)
 
 
 # Tuples of batches that come from tasks of other processes, or go there
@@ -384,10 +386,7 @@ def take_runs(Mailbox box not None):
     cdef PyObject* raw
     cdef Tuple tup
     cdef Source origin = None
-    while True:
-        raw = take_tuple(box)
-        if raw == NULL:
-            break
+    while (raw := take_tuple(box)) != NULL:
         tup = <Tuple>raw
         Py_DECREF(tup)
         if tup.origin is not origin or rows is None:

@@ -27,6 +27,9 @@ BATCH_STREAM: Final = "$batch"
 COMMIT_STREAM: Final = "$commit"
 """Stream from a transaction coordinator to the committers."""
 
+ROWS_STREAM: Final = "$rows"
+"""Stream on which a transaction coordinator names the rows that bolts leave out of an attempt."""
+
 REPORT_STREAM: Final = "$report"
 """Stream on which a task reports how many tuples of a batch it sent."""
 

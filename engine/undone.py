@@ -17,18 +17,24 @@ class Undone:
     """Messages that failed, and that their spout has given up."""
     unfinished: str = ""
     """Work that a drain left when its time was over. Empty if it was in time."""
+    failing: str = ""
+    """The batch that could not be committed, and why. Empty if there is none."""
 
     def __bool__(self) -> bool:
-        return bool(self.open or self.failed or self.unfinished)
+        return bool(self.open or self.failed or self.unfinished or self.failing)
 
     def __add__(self, other: "Undone") -> "Undone":
-        return Undone(self.open + other.open, self.failed + other.failed, self.unfinished or other.unfinished)
+        return Undone(
+            self.open + other.open, self.failed + other.failed, self.unfinished or other.unfinished, self.failing or other.failing
+        )
 
     def describe(self) -> str:
         """Return the numbers as text, without a full stop."""
         parts = [f"{_messages(self.failed)} failed for good"] if self.failed else []
         if self.open:
             parts.append(f"{_messages(self.open)} {'was' if self.open == 1 else 'were'} still open")
+        if self.failing:
+            parts.append(self.failing)
         if self.unfinished:
             parts.append(f"the drain ran out of time ({self.unfinished})")
         return ", ".join(parts)

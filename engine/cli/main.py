@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "graph": "engine.cli.topology_commands:graph_command",
     "state": "engine.cli.state_command:command",
     "transactions": "engine.cli.transactions_command:command",
+    "dead-letters": "engine.cli.dead_letters_command:command",
     "flow-report": "engine.cli.flow_report_command:command",
     "kafka": "engine.cli.kafka_command:command",
     "bench": "engine.cli.main:bench_command",
@@ -35,6 +36,8 @@ A stream engine with Storm's guarantees: it tracks every tuple until it is proce
   state  inspect, export and delete stored state
   transactions
          show the progress of transactional topologies
+  dead-letters
+         show and drop rows that a topology has given up
   flow-report
          draw the windows and states of flow control over time
   kafka  show lag, offsets and dead letters; replay dead letters

@@ -10,7 +10,7 @@ from engine.cli.console.commands import CommandGroup
 _F = TypeVar("_F")
 
 
-def _topology_option(function: _F) -> _F:
+def topology_option(function: _F) -> _F:
     return click.option("--topology", metavar="NAME", help="The topology. Optional if the store contains only one.")(function)  # type: ignore[type-var]
 
 
@@ -18,7 +18,7 @@ def _components_option(function: _F) -> _F:
     return click.option("--component", "components", metavar="ID", multiple=True, help="Only this component. May be repeated.")(function)  # type: ignore[type-var]
 
 
-def _unpickle_option(function: _F) -> _F:
+def unpickle_option(function: _F) -> _F:
     text = 'Unpickle values of state_codec="pickle". Code in the store then runs here: only for a store that you trust.'
     return click.option("--unpickle", is_flag=True, help=text)(function)  # type: ignore[type-var]
 
@@ -42,9 +42,9 @@ def command() -> None:
 
 @command.command("list", short_help="List the stored components.")
 @click.argument("url")
-@_topology_option
+@topology_option
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line, for programs.")
-@_unpickle_option
+@unpickle_option
 def list_command(url: str, topology: str | None, *, as_json: bool, unpickle: bool) -> int:
     """List the state at URL: one line for each topology and component.
 
@@ -62,13 +62,13 @@ def list_command(url: str, topology: str | None, *, as_json: bool, unpickle: boo
 
 @command.command("show", short_help="Show the checkpoint record and the first keys.")
 @click.argument("url")
-@_topology_option
+@topology_option
 @_components_option
 @click.option(
     "--limit", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Show the first N keys of each component."
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each component, for programs.")
-@_unpickle_option
+@unpickle_option
 def show_command(url: str, topology: str | None, components: tuple[str, ...], limit: int, *, as_json: bool, unpickle: bool) -> int:
     """Show the record of the checkpoint, and the first keys and values of each component.
 
@@ -85,12 +85,12 @@ def show_command(url: str, topology: str | None, components: tuple[str, ...], li
 
 @command.command("export", short_help="Write all committed keys and values as JSON lines.")
 @click.argument("url")
-@_topology_option
+@topology_option
 @_components_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to FILE, which appears when the export is complete."
 )
-@_unpickle_option
+@unpickle_option
 def export_command(url: str, topology: str | None, components: tuple[str, ...], output: Path | None, *, unpickle: bool) -> int:
     """Write one JSON object per line: topology, component, key, value. If each task has its own state, the object also has the field task.
 
@@ -107,7 +107,7 @@ def export_command(url: str, topology: str | None, components: tuple[str, ...], 
 
 @command.command("delete", short_help="Delete the state of a topology, or of one component.")
 @click.argument("url")
-@_topology_option
+@topology_option
 @click.option("--component", metavar="ID", help="Only this component. The others keep their state.")
 @click.option("--yes", "is_sure", is_flag=True, help="Delete without asking.")
 def delete_command(url: str, topology: str | None, component: str | None, *, is_sure: bool) -> int:

@@ -110,6 +110,12 @@ class Config:
         50.0, minimum=1, maximum=3_600_000, help="Milliseconds after which an idle transactional spout is polled again."
     )
     batch_timeout_secs: float = setting(600.0, above=0, help="Seconds without progress after which a batch fails and is replayed.")
+    max_retries: int | None = setting(
+        3,
+        minimum=1,
+        maximum=_C_INT_MAXIMUM,
+        help="Attempts of a batch in which a row must fail before it is given up and becomes a dead letter. none: it is never given up.",
+    )
     state_cache_keys: int = setting(100_000, minimum=1, help="Keys that a task caches in memory if its state is read from disk (SQLite).")
     seed: int | None = setting(
         None, minimum=0, maximum=2**64 - 1, help="Seed of all randomness of the run. none: a random seed from the operating system."

@@ -221,6 +221,9 @@ TaskStore: TypeAlias = LookupStore | ResidentStore
 class Ledger(ABC):
     """A small durable map with a fencing epoch, for the progress of a coordinator or a checkpoint spout (CP-8)."""
 
+    most_bytes: ClassVar[int | None] = None
+    """Bytes of dead letters that may be stored here beside the other entries. None: the store has no such bound."""
+
     @abstractmethod
     async def claim(self) -> int:
         """Raise the epoch by one and return it. Earlier claimers cannot write from then on."""

@@ -128,7 +128,10 @@ class BoltPort(Protocol):
         """Ack a control tuple, or fail it."""
 
     def reply(self, tup: Tuple, answer: object) -> None:
-        """Send an answer to the spout task that emitted this control tuple. The answer arrives before the tree is settled."""
+        """Send an answer to the spout task whose tree this control tuple belongs to. The answer arrives before the tree is settled.
+
+        The bolt must subscribe to the spout, also if another bolt has emitted the control tuple.
+        """
 
     def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
         """Return the feed of this task, which counts, executes and emits tuples of batches. BatchFeed describes the runner."""

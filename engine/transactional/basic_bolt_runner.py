@@ -69,7 +69,11 @@ class BasicBoltRunner(BatchRunner):
             await result
 
     def _begin_instance(self, open_attempt: OpenAttempt) -> None:
-        open_attempt.batch.execute_by(self._bolt.execute)
+        rows, execute = open_attempt.rows, self._bolt.execute
+        if rows is None or not rows.leaves_out:
+            open_attempt.batch.execute_by(execute)
+        else:
+            open_attempt.batch.execute_by(lambda tup: None if rows.leave_out(tup) else execute(tup))
 
     def _end_instance(self, open_attempt: OpenAttempt) -> None:
         return None
@@ -91,6 +95,10 @@ class BasicBoltRunner(BatchRunner):
         """Await one call. Up to `concurrency` or `threads` calls run at once."""
         batch = self.feed.count_received(tup)
         if batch is None:
+            return
+        rows = self._open_attempts[batch.attempt].rows
+        if rows is not None and rows.leave_out(tup):
+            self.feed.end_tuple(batch, tup)
             return
         call = _Call(batch, [] if self._pool is not None else None)
         token = _CALL.set(call)

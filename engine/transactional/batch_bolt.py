@@ -23,6 +23,10 @@ class FailedBatch(Exception):
         self.report = report
 
 
+class RowFailed(FailedBatch):
+    """What `burst.fail` raises."""
+
+
 class BurstSettler:
     """Settles tuples of a burst for `burst.ack` and `burst.fail`. A batch succeeds or fails as a whole."""
 
@@ -30,8 +34,8 @@ class BurstSettler:
         """Do nothing."""
 
     def fail(self, tup: Tuple, error: str | BaseException | None = None) -> None:
-        """Raise FailedBatch with the error."""
-        raise FailedBatch(*([] if error is None else [error])) from (error if isinstance(error, BaseException) else None)
+        """Raise RowFailed with the error."""
+        raise RowFailed(*([] if error is None else [error])) from (error if isinstance(error, BaseException) else None)
 
 
 BURST_SETTLER: Final = BurstSettler()

@@ -5,17 +5,18 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.api import BoltBase, Tuple, call_kind
 from engine.cancellation import CALL_ERRORS, cancel_requests, was_cancelled
 from engine.coroutine_steps import instance_context
 from engine.errors import FAILED, UsageError
-from engine.kernel import TaskBatch
+from engine.kernel import Burst, TaskBatch
 from engine.maybe_await import discard_awaitables
 from engine.safe_text import safe_repr
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt
-from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
+from engine.transactional.batch_collectors import BatchBoltCollector
+from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttempt
 from engine.transactional.resources import OpenResources
 
 REFRESHES_PER_TIMEOUT: Final = 8
@@ -70,10 +71,10 @@ class BatchBoltRunner(BatchRunner):
         self._run_on(open_attempt, bolt.prepare(), "prepare")
         if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # else a fault injector has wrapped `execute`
             execute_many = bolt.execute_many if open_attempt.variables is None else self._in_variables(open_attempt, bolt.execute_many)
-            open_attempt.batch.execute_many_by(execute_many, BURST_SETTLER, bolt.burst_rows)
+            open_attempt.batch.execute_many_by(_leaving_out_of_bursts(open_attempt, execute_many), BURST_SETTLER, bolt.burst_rows)
         else:
             execute = bolt.execute if open_attempt.variables is None else self._in_variables(open_attempt, bolt.execute)
-            open_attempt.batch.execute_by(execute)
+            open_attempt.batch.execute_by(_leaving_out(open_attempt, execute))
 
     def _in_variables(self, open_attempt: OpenAttempt, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return a call with the context variables of the calls that the attempt has awaited (ACK-17)."""
@@ -121,9 +122,23 @@ class BatchBoltRunner(BatchRunner):
 
     # Calls that wait
 
-    def returned(self, batch: TaskBatch, tup: Tuple | None, result: object) -> None:
-        """Await a result of execute before the next tuple of its attempt."""
-        self._run_on(self._open_attempts[batch.attempt], result, "execute")
+    def returned(self, batch: TaskBatch, given: Tuple | list[Tuple], result: object) -> None:
+        """Await a result of execute before the next tuple of its attempt. given: the tuple of the call, or those of a burst."""
+        open_attempt = self._open_attempts[batch.attempt]
+        self._run_on(open_attempt, result, "execute")
+        open_attempt.running = given
+
+    def _execute_apart(self, open_attempt: OpenAttempt, rows: list[Tuple]) -> None:
+        batch = open_attempt.batch
+        batch.burst_rows = 1
+        self._run_on(open_attempt, asyncio.sleep(0), "execute")
+        assert batch.waiting is not None
+        batch.waiting.extendleft(reversed(cast(Any, rows)))
+
+    def _have_returned(self, open_attempt: OpenAttempt) -> bool:
+        if open_attempt not in self._aio_tasks:
+            self.feed.flush_burst(open_attempt.batch)
+        return open_attempt not in self._aio_tasks
 
     def _run_on(self, open_attempt: OpenAttempt, result: object, method: str) -> None:
         """Await the result of a call. New tuples of the attempt wait until then."""
@@ -154,9 +169,10 @@ class BatchBoltRunner(BatchRunner):
 
     async def _run(self, open_attempt: OpenAttempt) -> None:
         """Await results of calls, and call execute for the waiting tuples, until none is left."""
-        try:
-            calls = 0
-            while open_attempt in self._awaited or open_attempt.batch.waiting:
+        calls = 0
+        while open_attempt in self._awaited or open_attempt.batch.waiting:
+            running, open_attempt.running = open_attempt.running, None
+            try:
                 if open_attempt in self._awaited:
                     await self._awaited.pop(open_attempt)
                     self._note_progress(open_attempt)
@@ -167,15 +183,9 @@ class BatchBoltRunner(BatchRunner):
                     calls += 1
                     if calls % CALLS_PER_TURN == 0:
                         await asyncio.sleep(0)
-        except CALL_ERRORS as error:
-            if was_cancelled(error):
-                if self.port.is_ending or self._aio_tasks.get(open_attempt) is not asyncio.current_task():
-                    raise  # `_end_instance`, or the end of this task, has cancelled it
-                error = asyncio.CancelledError(f"{type(open_attempt.instance).__name__} cancelled the asyncio task that runs it")
-            self._aio_tasks.pop(open_attempt, None)
-            if open_attempt.attempt in self._open_attempts:
-                self._fail_by(open_attempt, error)
-            return
+            except CALL_ERRORS as error:
+                if not self._runs_on(open_attempt, error, running):
+                    return
         if self._aio_tasks.pop(open_attempt, None) is None:
             return  # the attempt ended meanwhile
         open_attempt.batch.waiting = None
@@ -183,7 +193,18 @@ class BatchBoltRunner(BatchRunner):
             self._finishing.discard(open_attempt)
             self.finished(open_attempt)
         else:
-            self._try_finish(open_attempt)
+            self._advance(open_attempt)
+
+    def _runs_on(self, open_attempt: OpenAttempt, error: BaseException, running: Tuple | list[Tuple] | None) -> bool:
+        """Return whether the aio_task of an attempt continues after an error. running: the input of the call that raised."""
+        if was_cancelled(error):
+            if self.port.is_ending or self._aio_tasks.get(open_attempt) is not asyncio.current_task():
+                raise error  # `_end_instance`, or the end of this task, has cancelled it
+            error, running = asyncio.CancelledError(f"{type(open_attempt.instance).__name__} cancelled the asyncio task that runs it"), None
+        if open_attempt.attempt in self._open_attempts and self._fail_by(open_attempt, error, running):
+            return True
+        self._aio_tasks.pop(open_attempt, None)
+        return False
 
     def crowded(self) -> Awaitable[None] | None:
         """Return an awaitable if too many tuples wait. The task awaits it before it takes another tuple."""
@@ -228,7 +249,7 @@ class BatchBoltRunner(BatchRunner):
             self._run_on(open_attempt, self._end_of_old(), "finish_batch")
             return
         self.feed.flush_burst(open_attempt.batch)
-        if open_attempt in self._aio_tasks or open_attempt.failure is not None:
+        if open_attempt in self._aio_tasks or open_attempt.failure is not None or self._fails_spoiled(open_attempt):
             return
         self._finishing.add(open_attempt)
         try:
@@ -264,3 +285,24 @@ class BatchBoltRunner(BatchRunner):
             for cleanup in self._cleanups:
                 cleanup.cancel()
             await self._resources.close()
+
+
+def _leaving_out(open_attempt: OpenAttempt, execute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a call that does not execute the rows that were given up. Without such rows it is the call itself."""
+    rows = open_attempt.rows
+    return execute if rows is None or not rows.leaves_out else lambda tup: None if rows.leave_out(tup) else execute(tup)
+
+
+def _leaving_out_of_bursts(open_attempt: OpenAttempt, execute_many: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """As `_leaving_out`, for bursts."""
+    rows = open_attempt.rows
+    if rows is None or not rows.leaves_out:
+        return execute_many
+
+    def execute_others(burst: Burst) -> Any:
+        kept = [tup for tup in burst if not rows.leave_out(tup)]
+        if len(kept) == len(burst):
+            return execute_many(burst)
+        return execute_many(Burst(kept, BURST_SETTLER)) if kept else None
+
+    return execute_others

@@ -17,7 +17,7 @@ from engine.topology.factory import FactoryFault
 from engine.topology.settings import BoltSettings, SpoutSettings
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
-from engine.transactional.batch_runner import ATTEMPT_FIELD
+from engine.transactional.batch_collectors import ATTEMPT_FIELD
 from engine.transactional.feature import BATCHED, COMMITTER, coordinator_id
 from engine.transactional.spout_adapters import new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout

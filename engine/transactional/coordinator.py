@@ -9,18 +9,21 @@ from typing import Final, Literal, NamedTuple, assert_never, cast
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.backoff import Backoff
-from engine.cancellation import CALL_ERRORS
+from engine.dead_letters import ENTRY as LETTERS_ENTRY
 from engine.errors import TIMEOUT, Failure, FatalError
 from engine.log import EngineLogger
 from engine.maybe_await import discard_awaitables
 from engine.metrics.user_metrics import Counter
-from engine.names import BATCH_STREAM, COMMIT_STREAM
+from engine.names import BATCH_STREAM, COMMIT_STREAM, ROWS_STREAM
 from engine.topology.task_port import SpoutPortUser
 from engine.transactional.admission import Admission, AdmissionGate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
-from engine.transactional.batch_runner import call_timeout
+from engine.transactional.attempt_rows import RowReport
+from engine.transactional.forgotten_partitions import ForgottenPartitions
+from engine.transactional.given_up import GivenUpRows
 from engine.transactional.machine import Event, Instruction, Machine, Phase, Transaction
 from engine.transactional.open_batches import BatchOutput, EmitRequest, OpenBatches
+from engine.transactional.row_keeper import RowKeeper
 from engine.transactional.spout_adapters import Answer, NoBatch, coordinator_adapter, has_partitions, replays_differ
 from engine.transactional.spouts import AnySpout
 from engine.transactional.status import ENTRY, TransactionsSnapshot
@@ -30,6 +33,7 @@ from engine.waits import Wait, waiting_for
 
 BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
 COMMIT_FIELDS: Final = Fields("attempt")
+ROWS_FIELDS: Final = Fields("attempt", "orders")
 BACKOFF: Final = Backoff(0.1, 5.0)
 """Pauses before the replay of batches that fail repeatedly. The first replay is immediate."""
 LOGGER: Final = EngineLogger("engine.transactional")
@@ -39,7 +43,7 @@ class TreeId(NamedTuple):
     """Message id of a tree of an attempt."""
 
     attempt: TransactionAttempt
-    tree: Literal["processing", "commit"]
+    tree: Literal["processing", "commit", "rows"]
 
     def __repr__(self) -> str:
         return f"batch {self.attempt}, {self.tree}"
@@ -51,29 +55,40 @@ class Coordinator(Spout, SpoutPortUser):
     While deactivated or draining it is not polled, so open batches finish, and no new one begins (RUN-2, RUN-3).
     """
 
-    output_fields: OutputFields = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
+    output_fields: OutputFields = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS, ROWS_STREAM: ROWS_FIELDS})
 
     def __init__(
-        self, spout: AnySpout, state: TransactionalState, admissions: Mapping[str, Admission], *, emitters: int, most_open: int
+        self,
+        spout: AnySpout,
+        state: TransactionalState,
+        admissions: Mapping[str, Admission],
+        *,
+        emitters: int,
+        most_open: int,
+        max_retries: int | None,
     ) -> None:
         """spout: source of the batches. state: durable store of their metadata. admissions: backpressure, by component id.
 
-        emitters: number of emitter tasks. most_open: largest number of open batches.
+        emitters: number of emitter tasks. most_open: largest number of open batches. max_retries: of a row, before it is given up.
         """
         self._spout = spout
         self._state = state
         self._admissions = admissions
         self._emitters = emitters
         self._most_open = most_open
+        self._max_retries = max_retries
         self._machine: Machine | None = None
+        self._row_keeper: RowKeeper | None = None
 
     async def open(self) -> None:
         self._commit_wait: Wait | None = None
         self._admission_gate = AdmissionGate(self._admissions, self.context)
-        epoch, record = await self._state.claim()
+        epoch, record, letters = await self._state.claim()
         self._machine = Machine(committed=record.committed, last_attempt_id=first_attempt_id(epoch))
         differ, partitioned = replays_differ(self._spout), has_partitions(self._spout)
         self._batches = OpenBatches(record, emitters=self._emitters, replays_differ=differ, partitioned=partitioned)
+        rows = self._row_keeper = RowKeeper(GivenUpRows(self._max_retries, replays_differ=differ), letters, self.context)
+        rows.restore(record)
         self._adapter = coordinator_adapter(self._spout)
         self._adapter.wrapped.context = self.context
         self._saved_txid = record.committed
@@ -86,11 +101,12 @@ class Coordinator(Spout, SpoutPortUser):
         self._awaiting_replies: set[int] = set()
         """Txids that wait until the emitters have reported the end of the previous batch."""
         self._replay_aio_task: asyncio.Task[None] | None = None
-        self._forget_aio_task: asyncio.Task[None] | None = None
+        self._forgotten = ForgottenPartitions(self._adapter, self._batches, self.context, self.port)
         self._begin_times: dict[int, float] = {}
         self._open_metrics()
         self.port.on_reply(self._take_reply)
         self.port.run.show_in_snapshot(ENTRY, self.context.task_id, self._snapshot)
+        self.port.run.show_in_snapshot(LETTERS_ENTRY, self.context.task_id, rows.snapshot)
         await self._admission_gate.open()
         opened = self._adapter.wrapped.open()
         if opened is not None:
@@ -120,7 +136,10 @@ class Coordinator(Spout, SpoutPortUser):
 
     def undone(self, open_trees: int) -> Undone:
         """Return the batches that have begun and not committed."""
-        return Undone(0 if self._machine is None else len(self._machine.open_transactions))
+        if self._machine is None or not self._machine.open_transactions:
+            return Undone()
+        oldest = next(iter(self._machine.open_transactions.values()))
+        return Undone(len(self._machine.open_transactions), failing=oldest.failing)
 
     @property
     def progress(self) -> int:
@@ -189,11 +208,15 @@ class Coordinator(Spout, SpoutPortUser):
 
     # Events of open batches
 
-    def _take_reply(self, message_id: object, task: int, output: BatchOutput) -> None:
-        """Handle the reply of an emitter, which has emitted its output."""
+    def _take_reply(self, message_id: object, task: int, output: BatchOutput | RowReport) -> None:
+        """Handle the reply of an emitter, which has emitted its output, or of a bolt with failed or left-out rows."""
         assert isinstance(message_id, TreeId)
         transaction = self._live_machine.open_transactions.get(message_id.attempt.txid)
-        if transaction is not None and transaction.attempt == message_id.attempt:
+        if transaction is None or transaction.attempt != message_id.attempt:
+            return
+        if isinstance(output, RowReport):
+            self._rows.given_up.take_report(message_id.attempt, task, output, in_commit=message_id.tree == "commit")
+        else:
             self._batches.note_output(transaction.txid, task, output)
             for txid in sorted(self._awaiting_replies):
                 self._process(self._live_machine.open_transactions[txid], needs_all_replies=True)
@@ -202,6 +225,12 @@ class Coordinator(Spout, SpoutPortUser):
         """Handle the ack of a tree of an attempt."""
         assert isinstance(message_id, TreeId)
         attempt, tree = message_id
+        if tree == "rows":
+            return
+        failure = self._rows.given_up.failure(attempt)
+        if failure is not None:  # the attempt ran on to its end, so that all of its failing rows are known
+            self._fail(message_id, failure)
+            return
         if tree == "commit":
             self._end_commit_wait()
         elif self._lives(attempt, Phase.PROCESSING):
@@ -217,6 +246,8 @@ class Coordinator(Spout, SpoutPortUser):
     def on_drop(self) -> None:
         """End the waits of the instance."""
         self._end_commit_wait()
+        if self._row_keeper is not None:
+            self._row_keeper.end_wait()
         self._admission_gate.end_wait()
 
     def _lives(self, attempt: TransactionAttempt, phase: Phase) -> bool:
@@ -226,6 +257,10 @@ class Coordinator(Spout, SpoutPortUser):
     def fail(self, message_id: object) -> None:
         """Replay a failed batch and all later ones (TX-3)."""
         assert isinstance(message_id, TreeId)
+        if message_id.tree != "rows":
+            self._fail(message_id, self.context.failure)
+
+    def _fail(self, message_id: TreeId, failure: Failure | None) -> None:
         if message_id.tree == "commit":
             self._end_commit_wait()
         instructions = self._live_machine.apply_event(message_id.attempt, Event.FAILED)
@@ -233,18 +268,22 @@ class Coordinator(Spout, SpoutPortUser):
             return
         self._failures_since_commit += 1
         self._failed_counter.add()
-        self._log_failure(message_id, instructions)
+        transaction = self._live_machine.open_transactions[message_id.attempt.txid]
+        transaction.why = "" if failure is None else self._why(failure)
+        self._log_failure(message_id, transaction, len(instructions) - 1)
+        if failure is not None:
+            self._rows.judge(message_id.attempt, failure)
         if self._failures_since_commit == 1 and not self._paused_txids:
             self._carry_out(instructions)
         else:
             self._replay_later(instructions)
 
-    def _log_failure(self, failed: TreeId, instructions: list[Instruction]) -> None:
-        failures = self._live_machine.open_transactions[failed.attempt.txid].failures
+    def _log_failure(self, failed: TreeId, transaction: Transaction, others: int) -> None:
+        failures = transaction.failures
         if failures & (failures - 1):  # the first, the second, the fourth, ...
             return
-        why = "" if self.context.failure is None else f": {self._why(self.context.failure)}"
-        later = f", and with it the {len(instructions) - 1} behind it" if len(instructions) > 1 else ""
+        why = f": {transaction.why}" if transaction.why else ""
+        later = f", and with it the {others} behind it" if others else ""
         times = "" if failures == 1 else f", {failures} times now,"
         LOGGER.warning("batch %s of %r failed%s in the %s phase%s. It is tried again%s.", failed.attempt, self.context.topology_name, times,
                        "processing" if failed.tree == "processing" else "commit", why, later)  # fmt: skip
@@ -274,19 +313,18 @@ class Coordinator(Spout, SpoutPortUser):
     # Instructions
 
     def _carry_out(self, instructions: Iterable[Instruction]) -> None:
-        for instruction in instructions:
-            transaction = instruction.transaction
-            if instruction.kind == "process":
+        for kind, transaction in instructions:
+            if kind == "process":
                 self._process(transaction, needs_all_replies=True)
-            elif instruction.kind == "save":
+            elif kind == "save":
                 self.context.create_task(self._save(transaction.attempt))
-            elif instruction.kind == "commit":
+            elif kind == "commit":
                 self._commit_wait = waiting_for(f"the commit of batch {transaction.txid}").begun()
                 self._send((transaction.attempt,), TreeId(transaction.attempt, "commit"), COMMIT_STREAM)
-            elif instruction.kind == "committed":
+            elif kind == "committed":
                 self._note_committed(transaction.txid)
             else:
-                assert_never(instruction.kind)
+                assert_never(kind)
         self._open_gauge.set(len(self._live_machine.open_transactions))
 
     def _process(self, transaction: Transaction, *, needs_all_replies: bool) -> None:
@@ -305,6 +343,9 @@ class Coordinator(Spout, SpoutPortUser):
         if txid in self._awaiting_replies:
             self._awaiting_replies.discard(txid)
             self.context.wake()
+        orders = self._rows.given_up.begin_attempt(attempt)
+        if orders is not None:  # it reaches the mailbox of each bolt before any row of the attempt is emitted
+            self._send((attempt, orders), TreeId(attempt, "rows"), ROWS_STREAM)
         self._send(request, TreeId(attempt, "processing"), BATCH_STREAM)
 
     def _send(self, values: tuple[object, ...], tree: TreeId, stream: str) -> None:
@@ -312,46 +353,21 @@ class Coordinator(Spout, SpoutPortUser):
 
     async def _save(self, attempt: TransactionAttempt) -> None:
         """Store the definition of a batch and the commit of the previous one, then begin the commit phase."""
-        record = self._batches.record_to_save(attempt.txid)
-        await self._state.save(record, self.context.clock.wall())
+        record, now = self._batches.record_to_save(attempt.txid), self.context.clock.wall()
+        await self._state.save(record, now, self._rows.begin_commit(attempt, now))
         self._saved_txid = record.committed
         self._carry_out(self._live_machine.apply_event(attempt, Event.SAVED))
 
     def _note_committed(self, txid: int) -> None:
         self._batches.note_commit(txid)
+        self._rows.note_commit(txid)
         self._failures_since_commit = 0
         self._committed_counter.add()
         self._txid_gauge.set(txid)
         began = self._begin_times.pop(txid, None)
         if began is not None:
             self._secs_histogram.record(self.context.clock.now() - began)
-        if self._forget_aio_task is None or self._forget_aio_task.done():
-            self._forget()
-
-    def _forget(self) -> None:
-        """Ask the source for partitions that it will never use again. An error of the user's method does not undo the commit."""
-        try:
-            given = self._adapter.forgotten(self._batches.committed_positions)
-            if inspect.isawaitable(given):
-                self._forget_aio_task = self.context.create_task(self._forget_later(given))
-            else:
-                self._batches.forget_positions(self._adapter.checked_forgotten(given))
-        except FatalError:
-            raise
-        except CALL_ERRORS as error:  # of user code, even CancelledError: nothing was awaited
-            self._report_forgotten(error)
-
-    async def _forget_later(self, given: Awaitable[object]) -> None:
-        try:
-            async with call_timeout(self.context.config, "forgotten()"):
-                self._batches.forget_positions(self._adapter.checked_forgotten(await given))
-        except FatalError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the user's own
-            self._report_forgotten(error)
-
-    def _report_forgotten(self, error: BaseException) -> None:
-        self.port.report(error, "the batch stays committed, and forgotten() is called again after the next one")
+        self._forgotten.ask()
 
     async def close(self) -> None:
         """Close the coordinator of the source and the admissions, then store the newest commit. So the next run has nothing to replay."""
@@ -377,3 +393,8 @@ class Coordinator(Spout, SpoutPortUser):
     def _live_machine(self) -> Machine:
         assert self._machine is not None
         return self._machine
+
+    @property
+    def _rows(self) -> RowKeeper:
+        assert self._row_keeper is not None
+        return self._row_keeper

@@ -11,7 +11,8 @@ from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_runner import REFUSALS, EmitterCollector, call_timeout, failure_text, wrong_emit
+from engine.transactional.batch_collectors import EmitterCollector, wrong_emit
+from engine.transactional.batch_runner import REFUSALS, call_timeout, failure_text
 from engine.transactional.open_batches import EmitRequest
 from engine.transactional.spout_adapters import EmitterAdapter, emitter_adapter, new_emitter
 from engine.transactional.spouts import AnySpout

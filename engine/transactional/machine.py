@@ -68,6 +68,14 @@ class Transaction:
     phase: Phase = Phase.PROCESSING
     failures: int = 0
     """Number of its failed attempts."""
+    why: str = ""
+    """Why the last one failed."""
+
+    @property
+    def failing(self) -> str:
+        """The number of failed attempts with the reason of the last one, as text. Empty if none has failed."""
+        times = f"{self.failures:,} time{'s' * (self.failures != 1)}"
+        return f"batch {self.txid} failed {times} and is not committed ({self.why})" if self.failures else ""
 
     @property
     def txid(self) -> int:

@@ -1,8 +1,10 @@
 """Durable state of a topology's transactions (TX-9): one entry of one ledger in the state provider."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
+from engine.dead_letters import StoredLetters
 from engine.errors import FatalError, StateError, StateFenced
 from engine.raised import headline
 from engine.safe_text import safe_repr, safe_str
@@ -26,26 +28,27 @@ class TransactionalState:
         self._partitioned = partitioned
         self._patience = StoreRetry(timeout_secs, store="the store of the transactions")
 
-    async def claim(self) -> tuple[int, Record]:
-        """Return a new epoch and the stored record. Only the owner of the newest epoch can save.
+    async def claim(self) -> tuple[int, Record, StoredLetters]:
+        """Return a new epoch, the stored record and the dead letters. Only the owner of the newest epoch can save.
 
-        Raises FatalError if the record cannot be read.
+        Raises FatalError if the record or a letter cannot be read.
         """
         ledger = self._provider.ledger(LEDGER)
         try:
             epoch = await self._patience.call_with_retries(ledger.claim)
             entries = await self._patience.call_with_retries(ledger.read)
-            return epoch, record_of(entries, self._topology_name, partitioned=self._partitioned)
+            record = record_of(entries, self._topology_name, partitioned=self._partitioned)
+            return epoch, record, StoredLetters(entries, ledger.most_bytes)
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
 
-    async def save(self, record: Record, written_at: float | None = None) -> None:
-        """Store a record durably, with the time of its write.
+    async def save(self, record: Record, written_at: float | None = None, letters: Mapping[str, object] = MappingProxyType({})) -> None:
+        """Store a record durably, with the time of its write. letters: changes of the dead letters, which belong to the same atomic step.
 
         Raises FatalError if another process has taken the topology over, or if the store stays unavailable.
         """
         ledger = self._provider.ledger(LEDGER)
-        entries = entries_of(record, partitioned=self._partitioned, written_at=written_at)
+        entries = {**entries_of(record, partitioned=self._partitioned, written_at=written_at), **letters}
         try:
             await self._patience.call_with_retries(lambda: ledger.write(entries))
         except StateFenced as error:

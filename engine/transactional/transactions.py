@@ -10,8 +10,10 @@ from engine.api import All, Bolt, Spout
 from engine.cancellation import CLOSE_TIMEOUT_SECS, cancel_and_wait
 from engine.config import Config
 from engine.control import FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.dead_letters import ENTRY as LETTERS_ENTRY
+from engine.dead_letters import DeadLettersEntry
 from engine.errors import FatalError, TopologyError, with_hint
-from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
+from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM, ROWS_STREAM
 from engine.raised import raised_text
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.overrides import override_faults
@@ -21,7 +23,7 @@ from engine.transactional.admission import Admission
 from engine.transactional.basic_bolt_runner import BasicBoltRunner
 from engine.transactional.batch_bolt_runner import BatchBoltRunner
 from engine.transactional.batch_runner import REPORT_FIELDS, BoltWiring
-from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, Coordinator
+from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, ROWS_FIELDS, Coordinator
 from engine.transactional.emitter_runner import EmitterRunner
 from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature, coordinator_id
 from engine.transactional.spout_adapters import coordinator_adapter, has_partitions, new_emitter, replays_differ
@@ -105,6 +107,8 @@ class TransactionalRun(FeatureRun):
         bound = self.source.pending_bound(config)
         self.most_open = bound if isinstance(bound, int) else 1
         """Largest number of open batches."""
+        self.max_retries = config.max_retries
+        """Failed attempts after which a row is given up. None: never."""
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Return the topology that runs."""
@@ -119,8 +123,8 @@ class TransactionalRun(FeatureRun):
 
     def snapshot_entries(self) -> Iterable[SnapshotEntry]:
         """Return the entry `transactions`."""
-        shown = () if self._port is None else self._port.shown(ENTRY)
-        return (TransactionsEntry(next(iter(shown), None)),)
+        shown, letters = ((), ()) if self._port is None else (self._port.shown(ENTRY), self._port.shown(LETTERS_ENTRY))
+        return (TransactionsEntry(next(iter(shown), None)), DeadLettersEntry(next(iter(letters), None)))
 
     async def close(self, *, clean: bool) -> None:
         """Wait a limited time for the cleanups of instances whose task was killed and has no new runner. Then cancel the rest."""
@@ -141,7 +145,9 @@ class TransactionalRun(FeatureRun):
     def coordinator_spec(self, component_id: str, *, emitters: int) -> ComponentSpec:
         """Return the coordinator. emitters: number of tasks that answer its requests."""
         spout, state, admissions = self._spout, self._state, self._admissions
-        make = MadeBy(lambda: Coordinator(spout, state, admissions, emitters=emitters, most_open=self.most_open))
+        make = MadeBy(
+            lambda: Coordinator(spout, state, admissions, emitters=emitters, most_open=self.most_open, max_retries=self.max_retries)
+        )
         settings = replace(self.source.settings, max_spout_pending=self.most_open)
         return ComponentSpec(component_id, "spout", make, 1, COORDINATOR_STREAMS, (), settings, replaced_at_each_error=True)
 
@@ -156,11 +162,13 @@ class TransactionalRun(FeatureRun):
     def runner_spec(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
         """Return the runners that run in the place of a user's bolt."""
         wiring = bolt_wiring(self._topology, spec, self._late, self.most_open, differ=replays_differ(self._spout))
+        wiring = replace(wiring, tells_rows=self.max_retries is not None)
         self._wirings.append(wiring)
-        return runner_spec(wiring, tuple(all_of(coordinator, COMMIT_STREAM)) if wiring.is_committer else ())
+        streams = (ROWS_STREAM if wiring.tells_rows else None, COMMIT_STREAM if wiring.is_committer else None)
+        return runner_spec(wiring, tuple(all_of(coordinator, *streams)))
 
 
-COORDINATOR_STREAMS: Final = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
+COORDINATOR_STREAMS: Final = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS, ROWS_STREAM: ROWS_FIELDS})
 
 
 def emitter_spec(spout: AnySpout, spec: ComponentSpec, subscriptions: tuple[Subscription, ...]) -> ComponentSpec:
@@ -187,8 +195,8 @@ def bolt_wiring(topology: Topology, spec: ComponentSpec, late: frozenset[str], m
     return BoltWiring(spec, sources - late, sources & late, COMMITTER in spec.marks, most_open, differ)
 
 
-def runner_spec(wiring: BoltWiring, commits: tuple[Subscription, ...]) -> ComponentSpec:
-    """Return the runners of a user's bolt. commits: subscriptions to the commits of the coordinator, for a committer."""
+def runner_spec(wiring: BoltWiring, orders: tuple[Subscription, ...]) -> ComponentSpec:
+    """Return the runners of a user's bolt. orders: subscriptions to streams of the coordinator."""
     spec = wiring.spec
     settings = spec.settings
     if settings.threads:
@@ -198,7 +206,7 @@ def runner_spec(wiring: BoltWiring, commits: tuple[Subscription, ...]) -> Compon
         spec,
         factory=RunnerFactory(wiring),
         streams=with_reports(spec),
-        subscriptions=(*spec.subscriptions, *reports, *commits),
+        subscriptions=(*spec.subscriptions, *reports, *orders),
         settings=settings,
         replaced_at_each_error=True,
     )

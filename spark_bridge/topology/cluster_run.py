@@ -131,6 +131,7 @@ class ClusterRun(TransactionalRun):
 
     def __init__(self, topology: Topology, config: Config, feature: ClusterTransactions) -> None:
         super().__init__(topology, config, feature.spout, feature.admissions)
+        self.max_retries = None  # Spark executes the rows of a batch, so a single one is never given up (CL-3)
         self._feature = feature
         self._emitter = new_emitter(feature.spout)
         self._combined = combined_inputs(topology, self._late)

@@ -17,7 +17,8 @@ from engine.runtime.error_report import ErrorReport
 from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_runner import failure_text, wrong_emit
+from engine.transactional.batch_collectors import wrong_emit
+from engine.transactional.batch_runner import failure_text
 from spark_bridge.topology.level_status import RunEnd
 from spark_bridge.topology.result_files import ResultBlock, ResultFile, read_blocks
 

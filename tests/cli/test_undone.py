@@ -174,6 +174,23 @@ def test_a_drain_that_runs_out_of_time_leaves_its_open_trees_undone(source: Any,
     assert text in capsys.readouterr().err
 
 
+def test_a_batch_that_cannot_be_committed_is_told_with_its_error(capsys: pytest.CaptureFixture[str]) -> None:
+    class Refuses(BasicBolt):
+        output_fields = "n"
+
+        def execute(self, tup: Any) -> Any:
+            raise FailTuple("the service is away")
+
+    builder = TransactionalTopologyBuilder("batches", "numbers", MemoryTransactionalSpout([(1,), (2,)], "n", 2))
+    builder.set_bolt("refuses", Refuses).shuffle_grouping("numbers")
+    outcome = run_in_terminal(builder.build(), Config(drain_timeout_secs=0.01), view="silent", for_secs=0.2)
+
+    assert outcome.exit_status == 3
+    said = capsys.readouterr().err
+    assert "batches: left undone: 1 message was still open, batch 1 failed " in said
+    assert "and is not committed ('refuses' (task 3) failed it: the service is away), the drain ran out of time" in said
+
+
 def test_a_message_that_fails_during_a_drain_is_undone() -> None:
     outcome, undone = run(generator(max_retries=None), FailsAll, for_secs=0.1)
 
@@ -184,7 +201,7 @@ def test_the_last_event_of_json_has_the_same_numbers(capsys: pytest.CaptureFixtu
     run(Numbers, FailsTwo, view="json")
 
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (last["exit_status"], last["undone"]) == (3, {"open": 0, "failed": 1, "unfinished": ""})
+    assert (last["exit_status"], last["undone"]) == (3, {"open": 0, "failed": 1, "unfinished": "", "failing": ""})
 
 
 # The engine's own spouts

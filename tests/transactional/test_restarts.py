@@ -171,7 +171,7 @@ async def test_an_owner_that_lost_the_claim_cannot_save() -> None:
 
     provider = provider_of("memory://")
     first = TransactionalState("t", provider, partitioned=False, timeout_secs=1)
-    epoch, record = await first.claim()
+    epoch, record, _ = await first.claim()
     assert (epoch, record) == (1, Record())
     await first.save(Record(1, 1))
     assert (await first.claim())[0] == 2

@@ -79,6 +79,12 @@ class BatchProcessExecutor(ProcessBoltExecutor):
             else:
                 self.core.settle_control(taken.pop(number), failure)
 
+    def _on_reply(self, number: int, answer: Any) -> None:
+        """Pass on the answer of the child to a control tuple that is not settled yet."""
+        tup = self.calls.taken.get(number)
+        if tup is not None:
+            self.port.reply(tup, answer)
+
     def _emit(self, stream: str, rows: list[Any], anchors: list[Any], target: int | None) -> None:
         if stream == REPORT_STREAM:
             for (attempt, _), anchor in zip(rows, anchors, strict=True):

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+from engine.api import Tuple as AnyTuple
 from engine.errors import ComponentError
 from engine.kernel import Tuple
 from engine.raised import PROGRAMS_END_HINT, add_note, raised_text
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.error_report import error_text
 from engine.runtime.executor import TooManyFailures
+from engine.runtime.task_ports import ExecutorBoltPort
 from engine.safe_text import safe_repr
 from engine.topology.task_port import BoltPortUser
 
@@ -53,3 +55,16 @@ class OnlyInstance(ChildExecutor):
         """Ask the run for a fresh instance, and continue, because the run decides when it is due (SV-1)."""
         self._request_renewal(TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}"))
         self.streak.length = 0
+
+
+class ChildPort(ExecutorBoltPort):
+    """The port of a task of transactions in a child process."""
+
+    def __init__(self, task: BoltExecutor, send_reply: Callable[[int, object], object]) -> None:
+        super().__init__(task)
+        self._send_reply = send_reply
+
+    def reply(self, tup: AnyTuple, answer: object) -> None:
+        """Send the answer to the run, in front of the verdict of the control tuple. Its only root is its number."""
+        assert isinstance(tup, Tuple)
+        self._send_reply(tup.roots[0], answer)

@@ -8,6 +8,7 @@ import asyncio
 import pickle
 import socket
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from engine.api import Calls, Fields
@@ -35,7 +36,7 @@ from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.plan import plan_tasks
-from engine.runtime.processes.child_executor import ChildExecutor, OnlyInstance
+from engine.runtime.processes.child_executor import ChildExecutor, ChildPort, OnlyInstance
 from engine.runtime.processes.child_log import keep_log_files, open_log_files
 from engine.runtime.processes.child_state import ChildState
 from engine.runtime.processes.frame_size import FrameSize
@@ -111,6 +112,7 @@ class ChildTask:
             self._state: ChildState | None = ChildState(self.executor)
         else:
             self.executor, self._state = ChildExecutor(plan.info, plan.spec, run_context, [self._verdicts]), None
+            self.executor.port = ChildPort(self.executor, partial(relay.send, "reply"))
         self._is_frozen = False
         self._work = WorkSender(relay, plan.info, self.executor.reporter, has_batches=REPORT_STREAM in plan.spec.streams)
         self._packs: dict[int, Any] | None = {} if TAKES_PACKS in plan.spec.marks else None

@@ -43,6 +43,8 @@ class _Stored(NamedTuple):
 class ZooKeeperLedger(Ledger):
     """One ledger."""
 
+    most_bytes = MOST_BYTES // 2
+
     def __init__(self, topology: ZooKeeperTopology, name: str) -> None:
         self._topology = topology
         self._link = topology.link

@@ -115,7 +115,7 @@ class TransactionStep(Step):
 _COORDINATOR: Final = "engine.transactional.coordinator:Coordinator"
 _STATE: Final = "engine.transactional.transactional_state:TransactionalState"
 _EMITTER: Final = "engine.transactional.emitter_runner:EmitterRunner"
-_COLLECTOR: Final = "engine.transactional.batch_runner:EmitterCollector"
+_COLLECTOR: Final = "engine.transactional.batch_collectors:EmitterCollector"
 _RUNNER: Final = "engine.transactional.batch_runner:BatchRunner"
 _PORT: Final = "engine.runtime.task_ports:ExecutorBoltPort"
 _GROUP: Final = "engine.kafka.transactional.group_commits:GroupCommits"
