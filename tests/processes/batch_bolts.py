@@ -257,3 +257,45 @@ class Count(BatchBolt):
 
     def finish_batch(self) -> None:
         self.collector.emit((self.count,))
+
+
+class RaisesAtSevens(BasicBolt):
+    """Passes on numbers, and raises at those that end in 7."""
+
+    output_fields = "number"
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        if tup["number"] % 10 == 7:
+            raise ValueError(f"{tup['number']} is bad")
+        return (tup["number"],)
+
+
+class RaisesInBurstsAtSevens(BurstBolt):
+    """Does the same in bursts."""
+
+    output_fields = "number"
+    burst_rows = 4
+
+    def execute_many(self, burst: Any) -> None:
+        for tup in burst:
+            if tup["number"] % 10 == 7:
+                raise ValueError(f"{tup['number']} is bad")
+            self.collector.emit((tup["number"],))
+
+    def finish_batch(self) -> None:
+        return None
+
+
+class RaisesAwaitedAtSevens(BatchBolt):
+    """Does the same with awaited calls."""
+
+    output_fields = "number"
+
+    async def execute(self, tup: Tuple) -> None:
+        await asyncio.sleep(0.001)
+        if tup["number"] % 10 == 7:
+            raise ValueError(f"{tup['number']} is bad")
+        self.collector.emit((tup["number"],))
+
+    def finish_batch(self) -> None:
+        return None

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, Config, FatalError, TaskContext, TopologyError, Tuple, run
+from engine.dead_letters import DeadLettersEntry
 from engine.kernel import TaskBatch
 from engine.runtime.processes import batch_process
 from engine.runtime.processes.batch_process import _Sent
@@ -298,3 +299,17 @@ def test_build_tells_what_cannot_go_to_a_process() -> None:
     assert "bolt 'sums': with processes=True its factory must be picklable" in str(caught.value)
     assert "the map 'sums' in memory exists in one process only" in str(caught.value)
     assert "bolt 'lambda': with processes=True its factory must be picklable" in str(caught.value)
+
+
+@pytest.mark.guarantee("TX-13", "DL-1", "PR-1")
+@pytest.mark.parametrize("bolt", [batch_bolts.RaisesAtSevens, batch_bolts.RaisesInBurstsAtSevens, batch_bolts.RaisesAwaitedAtSevens])
+def test_rows_that_keep_failing_in_a_process_are_given_up(bolt: Any, tmp_path: Path) -> None:
+    play = Play(bolt, [list(range(10)), list(range(10, 40))], state_provider=f"sqlite:///{tmp_path / 's.db'}")
+    snapshot = play.play_live()
+    assert play.values == {
+        1: [(number,) for number in range(10) if number != 7],
+        2: [(number,) for number in range(10, 40) if number % 10 != 7],
+    }
+    letters = snapshot.entry(DeadLettersEntry).value
+    assert (letters.stored, letters.last_component_id) == (4, "bolt")
+    assert snapshot.components["bolt"].restarts == 0
