@@ -42,6 +42,8 @@ class RowReport(NamedTuple):
     """Rows that were given up and not executed."""
     failure: Failure | None
     """The first failure."""
+    knew_orders: bool
+    """False: the task had no orders. If there were some, an instance that died has taken them along."""
 
 
 class AttemptRows:
@@ -51,6 +53,7 @@ class AttemptRows:
         self._component_id = component_id
         self._codec = codec
         self._left: Counter[bytes] = Counter({} if orders is None else orders.given_up.get(component_id, {}))
+        self._knew_orders = orders is not None
         self._is_watched = orders is not None and component_id in orders.watched
         self._failed: dict[bytes, FailedRow] = {}
         self._left_out: list[EncodedRow] = []
@@ -92,7 +95,7 @@ class AttemptRows:
         if not (self._failed or self._left_out or self._is_watched):
             return None
         passed = received - self._failures - len(self._left_out)
-        report = RowReport(self._component_id, passed, self._failed, tuple(self._left_out), self.failure)
+        report = RowReport(self._component_id, passed, self._failed, tuple(self._left_out), self.failure, self._knew_orders)
         self._failed, self._left_out, self._is_watched = {}, [], False
         return report
 

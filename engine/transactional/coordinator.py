@@ -20,7 +20,7 @@ from engine.transactional.admission import Admission, AdmissionGate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.attempt_rows import RowReport
 from engine.transactional.forgotten_partitions import ForgottenPartitions
-from engine.transactional.given_up import GivenUpRows
+from engine.transactional.given_up import GivenUpRows, RowPolicy
 from engine.transactional.machine import Event, Instruction, Machine, Phase, Transaction
 from engine.transactional.open_batches import BatchOutput, EmitRequest, OpenBatches
 from engine.transactional.row_keeper import RowKeeper
@@ -65,18 +65,18 @@ class Coordinator(Spout, SpoutPortUser):
         *,
         emitters: int,
         most_open: int,
-        max_retries: int | None,
+        row_policy: RowPolicy,
     ) -> None:
         """spout: source of the batches. state: durable store of their metadata. admissions: backpressure, by component id.
 
-        emitters: number of emitter tasks. most_open: largest number of open batches. max_retries: of a row, before it is given up.
+        emitters: number of emitter tasks. most_open: largest number of open batches. row_policy: for rows that fail.
         """
         self._spout = spout
         self._state = state
         self._admissions = admissions
         self._emitters = emitters
         self._most_open = most_open
-        self._max_retries = max_retries
+        self._row_policy = row_policy
         self._machine: Machine | None = None
         self._row_keeper: RowKeeper | None = None
 
@@ -87,8 +87,10 @@ class Coordinator(Spout, SpoutPortUser):
         self._machine = Machine(committed=record.committed, last_attempt_id=first_attempt_id(epoch))
         differ, partitioned = replays_differ(self._spout), has_partitions(self._spout)
         self._batches = OpenBatches(record, emitters=self._emitters, replays_differ=differ, partitioned=partitioned)
-        rows = self._row_keeper = RowKeeper(GivenUpRows(self._max_retries, replays_differ=differ), letters, self.context)
-        rows.restore(record)
+        rows = self._row_keeper = RowKeeper(
+            GivenUpRows(self._row_policy.max_retries, self.context.task_ids, replays_differ=differ), letters, self.context
+        )
+        rows.restore(record, self._row_policy)
         self._adapter = coordinator_adapter(self._spout)
         self._adapter.wrapped.context = self.context
         self._saved_txid = record.committed
@@ -227,7 +229,7 @@ class Coordinator(Spout, SpoutPortUser):
         attempt, tree = message_id
         if tree == "rows":
             return
-        failure = self._rows.given_up.failure(attempt)
+        failure = self._rows.given_up.failure(attempt, in_commit=tree == "commit")
         if failure is not None:  # the attempt ran on to its end, so that all of its failing rows are known
             self._fail(message_id, failure)
             return

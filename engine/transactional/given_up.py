@@ -6,17 +6,26 @@ in `max_retries` attempts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from engine.dead_letters import DeadLetter, EncodedRow
-from engine.errors import Failure
+from engine.errors import TASK_DIED, Failure
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.attempt_rows import RowOrders, RowReport
 
 RowKey: TypeAlias = tuple[str, bytes]
 """Component whose call raises, and the digest of the row."""
+
+
+class RowPolicy(NamedTuple):
+    """What a run does with failing rows."""
+
+    max_retries: int | None
+    """Failed attempts after which a row is given up. None: no row is given up."""
+    leaves_out: bool = True
+    """False: the run cannot leave single rows out, because other processes execute them (CL-3)."""
 
 
 class LeftOut(NamedTuple):
@@ -55,22 +64,28 @@ class _BatchRows:
 class GivenUpRows:
     """Failed rows of the open batches of a run."""
 
-    def __init__(self, max_retries: int | None, *, replays_differ: bool) -> None:
-        """max_retries: failed attempts after which a row is given up. None: never. replays_differ: the spout is opaque."""
+    def __init__(self, max_retries: int | None, tasks_of: Callable[[str], Sequence[int]], *, replays_differ: bool) -> None:
+        """max_retries: failed attempts after which a row is given up. None: never. tasks_of: returns the task ids of a component.
+
+        replays_differ: the spout is opaque.
+        """
+        self._tasks_of = tasks_of
         self._max_retries = max_retries
-        self._replays_differ = replays_differ
+        self.replays_differ = replays_differ
         self._batches: Final[dict[int, _BatchRows]] = {}
 
     def restore(self, txid: int, letters: Iterable[DeadLetter]) -> None:
-        """Leave out what an earlier run left out of a txid whose commit phase had begun, so that its replay is the same batch."""
-        if self._replays_differ:
-            return
+        """Leave out what an earlier run left out of a txid whose commit phase had begun, so that its replay is the same batch.
+
+        Not for an opaque spout, whose replay is another batch.
+        """
         batch = self._batches[txid] = _BatchRows(is_frozen=True)
         for letter in letters:
             key = (letter.component_id, letter.row.digest)
             batch.given_up.setdefault(letter.component_id, Counter())[letter.row.digest] += 1
             batch.errors[key] = letter.error
             batch.failures.setdefault(key, []).append(letter.attempts)
+            batch.watched.add(letter.component_id)
 
     def begin_attempt(self, attempt: TransactionAttempt) -> RowOrders | None:
         """Begin an attempt, and return what its bolts must know. None: nothing."""
@@ -89,10 +104,21 @@ class GivenUpRows:
             batch.attempt, batch.reports = attempt, {}
         batch.reports[task, in_commit] = report
 
-    def failure(self, attempt: TransactionAttempt) -> Failure | None:
-        """Return the failure of a row of the live attempt, although its tree is acked. None: no row has failed."""
-        reports = self._reports_of(attempt)
-        return next((report.failure for report in reports.values() if report.failed and report.failure is not None), None)
+    def failure(self, attempt: TransactionAttempt, *, in_commit: bool) -> Failure | None:
+        """Return why the live attempt fails although its tree is acked: a row has failed, or one that was given up may have been executed.
+
+        None: it does not fail.
+        """
+        reports, batch = self._reports_of(attempt), self._batches.get(attempt.txid)
+        failed = next((report.failure for report in reports.values() if report.failed and report.failure is not None), None)
+        if failed is not None or batch is None or batch.attempt != attempt or in_commit:
+            return failed
+        knew = {task for (task, _), report in reports.items() if report.knew_orders}
+        for component in batch.given_up:
+            for task in self._tasks_of(component):
+                if task not in knew:  # a new instance has executed rows that a committer may have stored the batch without
+                    return Failure(TASK_DIED, component, task, f"it had been told which rows batch {attempt} leaves out")
+        return None
 
     def judge(self, attempt: TransactionAttempt, failure: Failure, *, room: int) -> Judgement:
         """Count the failed rows of an attempt that has failed, and give up those that have failed too often.
@@ -151,10 +177,10 @@ class GivenUpRows:
     def begin_commit(self, txid: int) -> None:
         """Note that the definition of a txid becomes durable. From then on its replays leave out the same rows."""
         batch = self._batches.get(txid)
-        if batch is None and not self._replays_differ:
+        if batch is None and not self.replays_differ:
             batch = self._batches[txid] = _BatchRows()
         if batch is not None:
-            batch.is_frozen = not self._replays_differ
+            batch.is_frozen = not self.replays_differ
 
     def letters(self, attempt: TransactionAttempt, now: float) -> list[DeadLetter]:
         """Return the letters of the rows that the live attempt has left out."""

@@ -5,10 +5,10 @@ from typing import Final
 
 from engine.api import TaskContext
 from engine.dead_letters import DeadLetter, DeadLettersSnapshot, StoredLetters
-from engine.errors import Failure
+from engine.errors import Failure, FatalError, UsageError
 from engine.log import EngineLogger
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.given_up import GivenUpRows
+from engine.transactional.given_up import GivenUpRows, RowPolicy
 from engine.transactional.open_batches import Record
 from engine.waits import Wait, waiting_for
 
@@ -29,11 +29,33 @@ class RowKeeper:
         """Letters of txids whose commit phase has begun."""
         self._rows_given_up = 0
 
-    def restore(self, record: Record) -> None:
-        """Continue with a txid whose commit phase had begun when an earlier run ended."""
-        if record.next_output is not None:
-            txid = record.committed + 1
-            self.given_up.restore(txid, self._letters.of_txid(txid))
+    def restore(self, record: Record, policy: RowPolicy) -> None:
+        """Continue with a txid whose commit phase had begun when an earlier run ended.
+
+        Raises FatalError if the run cannot leave out the rows that the txid lacks.
+        """
+        txid = record.committed + 1
+        letters = self._letters.of_txid(txid)
+        if record.next_output is None or not letters or self.given_up.replays_differ:
+            return
+        names = sorted({letter.component_id for letter in letters})
+        gone = [name for name in names if not self._has_component(name)]
+        if gone or not policy.leaves_out:
+            why = (
+                f"bolt {gone[0]!r}, which failed for them, is not in the topology any more" if gone else "a topology on Spark cannot do so"
+            )
+            raise FatalError(
+                f"batch {txid} of {self._context.topology_name!r} began to commit without {len(letters):,} of its rows, and this run must "
+                f"leave them out too, but {why}",
+                hint="Run the topology once as it was, until the batch is committed.",
+            )
+        self.given_up.restore(txid, letters)
+
+    def _has_component(self, name: str) -> bool:
+        try:
+            return bool(self._context.task_ids(name))
+        except UsageError:
+            return False
 
     def judge(self, attempt: TransactionAttempt, failure: Failure) -> None:
         """Decide what a failed attempt means for its rows, and say what the run waits for if it must be tried for ever."""

@@ -26,6 +26,7 @@ from engine.transactional.batch_runner import REPORT_FIELDS, BoltWiring
 from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, ROWS_FIELDS, Coordinator
 from engine.transactional.emitter_runner import EmitterRunner
 from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature, coordinator_id
+from engine.transactional.given_up import RowPolicy
 from engine.transactional.spout_adapters import coordinator_adapter, has_partitions, new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout
 from engine.transactional.status import ENTRY, TransactionsEntry
@@ -107,8 +108,7 @@ class TransactionalRun(FeatureRun):
         bound = self.source.pending_bound(config)
         self.most_open = bound if isinstance(bound, int) else 1
         """Largest number of open batches."""
-        self.max_retries = config.max_retries
-        """Failed attempts after which a row is given up. None: never."""
+        self.row_policy = RowPolicy(config.max_retries)
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Return the topology that runs."""
@@ -146,7 +146,7 @@ class TransactionalRun(FeatureRun):
         """Return the coordinator. emitters: number of tasks that answer its requests."""
         spout, state, admissions = self._spout, self._state, self._admissions
         make = MadeBy(
-            lambda: Coordinator(spout, state, admissions, emitters=emitters, most_open=self.most_open, max_retries=self.max_retries)
+            lambda: Coordinator(spout, state, admissions, emitters=emitters, most_open=self.most_open, row_policy=self.row_policy)
         )
         settings = replace(self.source.settings, max_spout_pending=self.most_open)
         return ComponentSpec(component_id, "spout", make, 1, COORDINATOR_STREAMS, (), settings, replaced_at_each_error=True)
@@ -162,7 +162,7 @@ class TransactionalRun(FeatureRun):
     def runner_spec(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
         """Return the runners that run in the place of a user's bolt."""
         wiring = bolt_wiring(self._topology, spec, self._late, self.most_open, differ=replays_differ(self._spout))
-        wiring = replace(wiring, tells_rows=self.max_retries is not None)
+        wiring = replace(wiring, tells_rows=self.row_policy.leaves_out)
         self._wirings.append(wiring)
         streams = (ROWS_STREAM if wiring.tells_rows else None, COMMIT_STREAM if wiring.is_committer else None)
         return runner_spec(wiring, tuple(all_of(coordinator, *streams)))

@@ -17,6 +17,7 @@ from engine.runtime.run import run as run_here
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.task_port import RunPort
 from engine.transactional.feature import coordinator_id
+from engine.transactional.given_up import RowPolicy
 from engine.transactional.spout_adapters import can_plan, new_emitter, replays_differ
 from engine.transactional.transactions import (
     MadeBy,
@@ -131,7 +132,7 @@ class ClusterRun(TransactionalRun):
 
     def __init__(self, topology: Topology, config: Config, feature: ClusterTransactions) -> None:
         super().__init__(topology, config, feature.spout, feature.admissions)
-        self.max_retries = None  # Spark executes the rows of a batch, so a single one is never given up (CL-3)
+        self.row_policy = RowPolicy(None, leaves_out=False)  # Spark executes the rows of a batch (CL-3)
         self._feature = feature
         self._emitter = new_emitter(feature.spout)
         self._combined = combined_inputs(topology, self._late)

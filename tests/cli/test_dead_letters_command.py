@@ -10,8 +10,9 @@ import pytest
 from engine import ComponentError, Config, FatalError
 from engine.state import provider_of
 from engine.testing import run_topology
+from engine.transactional import TransactionalTopologyBuilder
 from tests.cli.commands import run_command
-from tests.transactional.bad_rows import BAD, Keeps, Plain, Stored, play, through
+from tests.transactional.bad_rows import BAD, Keeps, Plain, Stored, play, rows, through
 
 pytestmark = pytest.mark.guarantee("DL-4")
 Captured = pytest.CaptureFixture[str]
@@ -101,6 +102,16 @@ def test_a_letter_in_doubt_stays_and_the_next_run_leaves_out_the_same_rows(tmp_p
     found = letters(capsys, "list", url)
     assert sorted(each["values"][0] for each in found) == [number for number in sorted(BAD) if number < 10]
     assert {(each["state"], each["error"].endswith("is bad"), each["attempts"]) for each in found} == {("given up", True, 3)}
+
+
+def test_a_batch_in_doubt_is_not_continued_without_the_bolt_that_left_rows_out(tmp_path: Path) -> None:
+    stored = Stored()
+    with pytest.raises(ComponentError, match="killed in the commit phase"):
+        play(through(Plain, stored, committer=lambda: Dies(stored)), tmp_path / "s.db")
+    builder = TransactionalTopologyBuilder("rows", "numbers", rows(30))
+    builder.set_committer("keeps", lambda: Keeps(stored)).shuffle_grouping("numbers")
+    with pytest.raises(ComponentError, match=r"without 3 of its rows, and .* has no bolt 'bolt' any more"):
+        play(builder.build(), tmp_path / "s.db")
 
 
 async def test_drop_is_refused_while_the_topology_runs(url: str, capsys: Captured) -> None:

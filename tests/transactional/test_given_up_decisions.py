@@ -18,9 +18,13 @@ def row(value: object) -> EncodedRow:
     return encode_row("lines", "default", (value,), MessagePack())
 
 
-def report(passed: int, failed: Mapping[bytes, int], left_out: tuple[EncodedRow, ...] = ()) -> RowReport:
+def report(passed: int, failed: Mapping[bytes, int], left_out: tuple[EncodedRow, ...] = (), *, knew_orders: bool = True) -> RowReport:
     told = {digest: FailedRow(copies, "ValueError: bad") for digest, copies in failed.items()}
-    return RowReport("parse", passed, told, left_out, FAILURE if failed else None)
+    return RowReport("parse", passed, told, left_out, FAILURE if failed else None, knew_orders)
+
+
+def tasks_of(component_id: str) -> list[int]:
+    return [3, 4]
 
 
 def attempt(number: int, txid: int = 1) -> TransactionAttempt:
@@ -38,7 +42,7 @@ def fail(given_up: GivenUpRows, number: int, *reports: RowReport, room: int = 10
 
 @pytest.mark.guarantee("TX-13")
 def test_failures_at_several_tasks_are_of_the_same_row() -> None:
-    given_up, bad = GivenUpRows(2, replays_differ=False), row("bad").digest
+    given_up, bad = GivenUpRows(2, tasks_of, replays_differ=False), row("bad").digest
     assert fail(given_up, 1, report(5, {bad: 1}), report(4, {})) == (0, "")
     assert fail(given_up, 2, report(4, {}), report(5, {bad: 1})) == (1, "")
     orders = given_up.begin_attempt(attempt(3))
@@ -48,7 +52,7 @@ def test_failures_at_several_tasks_are_of_the_same_row() -> None:
 
 @pytest.mark.guarantee("TX-13")
 def test_a_row_alone_at_its_task_counts_if_another_task_has_processed_one() -> None:
-    given_up, bad = GivenUpRows(2, replays_differ=False), row("bad").digest
+    given_up, bad = GivenUpRows(2, tasks_of, replays_differ=False), row("bad").digest
     given, stuck = fail(given_up, 1, report(0, {bad: 1}))
     assert given == 0
     assert "'parse' to process any row of batch 1" in stuck
@@ -58,7 +62,7 @@ def test_a_row_alone_at_its_task_counts_if_another_task_has_processed_one() -> N
 
 @pytest.mark.guarantee("TX-13")
 def test_an_attempt_that_failed_elsewhere_does_not_count() -> None:
-    given_up, bad = GivenUpRows(1, replays_differ=False), row("bad").digest
+    given_up, bad = GivenUpRows(1, tasks_of, replays_differ=False), row("bad").digest
     given_up.take_report(attempt(1), 3, report(5, {bad: 1}), in_commit=False)
     assert given_up.judge(attempt(1), Failure(ERROR, "store", 9, "away"), room=100) == (0, "")
     assert given_up.begin_attempt(attempt(2)) is None
@@ -67,7 +71,7 @@ def test_an_attempt_that_failed_elsewhere_does_not_count() -> None:
 @pytest.mark.guarantee("TX-13")
 @pytest.mark.parametrize("opaque", [False, True])
 def test_once_the_commit_of_a_batch_has_begun_it_lacks_the_same_rows(opaque: bool) -> None:
-    given_up, bad, other = GivenUpRows(1, replays_differ=opaque), row("bad"), row("other")
+    given_up, bad, other = GivenUpRows(1, tasks_of, replays_differ=opaque), row("bad"), row("other")
     assert fail(given_up, 1, report(5, {bad.digest: 1})) == (1, "")
     given_up.begin_attempt(attempt(2))
     given_up.take_report(attempt(2), 3, report(4, {}, (bad,)), in_commit=False)
@@ -80,8 +84,24 @@ def test_once_the_commit_of_a_batch_has_begun_it_lacks_the_same_rows(opaque: boo
 
 
 @pytest.mark.guarantee("TX-13")
+def test_an_attempt_fails_if_a_task_has_lost_the_rows_to_leave_out() -> None:
+    given_up, bad = GivenUpRows(1, tasks_of, replays_differ=False), row("bad")
+    fail(given_up, 1, report(5, {bad.digest: 1}))
+    for lost in (None, report(5, {}, knew_orders=False)):
+        given_up.begin_attempt(attempt(2))
+        given_up.take_report(attempt(2), 3, report(4, {}), in_commit=False)
+        if lost is not None:
+            given_up.take_report(attempt(2), 4, lost, in_commit=False)
+        failure = given_up.failure(attempt(2), in_commit=False)
+        assert failure is not None
+        assert failure.describe() == "'parse' (task 4) died: it had been told which rows batch 1 (attempt 0.2) leaves out"
+    given_up.take_report(attempt(2), 4, report(5, {}), in_commit=False)
+    assert given_up.failure(attempt(2), in_commit=False) is None
+
+
+@pytest.mark.guarantee("TX-13")
 def test_rows_that_fail_in_the_commit_phase_are_not_given_up() -> None:
-    given_up = GivenUpRows(1, replays_differ=True)
+    given_up = GivenUpRows(1, tasks_of, replays_differ=True)
     given, stuck = fail(given_up, 1, report(5, {row("bad").digest: 1}), in_commit=True)
     assert given == 0
     assert "'parse' to process all rows of batch 1, of which none can be given up" in stuck
@@ -91,19 +111,16 @@ def test_rows_that_fail_in_the_commit_phase_are_not_given_up() -> None:
 def test_the_next_run_leaves_out_what_the_batch_in_doubt_left_out() -> None:
     bad = row("bad")
     letters = [DeadLetter(1, 2, "parse", 3, bad, "ValueError: bad", 3, 17.0)] * 2
-    given_up = GivenUpRows(3, replays_differ=False)
+    given_up = GivenUpRows(3, tasks_of, replays_differ=False)
     given_up.restore(1, letters)
     orders = given_up.begin_attempt(attempt(2**32 + 1))
     assert orders is not None
     assert orders.given_up == {"parse": {bad.digest: 2}}
-    opaque = GivenUpRows(3, replays_differ=True)
-    opaque.restore(1, letters)
-    assert opaque.begin_attempt(attempt(2**32 + 1)) is None
 
 
 @pytest.mark.guarantee("DL-3")
 def test_without_room_for_its_letters_no_row_is_given_up() -> None:
-    given_up, bad = GivenUpRows(1, replays_differ=False), row("bad").digest
+    given_up, bad = GivenUpRows(1, tasks_of, replays_differ=False), row("bad").digest
     given, stuck = fail(given_up, 1, report(5, {bad: 2}), room=1)
     assert given == 0
     assert "room for the dead letters of batch 1 (2 rows of 'parse')" in stuck
