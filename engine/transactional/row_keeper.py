@@ -41,9 +41,7 @@ class RowKeeper:
         names = sorted({letter.component_id for letter in letters})
         gone = [name for name in names if not self._has_component(name)]
         if gone or not policy.leaves_out:
-            why = (
-                f"bolt {gone[0]!r}, which failed for them, is not in the topology any more" if gone else "a topology on Spark cannot do so"
-            )
+            why = f"the topology has no bolt {gone[0]!r} any more" if gone else "a topology on Spark cannot do so"
             raise FatalError(
                 f"batch {txid} of {self._context.topology_name!r} began to commit without {len(letters):,} of its rows, and this run must "
                 f"leave them out too, but {why}",
