@@ -281,12 +281,10 @@ class Coordinator(Spout, SpoutPortUser):
             self._replay_later(instructions)
 
     def _log_failure(self, failed: TreeId, transaction: Transaction, others: int) -> None:
-        failures = transaction.failures
-        if failures & (failures - 1):  # the first, the second, the fourth, ...
+        if (failures := transaction.failures) & (failures - 1):  # the first, the second, the fourth, ...
             return
-        why = f": {transaction.why}" if transaction.why else ""
+        why, times = f": {transaction.why}" if transaction.why else "", "" if failures == 1 else f", {failures} times now,"
         later = f", and with it the {others} behind it" if others else ""
-        times = "" if failures == 1 else f", {failures} times now,"
         LOGGER.warning("batch %s of %r failed%s in the %s phase%s. It is tried again%s.", failed.attempt, self.context.topology_name, times,
                        "processing" if failed.tree == "processing" else "commit", why, later)  # fmt: skip
 
