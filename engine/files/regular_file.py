@@ -28,6 +28,10 @@ class OpenFile:
             data += more
         return data
 
+    def size_now(self) -> int:
+        """Return the current size. `size` is that of the opening."""
+        return os.fstat(self._descriptor).st_size
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
