@@ -7,7 +7,7 @@ from engine.files.content import EDGE_BYTES, fingerprint
 from engine.files.rows import BEGINNING_BYTES, Beginning, Chunk, Rows
 
 PlaceState: TypeAlias = Literal["reading", "at_end", "closed"]
-"""at_end: all was read that the file had. closed: nothing follows, for example because the file was truncated."""
+"""at_end: all was read that the file had. closed: its content is lost, because the file was truncated or replaced."""
 NOWHERE: Final = b""
 
 
@@ -39,6 +39,8 @@ class FileProgress:
         self.state: PlaceState = "reading"
         self.is_known = place is not None
         """True if positions name this file."""
+        self.is_over = False
+        """True if the file is read no more in this run."""
         self.beginning = beginning
         self._head = self._tail = NOWHERE
         self._offset, self._lines = (0, 0) if place is None else (place.offset, place.lines)
@@ -95,9 +97,10 @@ class FileProgress:
         self._offset += line.size
         self._lines += 1
 
-    def note_end(self, state: PlaceState) -> None:
+    def note_end(self, end: "FileEnd") -> None:
         """Note that the file was read to its end, or is closed. A row without its end is not read."""
-        self.state = "reading" if self._carry and state == "at_end" else state
+        self.state = "reading" if self._carry and end.state == "at_end" else end.state
+        self.is_over = end.is_last
 
     @property
     def lines(self) -> int:
@@ -143,10 +146,12 @@ class LongLine:
 
 @dataclass(frozen=True, slots=True)
 class FileEnd:
-    """The file has no more rows now, or nothing follows any more."""
+    """The file has no more rows now."""
 
     progress: FileProgress
     state: PlaceState
+    is_last: bool = False
+    """True if it is read no more in this run."""
 
 
 Event: TypeAlias = Piece | LongLine | FileEnd

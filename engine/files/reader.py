@@ -9,7 +9,7 @@ from engine.errors import FatalError
 from engine.files.content import edges_at, fingerprint, open_content
 from engine.files.input_file import InputFile
 from engine.files.listing import Found, Identity, Listing, files_beside
-from engine.files.progress import Event, FileEnd, FileProgress, LongLine, Piece, Place
+from engine.files.progress import Event, FileEnd, FileProgress, LongLine, Piece, Place, PlaceState
 from engine.files.recognition import match_places
 from engine.files.regular_file import open_file
 from engine.files.rows import Beginning
@@ -64,16 +64,16 @@ class FileReader:
         """List the files, and begin each at its place. Raises FatalError for a lost place."""
         self._keys.update(places)
         listed = self._listing.files()
-        files = dict(listed)
-        for place in places.values():
-            if place.state != "closed" and place.name not in {found.name for found in listed.values() if found.identity[1] == place.inode}:
-                files.update((found.identity, found) for found in files_beside(place.name) if found.identity not in files)
-        matched = match_places(places, files.values(), self._is_same)
+        matched = match_places(places, listed.values(), self._is_same)
+        missing = {key: place for key, place in places.items() if key not in matched and place.state != "closed"}
+        beside = {found.identity: found for place in missing.values() for found in files_beside(place.name)}
+        if beside:
+            matched |= match_places(missing, (found for identity, found in beside.items() if identity not in listed), self._is_same)
         for key, found in matched.items():
             if self._is_mine(found.identity):
                 self._continue(found, key, places[key])
-        for key, place in places.items():
-            if key not in matched and place.state != "closed" and place.inode % self._tasks == self._index:
+        for key, place in missing.items():
+            if key not in matched and place.inode % self._tasks == self._index:
                 self._note_lost(key, place, next((found for found in listed.values() if found.name == place.name), None))
         taken = {found.identity for found in matched.values()}
         for identity, found in listed.items():
@@ -122,6 +122,8 @@ class FileReader:
             key = f"{first}.{number}"
         self._keys.add(key)
         file = self._files[found.identity] = self._input_file(found, key)
+        if self._settings.follow and len(self._files) <= OPEN_FILES:
+            file.open()  # so that it can be read to its end even if it is removed
         return file
 
     def _note_lost(self, key: str, place: Place, found: Found | None) -> None:
@@ -144,7 +146,7 @@ class FileReader:
             )
         self.counts.lost += 1
         self._logger.warning('%s. It is given up (on_lost="skip")%s', what, "" if found is None else ", and the file is read as a new one")
-        self._events.append(FileEnd(FileProgress(key, place.name, place.inode, place), "closed"))
+        self._events.append(FileEnd(FileProgress(key, place.name, place.inode, place), "closed", is_last=True))
 
     # Reading
 
@@ -234,8 +236,11 @@ class FileReader:
         by_name = {file.name: file for file in self._files.values()}
         for identity, file in list(self._files.items()):
             self._look_at(file, listed.get(identity))
+        is_reading_gone = any(file.is_gone and file.idle_since is None for file in self._files.values())
         for identity, found in listed.items():
             if identity not in self._files and identity not in self._ignored and self._is_mine(identity):
+                if is_reading_gone and found.name.endswith(".gz"):
+                    continue  # perhaps its copy; the next look compares both
                 if self._is_compressed_copy(found, names):
                     self._ignored.add(identity)
                     self._logger.info("%r is taken for a compressed copy of a file that was read. It is not read", found.name)
@@ -291,11 +296,11 @@ class FileReader:
             f"{file.seen_size:,}",
             f"{file.content.size():,}",
         )
-        self._forget(file)
+        self._forget(file, "closed")
         self._queue.append(self._add(Found(file.path, file.name, file.identity, 0)))
 
-    def _forget(self, file: InputFile) -> None:
-        """End a file, of which nothing follows."""
+    def _forget(self, file: InputFile, state: PlaceState = "at_end") -> None:
+        """Read no more of a file."""
         if file.is_open and file.is_gone and file.has_partial_line:
             self._logger.warning("%r is gone, and its last line has no line end. This line is not read", file.name)
         if file in self._queue:
@@ -304,7 +309,7 @@ class FileReader:
         file.close()
         del self._files[file.identity]
         self.counts.files += 1
-        self._events.append(FileEnd(file.progress, "closed"))
+        self._events.append(FileEnd(file.progress, state, is_last=True))
 
     def _is_compressed_copy(self, found: Found, names: set[str]) -> bool:
         """Return whether a new file is a compressed copy, made after a rotation, of a file that is or was read."""

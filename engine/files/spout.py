@@ -160,10 +160,10 @@ class FileSpout(BurstSpout, SpoutPortUser):
         return {key: list(file.place()) for key, file in self._files.items() if file.is_known}
 
     def committed(self, position: dict[str, list[Any]]) -> None:
-        """Forget files of which nothing follows, after a position that says so was committed."""
+        """Forget files that are read no more, after a position with their last places was committed."""
         for key, place in places_of(position).items():
-            if place.state == "closed":
-                self._files.pop(key, None)
+            if (file := self._files.get(key)) is not None and file.is_over and file.place() == place:
+                del self._files[key]
 
     # Rows
 
@@ -199,7 +199,7 @@ class FileSpout(BurstSpout, SpoutPortUser):
         """Begin the rows of a piece and return them, or note what has happened to a file."""
         file = event.progress
         self._files[file.key] = file
-        is_end = isinstance(event, LongLine) or (isinstance(event, FileEnd) and (event.state == "closed" or not self.settings.follow))
+        is_end = isinstance(event, LongLine) or (isinstance(event, FileEnd) and (event.is_last or not self.settings.follow))
         if file.unfinished and is_end:  # the row that they belong to has no end
             assert self._reading is not None
             self._reading.put_back(event)
@@ -209,8 +209,8 @@ class FileSpout(BurstSpout, SpoutPortUser):
             self._handle_bad(file, file.lines + 1, error, event.beginning)
             file.skip_line(event)
         elif isinstance(event, FileEnd):
-            file.note_end(event.state)
-            if event.state == "closed" and not self._has_positions:
+            file.note_end(event)
+            if event.is_last and not self._has_positions:
                 del self._files[file.key]
         else:
             self._metrics.bytes.add(len(event.data))

@@ -41,7 +41,7 @@ class Observed(FileSpout):
             rows_emitted = property(lambda _: collector.rows_emitted)
             emit, report_error, ready = collector.emit, collector.report_error, collector.ready
 
-            def emit_many(noting, rows: Any, message_ids: Any = None, stream: str = "default") -> None:  # noqa: N805
+            def emit_many(noting, rows: Any, message_ids: Any = None, stream: str = "default") -> None:
                 emit_many(rows, message_ids, stream)
                 self.kept.rows += map(tuple, rows)
 

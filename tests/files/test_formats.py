@@ -28,7 +28,7 @@ def text(draw: random.Random, letters: str, longest: int = 6) -> str:
 
 
 def lines_file(draw: random.Random) -> tuple[bytes, list[tuple[Any, ...]], dict[str, Any]]:
-    lines = [text(draw, "ab \t,\"é€😀\x0b\u2028") for _ in range(draw.randrange(30))]
+    lines = [text(draw, 'ab \t,"é€😀\x0b\u2028') for _ in range(draw.randrange(30))]
     ends = draw.choice(["\n", "\r\n"])
     data = ends.join(lines) + (ends if draw.random() < 0.5 else "")
     expected = data.split("\n")[: None if data and not data.endswith("\n") else -1]
@@ -105,7 +105,11 @@ def test_a_position_behind_each_row_continues_with_the_next_row(kind: Any, tmp_p
         for number, name in enumerate(names):
             content = data if number == 0 or options["format"] == "csv" else kind(draw)[0]
             write(tmp_path / name, compressed(draw, content) if name.endswith(".gz") else content)
-        options = {"fields": ("n", "user") if options["format"] == "jsonl" else (), **options, "add_fields": ("file", "line_number", "offset")}
+        options = {
+            "fields": ("n", "user") if options["format"] == "jsonl" else (),
+            **options,
+            "add_fields": ("file", "line_number", "offset"),
+        }
         with monkeypatch.context() as patch:
             small_pieces(patch, draw)
             whole = play(tmp_path, **options)
