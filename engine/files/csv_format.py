@@ -28,9 +28,13 @@ class CsvFormat(RowFormat):
         columns, take = (header.columns, header.take) if header is not None else (len(self.fields), None)
         first = header.lines if header is not None and chunk.offset == 0 else 0
         lines, errors = self._texts(chunk)
-        rows = None if errors or b'"' in chunk.data else self._plain_rows(chunk, lines, first, columns)
-        if rows is None:
-            rows = self._any_rows(chunk, lines, errors, first, columns)
+        limit = csv.field_size_limit(len(chunk.data))  # `max_line_bytes` is ours; that of the program is for its own files
+        try:
+            rows = None if errors or b'"' in chunk.data else self._plain_rows(chunk, lines, first, columns)
+            if rows is None:
+                rows = self._any_rows(chunk, lines, errors, first, columns)
+        finally:
+            csv.field_size_limit(limit)
         if take is not None:
             rows.values = list(map(take, rows.values))
         return rows
@@ -50,8 +54,12 @@ class CsvFormat(RowFormat):
         begins: list[int] = []
         ends: list[int] = []
         rows = Rows(chunk, values, begins, ends, first)
+        offsets = chunk.line_offsets() if len(chunk.data) > self.settings.max_line_bytes else None
         for begin, end, record, fault in self._records(chunk, lines, first):
             error = fault or next(filter(None, errors[begin:end]), None)
+            size = offsets[end] - offsets[begin] if offsets else 0
+            if error is None and size > self.settings.max_line_bytes:
+                error = f"it has {size:,} bytes, and max_line_bytes is {self.settings.max_line_bytes:,}"
             if error is None and record and len(record) != columns:
                 error = f"it has {len(record)} field{'s' * (len(record) != 1)} instead of {columns}"
             if error is not None:

@@ -255,7 +255,7 @@ class FileSpout(BurstSpout, SpoutPortUser):
             self._in_flight.forget(message_ids[emitted:])
             if not isinstance(error, Exception):
                 raise
-            text = f"it cannot be emitted: {headline(error)}"
+            text = f"it cannot be emitted: {error.message if isinstance(error, EngineError) else headline(error)}"
             refused = self._next_row + emitted
             raw = rows.chunk.raw(rows.begins[refused], rows.ends[refused])
             self._handle_bad(file, rows.number_of(rows.begins[refused]), text, raw)

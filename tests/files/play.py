@@ -53,12 +53,14 @@ class Observed(FileSpout):
         self.kept.positions += [self.position()] * (len(self.kept.rows) - before)
 
 
-def topology(make: Callable[[], FileSpout], *, parallelism: int = 1, capture: Capture | None = None) -> Topology:
+def topology(
+    make: Callable[[], FileSpout], *, parallelism: int = 1, capture: Capture | None = None, bad: Capture | None = None
+) -> Topology:
     builder = TopologyBuilder("files")
     builder.set_spout("rows", make, parallelism=parallelism)
-    bolt = builder.set_bolt("sink", capture or Capture()).shuffle_grouping("rows")
-    if isinstance(made := make().output_fields, dict) and "bad" in made:
-        bolt.shuffle_grouping("rows", stream="bad")
+    builder.set_bolt("sink", capture or Capture()).shuffle_grouping("rows")
+    if bad is not None:
+        builder.set_bolt("quarantine", bad).shuffle_grouping("rows", stream="bad")
     return builder.build()
 
 
