@@ -43,7 +43,8 @@ class Chunk:
 
     def offset_of(self, lines: int) -> int:
         """Return the offset in the content behind so many lines of the chunk."""
-        all_lines = self._lines()
+        is_all = lines >= self.data.count(b"\n") + (not self.data.endswith(b"\n"))  # the usual case, without a list of lines
+        all_lines = [] if is_all else self._lines()
         if lines >= len(all_lines):
             return self.offset + len(self.data)
         return self.offset + sum(map(len, all_lines[:lines])) + lines
