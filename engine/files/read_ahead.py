@@ -14,7 +14,7 @@ from engine.in_thread import in_thread
 
 READ_BYTES: Final = 1024 * 1024
 """Bytes that the thread reads in one call. The next call begins when fewer are waiting, so at most twice as many wait."""
-LOOK_SECS: Final = 0.1
+LOOK_SECS: Final = 0.2
 LOOK_SHARE: Final = 20
 """Listing the files takes at most 1/LOOK_SHARE of the time."""
 
@@ -29,7 +29,8 @@ class ReadAhead:
         self._wake = wake
         self._follow = follow
         self._events: deque[Event] = deque()
-        self._bytes = 0
+        self.waiting_bytes = 0
+        """Bytes of the pieces that were read and not taken."""
         self._has_room = asyncio.Event()
         self._has_ended = False
 
@@ -44,8 +45,8 @@ class ReadAhead:
             return None
         event = self._events.popleft()
         if isinstance(event, Piece):
-            self._bytes -= len(event.data)
-            if self._bytes < READ_BYTES:
+            self.waiting_bytes -= len(event.data)
+            if self.waiting_bytes < READ_BYTES:
                 self._has_room.set()
         return event
 
@@ -59,12 +60,12 @@ class ReadAhead:
         await in_thread(self._pool, partial(self.reader.begin, places))
         look_at = now() + LOOK_SECS
         while not self._has_ended:
-            while self._bytes >= READ_BYTES:
+            while self.waiting_bytes >= READ_BYTES:
                 self._has_room.clear()
                 await self._has_room.wait()
-            events = await in_thread(self._pool, partial(self.reader.read, READ_BYTES))
+            events = await in_thread(self._pool, partial(self.reader.read, READ_BYTES)) if self.reader.has_more else []
             self._events += events
-            self._bytes += sum(len(event.data) for event in events if isinstance(event, Piece))
+            self.waiting_bytes += sum(len(event.data) for event in events if isinstance(event, Piece))
             self._has_ended = self.reader.is_finished
             if events or self._has_ended:
                 self._wake()

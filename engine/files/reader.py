@@ -151,9 +151,14 @@ class FileReader:
     # Reading
 
     @property
+    def has_more(self) -> bool:
+        """True if `read` may return events."""
+        return bool(self._queue or self._events)
+
+    @property
     def is_finished(self) -> bool:
         """True if all files are read, and no new rows are waited for."""
-        return not self._settings.follow and not self._queue and not self._events
+        return not self._settings.follow and not self.has_more
 
     def read(self, most_bytes: int) -> list[Event]:
         """Return the next pieces, about `most_bytes` of them. An empty list means that there are none now."""
