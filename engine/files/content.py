@@ -32,6 +32,9 @@ class Content(Protocol):
     def unread(self, offset: int) -> int:
         """Return the bytes on disk behind an offset of the content."""
 
+    def has_name(self) -> bool:
+        """Return whether the file still has a name somewhere."""
+
     def close(self) -> None:
         """Close the file."""
 
@@ -63,6 +66,9 @@ class PlainContent:
 
     def unread(self, offset: int) -> int:
         return max(self.size() - offset, 0)
+
+    def has_name(self) -> bool:
+        return self._file.has_name()
 
     def close(self) -> None:
         self._file.close()
@@ -140,6 +146,9 @@ class GzipContent:
     def unread(self, offset: int) -> int:
         """Return the compressed bytes that were not read."""
         return max(self.size() - self._raw_offset + len(self._raw), 0)
+
+    def has_name(self) -> bool:
+        return self._file.has_name()
 
     def close(self) -> None:
         self._file.close()

@@ -59,7 +59,7 @@ class FileProgress:
 
     def next_chunk(self, data: bytes, *, at_end: bool) -> Chunk:
         """Return the next bytes, with those of an unfinished row before them. The rows of the chunk before must be done."""
-        self.state = "reading"
+        self.state, self.is_over = "reading", False
         beginning = self.beginning
         if beginning is not None and beginning.header is None and self._offset + len(self._carry) == len(beginning.data):
             beginning.data = (beginning.data + data)[:BEGINNING_BYTES]

@@ -5,9 +5,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from engine.clock import Clock
+from engine.errors import FatalError
 from engine.files.progress import Event, Piece, Place
 from engine.files.reader import FileReader
 from engine.in_thread import in_thread
@@ -17,6 +18,7 @@ READ_BYTES: Final = 1024 * 1024
 LOOK_SECS: Final = 0.2
 LOOK_SHARE: Final = 20
 """Listing the files takes at most 1/LOOK_SHARE of the time."""
+_T = TypeVar("_T")
 
 
 class ReadAhead:
@@ -57,13 +59,13 @@ class ReadAhead:
     async def run(self, places: Mapping[str, Place]) -> None:
         """Read all files, or for ever if they are followed. Raises FatalError."""
         now = Clock.of(asyncio.get_running_loop()).now
-        await in_thread(self._pool, partial(self.reader.begin, places))
+        await read_in_thread(self._pool, partial(self.reader.begin, places))
         look_at = now() + LOOK_SECS
         while not self._has_ended:
             while self.waiting_bytes >= READ_BYTES:
                 self._has_room.clear()
                 await self._has_room.wait()
-            events = await in_thread(self._pool, partial(self.reader.read, READ_BYTES)) if self.reader.has_more else []
+            events = await read_in_thread(self._pool, partial(self.reader.read, READ_BYTES)) if self.reader.has_more else []
             self._events += events
             self.waiting_bytes += sum(len(event.data) for event in events if isinstance(event, Piece))
             self._has_ended = self.reader.is_finished
@@ -75,5 +77,13 @@ class ReadAhead:
                 await asyncio.sleep(max(look_at - now(), 0))
             if now() >= look_at:
                 began = now()
-                await in_thread(self._pool, self.reader.look)
+                await read_in_thread(self._pool, self.reader.look)
                 look_at = now() + max(LOOK_SECS, (now() - began) * LOOK_SHARE)
+
+
+async def read_in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
+    """Call work in a thread of the pool. Raises FatalError for an OSError, because a new instance could not read the files either."""
+    try:
+        return await in_thread(pool, work)
+    except OSError as error:
+        raise FatalError(f"the input files cannot be read: {error}", hint="Repair this, and start again.") from error

@@ -20,6 +20,8 @@ OPEN_FILES: Final = 256
 """Files that a task keeps open. Above this number, those that have not grown for the longest time are closed, and opened when they grow."""
 ROTATED_SECS: Final = 5.0
 """Time for which a file without a path is watched after its last row, because its writer may not have noticed the rotation."""
+REMEMBERED_FILES: Final = 10_000
+"""Largest number of files that were moved away and may come back, for example with a network file system."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,8 @@ class FileReader:
         """Files that may have more rows."""
         self._ignored: set[Identity] = set()
         """Compressed copies of files that were read."""
+        self._away: dict[Identity, InputFile] = {}
+        """Files that were moved away, but not deleted, after they were read."""
         self._names: set[str] = set()
         """Names in the last listing."""
         self._events: list[Event] = []
@@ -250,6 +254,8 @@ class FileReader:
                     self._ignored.add(identity)
                     self._logger.info("%r is taken for a compressed copy of a file that was read. It is not read", found.name)
                     continue
+                if self._comes_back(found):
+                    continue
                 file = self._add(found)
                 file.after = by_name.get(found.name)
                 self._queue.append(file)
@@ -302,6 +308,7 @@ class FileReader:
             f"{file.content.size():,}",
         )
         self._forget(file, "closed")
+        self._away.pop(file.identity, None)
         self._queue.append(self._add(Found(file.path, file.name, file.identity, 0)))
 
     def _forget(self, file: InputFile, state: PlaceState = "at_end") -> None:
@@ -311,10 +318,29 @@ class FileReader:
         if file in self._queue:
             self._queue.remove(file)
         file.idle_since = self._now()
+        if file.is_open and file.content.has_name():
+            self._away[file.identity] = file
+            while len(self._away) > REMEMBERED_FILES:
+                del self._away[next(iter(self._away))]
         file.close()
         del self._files[file.identity]
         self.counts.files += 1
         self._events.append(FileEnd(file.progress, state, is_last=True))
+
+    def _comes_back(self, found: Found) -> bool:
+        """Continue a file that was moved away. Return False if this is not one, or has changed before its end."""
+        file = self._away.pop(found.identity, None)
+        if file is None:
+            return False
+        file.path, file.name = found.path, found.name
+        if not file.open() or file.has_lost_its_end():
+            file.close()
+            return False
+        file.progress.newest_name, file.is_gone = found.name, False
+        self._files[found.identity] = file
+        self._logger.info("%r is back. Reading continues", found.name)
+        self._look_into(file)
+        return True
 
     def _is_compressed_copy(self, found: Found, names: set[str]) -> bool:
         """Return whether a new file is a compressed copy, made after a rotation, of a file that is or was read."""

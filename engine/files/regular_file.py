@@ -32,6 +32,10 @@ class OpenFile:
         """Return the current size. `size` is that of the opening."""
         return os.fstat(self._descriptor).st_size
 
+    def has_name(self) -> bool:
+        """Return whether the file was not deleted."""
+        return os.fstat(self._descriptor).st_nlink > 0
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)

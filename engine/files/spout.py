@@ -15,11 +15,10 @@ from engine.files.in_flight import RowsInFlight
 from engine.files.listing import Listing, require_files
 from engine.files.metrics import FileMetrics
 from engine.files.progress import Event, FileEnd, FileProgress, LongLine, Place, places_of
-from engine.files.read_ahead import ReadAhead
+from engine.files.read_ahead import ReadAhead, read_in_thread
 from engine.files.reader import FileReader
 from engine.files.rows import Chunk, Rows
 from engine.files.settings import BAD_FIELDS, BAD_STREAM, FileFormat, FileOptions, FileSettings, Paths
-from engine.in_thread import in_thread
 from engine.log import EngineLogger
 from engine.names import DEFAULT_STREAM
 from engine.raised import headline
@@ -106,9 +105,9 @@ class FileSpout(BurstSpout, SpoutPortUser):
         self._metrics = FileMetrics(self.context)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"files of {self.context.component_id}")
         if not self.settings.follow:
-            await in_thread(self._pool, partial(require_files, self._listing))
+            await read_in_thread(self._pool, partial(require_files, self._listing))
         else:
-            for path, why in await in_thread(self._pool, self._listing.missing):
+            for path, why in await read_in_thread(self._pool, self._listing.missing):
                 self._logger.info("%r: %s. The spout waits for it", path, why)
 
     def close(self) -> None:

@@ -148,6 +148,27 @@ def test_the_rest_of_a_removed_file_is_read(tmp_path: Path) -> None:
     follow(log, script)
 
 
+@pytest.mark.guarantee("FI-4")
+def test_a_folder_that_is_away_for_a_while_continues(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "logs").mkdir()
+    log = write(tmp_path / "logs" / "app.log", "1\n")
+
+    async def script(it: Script) -> None:
+        await it.rows(1)
+        (tmp_path / "logs").rename(tmp_path / "elsewhere")
+        await asyncio.sleep(30)
+        (tmp_path / "elsewhere").rename(tmp_path / "logs")
+        await it.looks()
+        append(log, "2\n")
+        assert await it.rows(2) == ["1", "2"]
+        [place] = it.position().values()
+        assert place[2:4] == [4, 2]
+
+    with caplog.at_level(logging.INFO, "engine.files"):
+        follow(tmp_path / "logs", script, seeks=True)
+    assert "is back. Reading continues" in caplog.text
+
+
 @pytest.mark.guarantee("FI-5")
 @pytest.mark.parametrize("is_seen_before", [False, True])
 def test_a_compressed_copy_of_a_file_is_not_read_again(is_seen_before: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,5 +1,6 @@
 """Failed rows, bad rows, missing and unusual files, several tasks, and the settings of a `FileSpout` (FI-2, FI-4 to FI-9)."""
 
+import dataclasses
 import gzip
 import os
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, Config, ConfigError, FailTuple, FileSpout, TopologyBuilder, UsageError, bolt
+from engine.files import FileOptions, FileSettings
 from engine.testing import Capture, Finished, RunUnfinished, run_topology
 from tests.files.play import Kept, play, rows_of, run_observed, topology, write
 
@@ -334,3 +336,7 @@ def test_metrics_count_files_rows_and_bytes(tmp_path: Path) -> None:
     write(tmp_path / "2", "3\n")
     counted = metrics(run_with(Capture(), tmp_path))
     assert {name: value for name, value in counted.items() if value} == {"files_read": 2, "file_rows": 3, "file_bytes": 6}
+
+
+def test_each_setting_is_an_option() -> None:
+    assert {field.name for field in dataclasses.fields(FileSettings)} == {"paths", "format", "fields", *FileOptions.__annotations__}
