@@ -40,11 +40,15 @@ class Content(Protocol):
 
 
 def open_content(file: OpenFile) -> Content:
-    """Return the content of a file. Its first two bytes decide, or the name of a file that is shorter."""
+    """Return the content of a file. Its first two bytes decide, or the name of a file that is shorter.
+
+    Raises FatalError, and closes the file, if its name says gzip and its bytes do not.
+    """
     magic = file.read(0, len(GZIP_MAGIC))
     if magic == GZIP_MAGIC or (len(magic) < len(GZIP_MAGIC) and file.path.endswith(".gz")):
         return GzipContent(file)
     if file.path.endswith(".gz"):
+        file.close()
         raise FatalError(f"file {file.path!r} is not compressed by gzip", hint="Rename it, if it is plain text.")
     return PlainContent(file)
 
