@@ -54,6 +54,7 @@ from engine.version import __version__
 
 if TYPE_CHECKING:
     from engine.checkpoint import CheckpointEntry, CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, StatefulBurstBolt, stateful_bolt
+    from engine.files import FileSpout
     from engine.flow import FlowControlBolt, FlowControlSpout, FlowEntry, FlowProducer, FlowSettings, FlowSnapshot
     from engine.runtime.run import Run, run
     from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
@@ -74,6 +75,7 @@ else:
         __name__,
         {
             "engine.checkpoint": "CheckpointEntry CheckpointSnapshot StatefulBasicBolt StatefulBolt StatefulBurstBolt stateful_bolt",
+            "engine.files": "FileSpout",
             "engine.flow": "FlowControlBolt FlowControlSpout FlowEntry FlowProducer FlowSettings FlowSnapshot",
             "engine.runtime.run": "Run run",
             "engine.runtime.snapshot": "ComponentSnapshot Snapshot TaskSnapshot",
@@ -111,6 +113,7 @@ __all__ = [
     "Failure",
     "FatalError",
     "Fields",
+    "FileSpout",
     "FlowControlBolt",
     "FlowControlSpout",
     "FlowEntry",

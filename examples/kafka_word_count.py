@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from engine import Config, FatalError, Fields, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, bolt, spout
+from engine import Config, FatalError, Fields, FileSpout, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, bolt
 from engine.kafka import KafkaRecord, KafkaSink, KafkaSinkConfig, KafkaSpout, KafkaSpoutConfig
 
 BROKERS = os.environ.get("KAFKA_BROKERS", "127.0.0.1:9092")
@@ -123,15 +123,8 @@ class Count(OneLife):
 
 def filling(path: Path) -> Topology:
     """Write each line of a file to topic LINES."""
-
-    @spout("value", max_retries=None)
-    def lines() -> Iterator[tuple[str]]:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                yield (line.rstrip("\n"),)
-
     builder = TopologyBuilder("fill")
-    builder.set_spout("lines", lines)
+    builder.set_spout("lines", lambda: FileSpout(path, fields="value", errors="replace"))
     builder.set_bolt("write", lambda: KafkaSink(KafkaSinkConfig(brokers=BROKERS, topic=LINES))).global_grouping("lines")
     return builder.build()
 

@@ -15,6 +15,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "cli": (150, 160),
     "config": (8, 8),
     "examples": (80, 300),
+    "files": (15, 45),
     "flow": (125, 200),
     "hostile": (45, 90),
     "integration": (150, 320),

@@ -47,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine.api",),
     ("engine.topology", "engine.state"),
     ("engine.control",),
-    ("engine.dead_letters", "engine.runtime"),
+    ("engine.dead_letters", "engine.runtime", "engine.files"),
     ("engine.checkpoint", "engine.transactional", "engine.flow"),
     ("engine.kafka", "engine.features"),
     ("engine", "engine.testing"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import settings_of
+from engine.files import FileSettings
 from engine.flow import FlowSettings
 from engine.kafka import KafkaSecurity, KafkaSinkConfig, KafkaSpoutConfig
 from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaCommitterConfig
@@ -14,6 +15,7 @@ from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaCommitterConf
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TABLES: dict[Path, tuple[type[Any], ...]] = {
     DOCS / "KAFKA.md": (KafkaSpoutConfig, KafkaSinkConfig, KafkaBatchSpoutConfig, KafkaCommitterConfig, KafkaSecurity),
+    DOCS / "FILES.md": (FileSettings,),
     DOCS / "FLOW.md": (FlowSettings,),
 }
 NEEDED = "needed"

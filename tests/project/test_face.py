@@ -31,6 +31,7 @@ NAMES = [
     "Failure",
     "FatalError",
     "Fields",
+    "FileSpout",
     "Inlet",
     "InletClosed",
     "KeyValueState",

@@ -11,6 +11,7 @@ from tests.project.sources import ROOT
 PACKAGES = (
     "engine",
     "engine.cli",
+    "engine.files",
     "engine.flow",
     "engine.kafka",
     "engine.kafka.transactional",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import FatalError, UsageError
-from engine.transactional.files.file_identity import OpenFile, open_file
+from engine.files.regular_file import OpenFile, open_file
 from engine.transactional.files.lines import PIECE_BYTES, Limits, LineFormat, Piece, end_of_last_line, new_lines, same_lines
 
 pytestmark = pytest.mark.guarantee("TX-10")

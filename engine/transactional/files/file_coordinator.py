@@ -8,9 +8,10 @@ from typing import Final
 
 from engine.api import SpoutExhausted
 from engine.errors import FatalError
+from engine.files.folder import Folder, Found
+from engine.files.regular_file import open_file
 from engine.log import EngineLogger
-from engine.transactional.files.file_identity import Position, open_file
-from engine.transactional.files.folder import Folder, Found
+from engine.transactional.files.file_identity import Position, fault_of
 from engine.transactional.files.lines import end_of_last_line
 from engine.transactional.spouts import Partition, PartitionedCoordinator
 
@@ -169,7 +170,7 @@ class FileCoordinator(PartitionedCoordinator):
         if file is None:
             return None
         with file:
-            return file.fault(position) if file.inode == found.inode else None
+            return fault_of(file, position) if file.inode == found.inode else None
 
     def _adopt(self, named: dict[Partition, Found], positions: Mapping[Partition, Position]) -> None:
         """Continue a partition with a new inode if its file was restored with the same name and content."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from engine.errors import FatalError
+from engine.files.folder import Folder
+from engine.files.regular_file import OpenFile, open_file
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchCollector
-from engine.transactional.files.file_identity import OpenFile, Position, open_file, position_of
-from engine.transactional.files.folder import Folder
+from engine.transactional.files.file_identity import Position, fault_of, position_of
 from engine.transactional.files.lines import Limits, LineFormat, Piece, new_lines, same_lines
 from engine.transactional.spouts import OpaqueEmitter, Partition, PartitionedEmitter
 
@@ -108,7 +109,7 @@ class Lines:
         if inode is not None and file.inode != inode:
             why: str | None = "it is missing"
         else:
-            why = None if position is None else file.fault(position)
+            why = None if position is None else fault_of(file, position)
         if why is None and (inode is not None or (position is not None and position.end)):
             return file, ""
         file.close()

@@ -4,15 +4,14 @@ Files are read on the event loop, not in a thread. A cached piece of 256 KiB tak
 (see engine.in_thread).
 """
 
-import codecs
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Any, Final, NamedTuple
 
 from engine.errors import FatalError, UsageError
-from engine.transactional.files.file_identity import OpenFile
+from engine.files.encodings import DECODED_WHOLE, check_errors, checked_encoding
+from engine.files.regular_file import OpenFile
 
 PIECE_BYTES: Final = 256 * 1024
 _LEAST_BYTES: Final = 4 * 1024
@@ -122,8 +121,6 @@ def _read(file: OpenFile, offset: int, count: int) -> bytes:
 # Tuples
 
 FIELDS: Final = ("line", "file", "offset")
-_WHOLE: Final = ("utf-8", "ascii", "iso8859-1")
-"""Encodings in which several lines are decoded at once, because an invalid byte never affects the next line."""
 
 
 class LineFormat:
@@ -138,10 +135,10 @@ class LineFormat:
         self.fields = tuple([fields] if isinstance(fields, str) else fields)
         if not self.fields or len(set(self.fields)) != len(self.fields) or not set(self.fields) <= set(FIELDS):
             raise UsageError(f"the fields of a line are {fields!r}", hint=f"Use one or more of {', '.join(map(repr, FIELDS))}, each once.")
-        self._encoding = None if encoding is None else _checked_encoding(encoding)
+        self._encoding = None if encoding is None else checked_encoding(encoding)
         self._errors = errors
         if encoding is not None:
-            _check_errors(errors)
+            check_errors(errors)
 
     def rows(self, data: bytes, offset: int, name: str) -> list[tuple[Any, ...]]:
         """Return a tuple for each line of `data`, which begins at an offset of a file. Raises FatalError if decoding fails."""
@@ -160,7 +157,7 @@ class LineFormat:
         texts: list[Any]
         if self._encoding is None:
             texts = lines
-        elif self._encoding in _WHOLE:
+        elif self._encoding in DECODED_WHOLE:
             texts = self._text(data, offset, name).split("\n")[: len(lines)]
         else:
             starts = accumulate((len(line) + 1 for line in lines[:-1]), initial=offset)
@@ -179,26 +176,3 @@ class LineFormat:
                 f"file {name!r}: the byte 0x{data[error.start]:02x} at offset {offset + error.start:,} is not valid {self._encoding}",
                 hint='Set the encoding, for example encoding="latin-1", or errors="replace". With encoding=None lines are bytes.',
             ) from None
-
-
-def _checked_encoding(encoding: str) -> str:
-    try:
-        name = codecs.lookup(encoding).name
-        newline = "\n".encode(name)
-    except (LookupError, TypeError):
-        raise UsageError(
-            f"{encoding!r} is not a known encoding", hint='Use for example "utf-8" or "latin-1". With None lines are bytes.'
-        ) from None
-    if newline != b"\n":
-        raise UsageError(
-            f"lines of {encoding!r} do not end with the byte 0x0a", hint="Read lines as bytes with encoding=None, or convert the files."
-        )
-    return name
-
-
-def _check_errors(errors: str) -> None:
-    try:
-        with contextlib.suppress(UnicodeDecodeError):
-            b"\xff".decode("ascii", errors)
-    except (LookupError, TypeError):
-        raise UsageError(f"errors is {errors!r}", hint='Use for example "strict", "replace" or "surrogateescape".') from None

@@ -6,9 +6,9 @@ from typing import ClassVar, Final, TypedDict, Unpack
 
 from engine.api import Fields, OutputFields
 from engine.errors import UsageError
+from engine.files.folder import Folder
 from engine.transactional.files.file_coordinator import FileCoordinator, Reading
 from engine.transactional.files.file_emitters import Emission, FileEmitter, FileOpaqueEmitter, Metadata
-from engine.transactional.files.folder import Folder
 from engine.transactional.files.lines import PIECE_BYTES, Limits, LineFormat
 from engine.transactional.spouts import (
     OpaqueEmitter,

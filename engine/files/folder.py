@@ -68,7 +68,7 @@ class Folder:
         Raises FatalError if files on two file systems have the same inode number.
         """
         files: dict[int, Found] = {}
-        for number, found in enumerate(self._found(), 1):
+        for number, found in enumerate(self.files(), 1):
             other = files.get(found.inode)
             if other is not None and other.device != found.device:
                 raise FatalError(
@@ -81,7 +81,8 @@ class Folder:
                 await asyncio.sleep(0)
         return files
 
-    def _found(self) -> Iterator[Found]:
+    def files(self) -> Iterator[Found]:
+        """Yield the regular files, in no order. A file with several names comes under each."""
         for path in glob.iglob(self.pattern, root_dir=self.path, recursive=True):
             try:
                 status = os.stat(os.path.join(self.path, path))
