@@ -92,14 +92,14 @@ class OpenValues(ValuesReader[K, V]):
         update = _Update(self._store, attempt, writer, changes, combine)
         await update.encode_keys()
         is_known = self._done.txid > 0
-        with _ending_the_run():
+        with ending_the_run():
             values = await self._retry.call_with_retries(lambda: update.once(is_known))
         self._done = attempt
         return values
 
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         wanted = list(keys)
-        with _ending_the_run():
+        with ending_the_run():
             return await self._retry.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
 
     async def close(self) -> None:
@@ -108,7 +108,7 @@ class OpenValues(ValuesReader[K, V]):
 
 
 @contextmanager
-def _ending_the_run() -> Iterator[None]:
+def ending_the_run() -> Iterator[None]:
     """Let the errors of the store that no retry of the batch can repair end the run."""
     try:
         yield
