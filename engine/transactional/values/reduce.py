@@ -96,7 +96,8 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
 
     async def finish_batch(self) -> None:
         values: OpenValues[K, V] = await opened_for_all_batches(self, self.values, "map")
-        new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind)
+        names = self.keyed_by if type(self).key is ReducingCommitter.key else None
+        new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind, key_fields=names or ())
         if self.output_fields is not None and (rows := self.rows(new)):
             self.collector.emit_many(rows)
 
