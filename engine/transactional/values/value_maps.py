@@ -87,7 +87,7 @@ class SqliteValues(ValueMap):
 
     path: str | Path
     name: str
-    columns: bool = field(default=True, kw_only=True)
+    columns: bool = field(default=True, kw_only=True, repr=False)
     """False: a new map has one column of encoded keys, which may be of any type. A map that exists keeps its form."""
 
     def __post_init__(self) -> None:
@@ -133,7 +133,7 @@ class PostgresValues(ValueMap):
 
     url: str = field(repr=False)
     name: str
-    columns: bool = field(default=True, kw_only=True)
+    columns: bool = field(default=True, kw_only=True, repr=False)
     """False: a new map has one text column of encoded keys, which may be of any type. A map that exists keeps its form."""
 
     async def store(self, *, make: bool) -> ValueStore:
