@@ -72,14 +72,18 @@ def may_write(fence: Fence | None, seen: Fence, attempt: AttemptId, writer: Writ
     return fence is not None and (fence == seen or (fence.attempt == attempt and fence.component == writer.component))
 
 
-class RowCodec(Protocol):
-    """Encodes keys and values. A codec works on lists, because a batch has many keys."""
+class KeyCodec(Protocol):
+    """Encodes keys. A codec works on lists, because a batch has many keys."""
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
         """Encode keys. Equal keys have equal codes. Raises ValueRefused with the key if one cannot be encoded."""
 
     def key(self, raw: Raw) -> object:
         """Decode a key."""
+
+
+class RowCodec(KeyCodec, Protocol):
+    """Encodes keys and values."""
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
         """Encode values, None as None. Raises ValueRefused with the key if one cannot be encoded."""
@@ -132,13 +136,30 @@ class ValueStore(ABC):
 
     row_codec: RowCodec
 
+    @property
+    def lacks_key_columns(self) -> bool:
+        """True if `create` has to be called before a key can be written."""
+        return False
+
+    @property
+    def is_older(self) -> bool:
+        """True if the map has one encoded column for its keys, and a new map would have a typed column for each field."""
+        return False
+
+    async def key_codec(self, fields: Sequence[str], keys: Sequence[object]) -> KeyCodec:
+        """Return the codec of the keys: that of the map, or the one that `create` will give a new map.
+
+        fields: names of the fields of each key, if known. keys: the keys to write, whose first one decides the types of a new map.
+        """
+        return self.row_codec
+
     @abstractmethod
     async def fence(self) -> Fence | None:
         """Return the map's fence, None if there is no map."""
 
     @abstractmethod
     async def create(self, writer: Writer) -> None:
-        """Create an empty map, unless another task was faster."""
+        """Create an empty map, with keys in the form of the last `key_codec`, unless another task was faster."""
 
     @abstractmethod
     async def look(self, keys: Sequence[Raw]) -> Found:

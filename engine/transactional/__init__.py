@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SpoutEmitter,
         TransactionalSpout,
     )
+    from engine.transactional.sql import PostgresDatabase, SqlCommitter, SqliteDatabase
     from engine.transactional.status import TransactionsEntry, TransactionsSnapshot
 else:  # the first `build()` of each program loads the feature, and only the feature
     __getattr__, __dir__ = lazy_names(
@@ -45,6 +46,7 @@ else:  # the first `build()` of each program loads the feature, and only the fea
             "engine.transactional.memory_spout": "MemoryOpaqueSpout MemoryTransactionalSpout",
             "engine.transactional.spouts": "OpaqueEmitter OpaquePartitionedTransactionalSpout Partition PartitionedCoordinator "
             "PartitionedEmitter PartitionedTransactionalSpout Positions SpoutCoordinator SpoutEmitter TransactionalSpout",
+            "engine.transactional.sql": "PostgresDatabase SqlCommitter SqliteDatabase",
             "engine.transactional.status": "TransactionsEntry TransactionsSnapshot",
         },
     )
@@ -70,10 +72,13 @@ __all__ = [
     "PartitionedEmitter",
     "PartitionedTransactionalSpout",
     "Positions",
+    "PostgresDatabase",
     "Resource",
     "Resources",
     "SpoutCoordinator",
     "SpoutEmitter",
+    "SqlCommitter",
+    "SqliteDatabase",
     "TransactionAttempt",
     "TransactionalSpout",
     "TransactionalTopologyBuilder",

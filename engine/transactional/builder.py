@@ -201,7 +201,7 @@ def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaq
     for subscription in spec.subscriptions:
         grouping = subscription.grouping
         if names is None:
-            yield f"{where}: writes one value, so it has one task. Set its parallelism to 1, or give it a key."
+            yield f"{where}: has no key, so it has one task. Set its parallelism to 1, or give it a key."
             return
         if not isinstance(grouping, FieldsGrouping) or tuple(grouping.names) != names:
             fields = ", ".join(map(repr, names))

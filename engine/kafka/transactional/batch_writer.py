@@ -16,8 +16,9 @@ from engine.kafka.client.producer_link import OF_ANY_CLIENT, TransactionLink, Tr
 from engine.kafka.sink.partition_sender import SenderSettings
 from engine.kafka.sink.records import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
-from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, must_write, read_stored_txid
+from engine.kafka.transactional.stored_txids import TxidOwner, must_write, read_stored_txid
 from engine.log import EngineLogger
+from engine.state.rows import StoredTxid
 from engine.transactional import FailedBatch, TransactionAttempt
 
 LOGGER: Final = EngineLogger("engine.kafka")

@@ -4,22 +4,16 @@ Each task stores its newest txid as an offset of its own group. The Kafka transa
 of the offset hold the number of tasks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from engine.errors import FatalError
+from engine.state.rows import StoredTxid
+from engine.transactional.stored_txids import WrittenInPart, is_written
 
 PREFIX: Final = "stormcell-tx"
 _VERSION: Final = "1"
-
-
-class StoredTxid(NamedTuple):
-    """Newest stored txid of one task."""
-
-    txid: int
-    parallelism: int
-    """Number of tasks that wrote the transaction."""
 
 
 class TxidOwner(NamedTuple):
@@ -79,14 +73,10 @@ def must_write(stored: Mapping[int, StoredTxid], owner: TxidOwner, txid: int, *,
     newest = max(stored.values())
     if newest.txid > txid:
         raise _newer(owner, txid, newest)
-    if newest.txid < txid:
-        return True
-    if newest.parallelism == owner.parallelism:
-        return stored.get(owner.task) != newest
-    missing = [task for task in range(newest.parallelism) if stored.get(task) != newest]
-    if not missing:
-        return False
-    raise _in_doubt(owner, newest, missing)
+    try:
+        return not is_written(stored, owner.task, owner.parallelism, txid)
+    except WrittenInPart as part:
+        raise _in_doubt(owner, part.newest, part.missing) from None
 
 
 def _unknown(owner: TxidOwner, txid: int) -> FatalError:
@@ -108,7 +98,7 @@ def _newer(owner: TxidOwner, txid: int, newest: StoredTxid) -> FatalError:
     return FatalError(text, hint=hint)
 
 
-def _in_doubt(owner: TxidOwner, newest: StoredTxid, missing: list[int]) -> FatalError:
+def _in_doubt(owner: TxidOwner, newest: StoredTxid, missing: Sequence[int]) -> FatalError:
     tasks = ", ".join(map(str, missing))
     text = (
         f"{owner.component!r} has {owner.parallelism} tasks, but had {newest.parallelism} when it wrote transaction {newest.txid}. "

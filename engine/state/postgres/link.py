@@ -145,7 +145,7 @@ def where_of(url: str) -> str:
     except ValueError:
         raise StateError("the postgresql:// URL has no valid host and port", hint=EXAMPLE) from None
     if parts.scheme not in ("postgresql", "postgres"):
-        raise StateError("the URL of PostgresValues does not begin with postgresql://", hint=EXAMPLE)
+        raise StateError("the URL of a PostgreSQL database does not begin with postgresql://", hint=EXAMPLE)
     named = [f"{host or 'its default host'}{'' if re.search(r':[0-9]+$', host) else ':5432'}" for host in hosts]
     return f"PostgreSQL at {','.join(named)}{parts.path}"
 

@@ -5,17 +5,32 @@ All maps in one file share its writing thread, for all tasks, because SQLite all
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
-from functools import lru_cache
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
 
-from engine.errors import StateError
+from engine.errors import EngineBug, StateDamaged, StateError
 from engine.state.codec import MessagePack
+from engine.state.key_columns import ROW_COLUMNS, planned_columns
 from engine.state.row_codecs import SqliteCodec
 from engine.state.sqlite.file import Schema, SqliteFile, check_place
-from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValueStore, Writer, fence_of, in_order, may_write, nothing
+from engine.state.sqlite.key_forms import EncodedKey, KeyForm, TypedKey, insertion, selection, stored_form
+from engine.state.values import (
+    RESTORE,
+    AttemptId,
+    Changes,
+    Fence,
+    Found,
+    KeyCodec,
+    Raw,
+    ValueStore,
+    Writer,
+    fence_of,
+    in_order,
+    may_write,
+    nothing,
+)
 
 ROWS_PER_STATEMENT: Final = 500
 ROWS_PER_READ: Final = 2000
@@ -40,11 +55,49 @@ _FENCE: Final = "SELECT kind, topology, component, txid, attempt FROM stormcell_
 class SqliteValueStore(ValueStore):
     """One map."""
 
-    def __init__(self, file: "SharedFile", name: str) -> None:
+    def __init__(self, file: "SharedFile", name: str, *, columns: bool = True) -> None:
+        """columns: give a new map a typed column for each field of its keys."""
         self._file = file
         self._name = name
         self._codec = MessagePack()
+        self._has_columns = columns
         self.row_codec = SqliteCodec()
+        self._encoded = EncodedKey(self.row_codec)
+        self._form: KeyForm | None = None
+        """Form of the keys of the stored map, None until the map is found with a key."""
+        self._planned: KeyForm | None = self._encoded
+        """Form of a new map. None: its first key is still to come."""
+        self._is_older = False
+
+    @property
+    def lacks_key_columns(self) -> bool:
+        return self._form is None
+
+    @property
+    def is_older(self) -> bool:
+        return self._is_older
+
+    async def key_codec(self, fields: Sequence[str], keys: Sequence[object]) -> KeyCodec:
+        if self._form is None:
+            self._form = await self._file.write_once(self._stored_form)
+            self._is_older = self._form is self._encoded and self._has_columns and len(fields) > 1
+        if self._form is not None:
+            return self._form.codec
+        self._planned = self._new_form(fields, keys)
+        return self._encoded.codec if self._planned is None else self._planned.codec
+
+    def _stored_form(self, connection: sqlite3.Connection) -> KeyForm | None:
+        return stored_form(connection, self._name, self._encoded)
+
+    def _new_form(self, fields: Sequence[str], keys: Sequence[object]) -> KeyForm | None:
+        if not self._has_columns or not fields:
+            return self._encoded
+        if not keys:
+            return None
+        if len(fields) == 1 and isinstance(keys[0], (str, int, float)):
+            return self._encoded  # `key` has these as they are
+        columns = planned_columns(fields, keys[0])
+        return self._encoded if columns is None else TypedKey(columns)
 
     async def fence(self) -> Fence | None:
         return await self._file.write_once(self._fence)
@@ -54,23 +107,43 @@ class SqliteValueStore(ValueStore):
         return None if found is None else fence_of(*found)
 
     async def create(self, writer: Writer) -> None:
-        table = self._name
+        planned = self._planned
 
         def make(connection: sqlite3.Connection) -> None:
             if self._fence(connection) is None:
-                columns = "key PRIMARY KEY NOT NULL, value, txid INTEGER NOT NULL, attempt INTEGER, previous"
-                connection.execute(f'CREATE TABLE "{table}" ({columns}) WITHOUT ROWID')
+                self._create_table(connection, planned)
                 connection.execute("INSERT INTO stormcell_maps VALUES (?, ?, ?, '', 0, 0)", (self._name, writer.kind, writer.topology))
+            elif planned is not None and self._stored_form(connection) is None:
+                self._drop_without_keys(connection)
+                self._create_table(connection, planned)
 
         await self._file.write(make)
 
+    def _create_table(self, connection: sqlite3.Connection, form: KeyForm | None) -> None:
+        columns = "value, txid INTEGER NOT NULL, attempt INTEGER, previous"
+        if form is None:
+            connection.execute(f'CREATE TABLE "{self._name}" ({columns})')
+        else:
+            connection.execute(f'CREATE TABLE "{self._name}" ({form.columns}, {columns}{form.primary_key}) WITHOUT ROWID')
+
+    def _drop_without_keys(self, connection: sqlite3.Connection) -> None:
+        """Drop the empty table of a map whose first key is still to come. Raises StateDamaged for any other table."""
+        columns = tuple(row[1] for row in connection.execute(f'PRAGMA table_info("{self._name}")'))
+        if not columns:
+            raise StateDamaged(f"the table of the map {self._name!r} is gone", hint=RESTORE)
+        if columns != ROW_COLUMNS or connection.execute(f'SELECT 1 FROM "{self._name}" LIMIT 1').fetchone():
+            raise StateDamaged(f"another program changed the table of the map {self._name!r}, which has no primary key", hint=RESTORE)
+        connection.execute(f'DROP TABLE "{self._name}"')
+
     async def look(self, keys: Sequence[Raw]) -> Found:
         def read(connection: sqlite3.Connection) -> tuple[Fence | None, list[tuple[Raw, ...]]]:
-            fence = self._fence(connection)
+            fence, form = self._fence(connection), self._form or self._stored_form(connection)
             rows: list[tuple[Raw, ...]] = []
-            for first in range(0, len(keys) if fence is not None else 0, ROWS_PER_STATEMENT):
-                some = keys[first : first + ROWS_PER_STATEMENT]
-                rows += connection.execute(_selection(self._name, len(some)), some).fetchall()
+            if fence is None or form is None:
+                return fence, rows
+            for some in _parts(form.stored(keys)):
+                found = connection.execute(selection(self._name, form, len(some)), _flat(some))
+                rows += [(form.raw(row[:-3]), *row[-3:]) for row in found]
             return fence, rows
 
         fence, rows = await self._file.write_once(read)
@@ -81,16 +154,14 @@ class SqliteValueStore(ValueStore):
             if self._fence(connection) != seen:
                 return  # another task has restored the rows, and newer rows may be of this attempt
             self._raise(connection, seen, attempt, writer)
+            form = self._form or self._stored_form(connection)
             table, txid = self._name, attempt[0]
             for (packed,) in connection.execute("SELECT keys FROM stormcell_journal WHERE map = ? AND txid = ?", (table, txid)).fetchall():
-                keys = self._codec.decode(packed)
-                for first in range(0, len(keys), ROWS_PER_STATEMENT):
-                    some = keys[first : first + ROWS_PER_STATEMENT]
-                    marks = ", ".join("?" * len(some))
-                    connection.execute(
-                        f'UPDATE "{table}" SET value = previous, txid = {txid - 1} WHERE txid = {txid} AND key IN ({marks})', some
-                    )
-                    connection.execute(f'DELETE FROM "{table}" WHERE value IS NULL AND txid = {txid - 1} AND key IN ({marks})', some)
+                for some in _parts([] if form is None else form.stored(self._codec.decode(packed))):
+                    assert form is not None
+                    given, among = _flat(some), form.among(len(some))
+                    connection.execute(f'UPDATE "{table}" SET value = previous, txid = {txid - 1} WHERE txid = {txid} AND {among}', given)
+                    connection.execute(f'DELETE FROM "{table}" WHERE value IS NULL AND txid = {txid - 1} AND {among}', given)
             connection.execute("DELETE FROM stormcell_journal WHERE map = ?", (table,))
 
         await self._file.write(put_back)
@@ -103,14 +174,13 @@ class SqliteValueStore(ValueStore):
         def put(connection: sqlite3.Connection) -> bool:
             if not self._raise(connection, seen, attempt, writer):
                 return False
-            for first in range(0, len(changes.keys), ROWS_PER_STATEMENT):
-                part = slice(first, first + ROWS_PER_STATEMENT)
-                keys, values, previous = changes.keys[part], changes.values[part], changes.previous[part]
-                if is_opaque:
-                    given = [x for row in zip(keys, values, previous, strict=True) for x in row]
-                else:
-                    given = [x for row in zip(keys, values, strict=True) for x in row]
-                connection.execute(_insertion(self._name, len(keys), is_opaque), [attempt[0], mark, *given])
+            form, columns = self._form or self._stored_form(connection), [changes.values, changes.previous][: 1 + is_opaque]
+            if form is None and changes.keys:
+                raise EngineBug(f"{len(changes.keys)} keys are written to the map {self._name!r}, whose table has no key columns")
+            if form is not None:
+                rows = [(*key, *rest) for key, *rest in zip(form.stored(changes.keys), *columns, strict=True)]
+                for some in _parts(rows):
+                    connection.execute(insertion(self._name, form, len(some), is_opaque), [attempt[0], mark, *_flat(some)])
             if is_opaque:
                 connection.execute(
                     "INSERT OR REPLACE INTO stormcell_journal VALUES (?, ?, ?, ?)", (self._name, writer.task_index, attempt[0], packed)
@@ -131,17 +201,18 @@ class SqliteValueStore(ValueStore):
         return True
 
     async def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
-        if await self.fence() is None:
+        form = self._form or await self._file.write_once(self._stored_form)
+        if form is None or await self.fence() is None:
             return
         after: list[Raw] = []
         while True:
-            where = "WHERE key > ?" if after else ""
-            statement = f'SELECT key, value FROM "{self._name}" {where} ORDER BY key LIMIT {ROWS_PER_READ}'
+            where = f"WHERE ({form.names}) > ({', '.join('?' * form.width)})" if after else ""
+            statement = f'SELECT {form.names}, value FROM "{self._name}" {where} ORDER BY {form.names} LIMIT {ROWS_PER_READ}'
             some = await self._file.write_once(lambda reader, sql=statement, key=after: reader.execute(sql, key).fetchall())  # type: ignore[misc]
-            yield some
+            yield [(form.raw(row[:-1]), row[-1]) for row in some]
             if len(some) < ROWS_PER_READ:
                 return
-            after = [some[-1][0]]
+            after = list(some[-1][:-1])
 
     async def close(self) -> None:
         await self._file.release()
@@ -195,12 +266,12 @@ class SharedFile(SqliteFile):
         await self.close()
 
 
-async def sqlite_store(path: Path, name: str) -> SqliteValueStore:
+async def sqlite_store(path: Path, name: str, *, columns: bool = True) -> SqliteValueStore:
     """Return the map of this name in a file, which is created if needed. Raises StateError."""
     check_place(path, VALUES)
     while not await (file := SharedFile.of(path)).take():
         pass  # the next call of `of` returns another file
-    return SqliteValueStore(file, name)
+    return SqliteValueStore(file, name, columns=columns)
 
 
 def check_there(path: Path) -> None:
@@ -211,21 +282,10 @@ def check_there(path: Path) -> None:
         )
 
 
-@lru_cache
-def _selection(table: str, keys: int) -> str:
-    return f'SELECT key, txid, value, previous FROM "{table}" WHERE key IN ({", ".join("?" * keys)})'
+def _parts(rows: Sequence[Sequence[Raw]]) -> Iterator[Sequence[Sequence[Raw]]]:
+    for first in range(0, len(rows), ROWS_PER_STATEMENT):
+        yield rows[first : first + ROWS_PER_STATEMENT]
 
 
-@lru_cache
-def _insertion(table: str, rows: int, is_opaque: bool) -> str:
-    """Return an INSERT. ?1 is the txid, ?2 the attempt. A transactional row of this or a newer txid stays."""
-    columns = 3 if is_opaque else 2
-    numbers = range(3, 3 + rows * columns, columns)
-    if is_opaque:
-        values = ", ".join(f"(?{at}, ?{at + 1}, ?1, ?2, ?{at + 2})" for at in numbers)
-        return (
-            f'INSERT INTO "{table}" VALUES {values} ON CONFLICT DO UPDATE '
-            "SET value = excluded.value, txid = ?1, attempt = ?2, previous = excluded.previous"
-        )
-    values = ", ".join(f"(?{at}, ?{at + 1}, ?1, ?2, NULL)" for at in numbers)
-    return f'INSERT INTO "{table}" VALUES {values} ON CONFLICT DO UPDATE SET value = excluded.value, txid = ?1 WHERE txid < ?1'
+def _flat(rows: Sequence[Sequence[Raw]]) -> list[Raw]:
+    return [value for row in rows for value in row]

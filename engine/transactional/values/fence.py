@@ -8,7 +8,7 @@ from engine.api.fields import short_repr
 from engine.errors import StateDamaged, UsageError
 from engine.state.values import RESTORE, Fence, ValuesMismatch, Writer
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.stored_value import older_transaction, overtaken
+from engine.transactional.values.stored_value import MAP, Holder, older_transaction, overtaken
 
 
 class WriteStep(Enum):
@@ -30,23 +30,33 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
         return WriteStep.CREATE
     _check_owner(writer, fence)
     stored = TransactionAttempt(*fence.attempt)
-    if attempt.txid < stored.txid:
-        raise older_transaction(writer.where, attempt, stored)
-    if attempt.attempt_id < stored.attempt_id:
-        raise overtaken(writer.where, attempt, stored.attempt_id)
+    check_not_older(writer.where, attempt, stored)
     if attempt == stored and fence.component != writer.component:
         raise ValuesMismatch(
             f"{writer.where} is written by two components, {fence.component!r} and {writer.component!r}: a txid counts once in each value",
             hint="Give each its own map.",
         )
-    if 0 < stored.txid < attempt.txid - 1:
-        raise ValuesMismatch(
-            f"{writer.where} has transactions up to {stored.txid}, and this is {attempt}: the transactions in between are missing",
-            hint="If the map was restored, restore the newest copy. A committer must call update() for each batch, also an empty one.",
-        )
+    check_no_gap(writer.where, attempt, stored, "A committer must call update() for each batch, also an empty one.")
     if fence.is_undoing or (fence.kind == "opaque" and attempt.txid == stored.txid and attempt != stored):
         return WriteStep.UNDO
     return WriteStep.WRITE
+
+
+def check_not_older(where: str, attempt: TransactionAttempt, stored: TransactionAttempt, holder: Holder = MAP) -> None:
+    """Raise the error for an attempt that is older than the newest one that has written."""
+    if attempt.txid < stored.txid:
+        raise older_transaction(where, attempt, stored, holder)
+    if attempt.attempt_id < stored.attempt_id:
+        raise overtaken(where, attempt, stored.attempt_id, holder)
+
+
+def check_no_gap(where: str, attempt: TransactionAttempt, stored: TransactionAttempt, hint: str = "") -> None:
+    """Raise ValuesMismatch if transactions are missing between the newest one stored and this one."""
+    if 0 < stored.txid < attempt.txid - 1:
+        raise ValuesMismatch(
+            f"{where} has transactions up to {stored.txid}, and this is {attempt}: the transactions in between are missing",
+            hint=f"If the database was restored, restore the newest copy. {hint}".strip(),
+        )
 
 
 def _check_owner(writer: Writer, fence: Fence) -> None:

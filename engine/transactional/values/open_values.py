@@ -9,7 +9,7 @@ from engine.api import TaskContext
 from engine.errors import FatalError, StateError, StateFenced, StateUnavailable
 from engine.log import EngineLogger
 from engine.state import StoreRetry
-from engine.state.values import Changes, Found, Raw, ValueKind, ValueRefused, ValuesMismatch, ValueStore, Writer
+from engine.state.values import Changes, Found, KeyCodec, Raw, ValueKind, ValueRefused, ValuesMismatch, ValueStore, Writer
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import WriteStep, damaged_rows, next_step, updated_twice, vanished
 
@@ -18,6 +18,7 @@ KEYS_PER_TURN: Final = 2000
 """Keys encoded or combined between two turns of the event loop."""
 MOST_ROUNDS: Final = 20
 """Largest number of reads in one update. Another task may raise the fence between read and write."""
+_OLDER: Final = "%s keeps its keys in one encoded column, as it was made. A map with a new name would have a typed column for each of %s"
 _NEVER: Final = object()
 """Marker that is equal to no stored value."""
 K = TypeVar("K")
@@ -38,7 +39,8 @@ class ValuesReader(Generic[K, V]):
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the values of those keys that have one."""
         wanted = list(keys)
-        found = await self._store.look(await _in_turns(self._store.row_codec.keys, wanted))
+        key_codec = await self._store.key_codec((), ())
+        found = await self._store.look(await _in_turns(key_codec.keys, wanted))
         values = await _in_turns(self._store.row_codec.read, found.values)
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 
@@ -47,11 +49,11 @@ class ValuesReader(Generic[K, V]):
 
         A key may be returned as a different but equal value.
         """
-        row_codec = self._store.row_codec
+        row_codec, key_codec = self._store.row_codec, await self._store.key_codec((), ())
         async for rows in self._store.rows():
             for (key, _), value in zip(rows, row_codec.read([raw for _, raw in rows]), strict=True):
                 if value is not None:
-                    yield row_codec.key(key), value  # type: ignore[misc]
+                    yield key_codec.key(key), value  # type: ignore[misc]
 
     async def txid(self) -> int:
         """Return the txid of the newest transaction that has written here, 0 before the first."""
@@ -77,29 +79,33 @@ class OpenValues(ValuesReader[K, V]):
         combine: Callable[[V | None, P], V],
         *,
         kind: ValueKind = "transactional",
+        key_fields: Sequence[str] = (),
     ) -> dict[K, V]:
         """Set each key to `combine(stored, change)`, once for each txid (TX-8). Return the new values by key.
 
         Call it once for each batch, even without changes, because it prevents writes by older attempts. Two tasks must not share a key: the
         second change of the same batch to a transactional value would be skipped. `stored` excludes this txid, and is None if there is no
-        value. A map cannot change its `kind`. Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed,
-        StateUnavailable after `state_timeout_secs` without the database.
+        value. A map cannot change its `kind`. `key_fields` name the fields of each key, for the columns of a new map.
+
+        Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed, StateUnavailable after
+        `state_timeout_secs` without the database.
         """
         if attempt == self._done:
             raise updated_twice(self._where, attempt)
         context = self._context
         writer = Writer(self._where, kind, context.topology_name, context.component_id, context.task_index)
-        update = _Update(self._store, attempt, writer, changes, combine)
-        await update.encode_keys()
+        update = _Update(self._store, attempt, writer, (changes, key_fields), combine)
         is_known = self._done.txid > 0
-        with _ending_the_run():
+        with ending_the_run():
             values = await self._retry.call_with_retries(lambda: update.once(is_known))
+        if not is_known and self._store.is_older and context.task_index == 0:
+            LOGGER.warning(_OLDER, self._where, ", ".join(key_fields))
         self._done = attempt
         return values
 
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         wanted = list(keys)
-        with _ending_the_run():
+        with ending_the_run():
             return await self._retry.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
 
     async def close(self) -> None:
@@ -108,7 +114,7 @@ class OpenValues(ValuesReader[K, V]):
 
 
 @contextmanager
-def _ending_the_run() -> Iterator[None]:
+def ending_the_run() -> Iterator[None]:
     """Let the errors of the store that no retry of the batch can repair end the run."""
     try:
         yield
@@ -126,12 +132,15 @@ class _Update(Generic[K, V, P]):
         store: ValueStore,
         attempt: TransactionAttempt,
         writer: Writer,
-        changes: Mapping[K, P],
+        changes: tuple[Mapping[K, P], Sequence[str]],
         combine: Callable[[V | None, P], V],
     ) -> None:
+        """changes: by key, and the names of the fields of each key."""
         self._store, self._attempt, self._writer, self._combine = store, attempt, writer, combine
-        self._keys = list(changes)
-        self._changes = list(changes.values())
+        by_key, self._key_fields = changes
+        self._keys = list(by_key)
+        self._changes = list(by_key.values())
+        self._key_codec: KeyCodec | None = None
         self._raw_keys: list[Raw] = []
         self._made: list[tuple[list[Raw], list[Raw], list[V], list[Raw]]] = []
         """Results of `combine`: keys, stored values, new values, encoded new values.
@@ -139,13 +148,17 @@ class _Update(Generic[K, V, P]):
         `combine` may change its arguments, so it must not be called again for a key with the same stored value.
         """
 
-    async def encode_keys(self) -> None:
-        self._raw_keys = await _in_turns(self._store.row_codec.keys, self._keys)
+    async def _encode_keys(self) -> None:
+        """Encode the keys in the form of the map. Another task may have created it in another form meanwhile."""
+        key_codec = await self._store.key_codec(self._key_fields, self._keys)
+        if key_codec is not self._key_codec:
+            self._raw_keys, self._key_codec = await _in_turns(key_codec.keys, self._keys), key_codec
 
     async def once(self, is_known: bool) -> dict[K, V]:
         """Read, combine and write. Repeat if the fence was raised meanwhile. is_known: the map existed before."""
         store = self._store
         for _ in range(MOST_ROUNDS):
+            await self._encode_keys()
             found = await store.look(self._raw_keys)
             fence = found.fence
             step = next_step(self._writer, self._attempt, fence)
@@ -155,6 +168,8 @@ class _Update(Generic[K, V, P]):
                 await self._create()
             elif step is WriteStep.UNDO:
                 await store.undo(fence, self._attempt, self._writer)
+            elif self._keys and store.lacks_key_columns:
+                await store.create(self._writer)
             elif (damage := damaged_rows(self._writer.where, self._attempt, found.txids, self._keys)) is not None:
                 now = await store.fence()
                 if now is None or now.txid <= self._attempt.txid:  # otherwise a later transaction wrote meanwhile

@@ -3,15 +3,16 @@
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import add, itemgetter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from engine.api import TaskContext, Tuple, Values, takes
+from engine.api import Tuple, Values, takes
 from engine.api.fields import OutputFields
-from engine.errors import FatalError, UsageError
+from engine.errors import UsageError
 from engine.state.values import ValueKind
 from engine.transactional.batch_bolt import Committer
+from engine.transactional.one_target import opened_for_all_batches
 from engine.transactional.values.open_values import OpenValues
 from engine.transactional.values.reduction import Reduction
 from engine.transactional.values.value_maps import ValueMap
@@ -94,32 +95,15 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         partials[key] = self.fold(partials.get(key), tup)
 
     async def finish_batch(self) -> None:
-        first = await self.resources.opened(_FirstMap(self.values))
-        if first.values != self.values:
-            component = self.context.component_id
-            text = f"{component!r} was given another map for batch {self.attempt}: {self.values} is not the map of the earlier batches"
-            raise FatalError(text, hint="Make the map once, outside of the factory that makes the committers.")
-        values: OpenValues[K, V] = await self.resources.opened(self.values)
-        new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind)
+        values: OpenValues[K, V] = await opened_for_all_batches(self, self.values, "map")
+        names = self.keyed_by if type(self).key is ReducingCommitter.key else None
+        new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind, key_fields=names or ())
         if self.output_fields is not None and (rows := self.rows(new)):
             self.collector.emit_many(rows)
 
     def rows(self, new: dict[K, V]) -> Sequence[Values]:
         """Return the rows to emit for the new values: by default (key, value) of each."""
         return list(new.items())
-
-
-@dataclass(frozen=True)
-class _FirstMap:
-    """The map of a task's first batch. All instances are equal, so that a later batch finds the first one."""
-
-    values: ValueMap = field(compare=False)
-
-    async def open(self, context: TaskContext) -> "_FirstMap":
-        return self
-
-    async def close(self) -> None:
-        """Do nothing, because the map itself is another resource."""
 
 
 @dataclass(frozen=True)

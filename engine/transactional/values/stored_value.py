@@ -12,7 +12,7 @@ None as a value is the same as no value.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from engine.errors import FatalError, StateError, StateFenced
 from engine.state.values import ValuesMismatch
@@ -25,35 +25,46 @@ class ValuesTakenOver(StateFenced, FatalError):
     """A later epoch has written. Another process has taken over, or the coordinator's state was reset."""
 
 
-def older_transaction(where: str, attempt: TransactionAttempt, stored: TransactionAttempt) -> StateError:
+class Holder(NamedTuple):
+    """Names in errors for what stores a txid."""
+
+    name: str
+    anew: str
+    """What to do to begin without the stored txids."""
+
+
+MAP: Final = Holder("the map", "give the map a new name")
+
+
+def older_transaction(where: str, attempt: TransactionAttempt, stored: TransactionAttempt, holder: Holder = MAP) -> StateError:
     """Return the error for an attempt of a txid that is older than the newest one stored."""
     if stored.epoch > attempt.epoch:
-        return _taken_over(where, attempt, stored)
+        return _taken_over(where, attempt, stored, holder)
     return ValuesMismatch(
-        f"{where} has transaction {stored.txid}, which is later than {attempt}: the state of the coordinator is older than the map",
+        f"{where} has transaction {stored.txid}, which is later than {attempt}: the state of the coordinator is older than {holder.name}",
         hint="Its state was lost or restored, or belongs to another store: check state_provider (memory:// forgets at the end of a run). "
-        "Continue with the newest state, or give the map a new name.",
+        f"Continue with the newest state, or {holder.anew}.",
     )
 
 
-def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -> StateFenced:
+def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int, holder: Holder = MAP) -> StateFenced:
     """Return the error for an attempt when a later attempt of this or a newer txid has written."""
     later = TransactionAttempt(attempt.txid, stored_attempt_id)
     if later.epoch > attempt.epoch:
-        return _taken_over(where, attempt, later)
+        return _taken_over(where, attempt, later, holder)
     return StateFenced(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}) has written",
         hint="If no other process runs this topology, this is harmless, because the batch was replayed meanwhile.",
     )
 
 
-def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttempt) -> ValuesTakenOver:
+def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttempt, holder: Holder) -> ValuesTakenOver:
     """Return the error for a later epoch. The process of this epoch may run now, or may have run before the state was reset."""
     return ValuesTakenOver(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later start of the topology, "
         "has written. This process has been taken over, or the state of its coordinator was restored from an older copy",
         hint="If another process runs the topology, nothing is lost, because that process continues. Otherwise restore the newest state of "
-        "the coordinator, or give the map a new name.",
+        f"the coordinator, or {holder.anew}.",
     )
 
 

@@ -79,10 +79,16 @@ class MemoryValues(ValueMap):
 
 @dataclass(frozen=True)
 class SqliteValues(ValueMap):
-    """A map in a SQLite file, in the table `name` with `key` and `value`. The file contains only such maps."""
+    """A map in a SQLite file, in the table `name`, with the key and a column `value`. The file contains only such maps.
+
+    A key of several fields has a typed column for each, named like the field. A key of one field has the column `key` for texts and
+    numbers, and one named like the field for all other types.
+    """
 
     path: str | Path
     name: str
+    columns: bool = field(default=True, kw_only=True, repr=False)
+    """False: a new map has one column of encoded keys, which may be of any type. A map that exists keeps its form."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +101,7 @@ class SqliteValues(ValueMap):
         path = Path(self.path)
         if not make:
             check_there(path)
-        return await sqlite_store(path, self.name)
+        return await sqlite_store(path, self.name, columns=self.columns)
 
     def __str__(self) -> str:
         return f"the map {self.name!r} in {str(self.path)!r}"
@@ -119,18 +125,21 @@ class RedisValues(ValueMap):
 
 @dataclass(frozen=True)
 class PostgresValues(ValueMap):
-    """A map in PostgreSQL, in the table `name` with `key` as text and `value` as jsonb.
+    """A map in PostgreSQL, in the table `name` with the key and `value` as jsonb.
 
-    The table is in the first schema of the user's search path.
+    A key of several fields has a typed column for each, named like the field. A key of one field has the column `key` if it is a text, and
+    one named like the field for all other types. The table is in the first schema of the user's search path.
     """
 
     url: str = field(repr=False)
     name: str
+    columns: bool = field(default=True, kw_only=True, repr=False)
+    """False: a new map has one text column of encoded keys, which may be of any type. A map that exists keeps its form."""
 
     async def store(self, *, make: bool) -> ValueStore:
         with client_import("asyncpg", "PostgresValues needs asyncpg", extra="postgres"):
             from engine.state.postgres.values import postgres_store
-        return await postgres_store(self.url, self.name, make=make)
+        return await postgres_store(self.url, self.name, make=make, columns=self.columns)
 
     def __str__(self) -> str:
         return f"the map {self.name!r} at {shown_url(self.url)}"

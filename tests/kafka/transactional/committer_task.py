@@ -12,7 +12,8 @@ from engine.api import Fields
 from engine.kafka.client.admin_client import ClusterConfig, connected
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.kafka.transactional.batch_writer import BatchWriter
-from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, read_stored_txid
+from engine.kafka.transactional.stored_txids import TxidOwner, read_stored_txid
+from engine.state.rows import StoredTxid
 from engine.transactional import TransactionAttempt
 from engine.transactional.resources import OpenResources
 from tests.kafka.transactional.hand import HandCollector, HandContext

@@ -88,7 +88,7 @@ def test_a_committer_and_an_opaque_spout_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("keyed_by", "fault"),
-    [(None, "writes one value, so it has one task"), ("value", "each key must be written by one task, and shuffle_grouping")],
+    [(None, "has no key, so it has one task"), ("value", "each key must be written by one task, and shuffle_grouping")],
 )
 def test_several_tasks_need_a_fields_grouping(keyed_by: Any, fault: str) -> None:
     from engine.kafka.transactional import KafkaTransactionalSpout

@@ -7,7 +7,8 @@ import pytest
 
 from engine.errors import ConfigError, FatalError
 from engine.kafka.transactional import KafkaCommitterConfig
-from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, must_write, read_stored_txid
+from engine.kafka.transactional.stored_txids import TxidOwner, must_write, read_stored_txid
+from engine.state.rows import StoredTxid
 
 pytestmark = pytest.mark.guarantee("TX-8")
 WHOLE = {"brokers": "127.0.0.1:9092", "topic": "out"}

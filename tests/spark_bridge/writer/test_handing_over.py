@@ -342,7 +342,7 @@ def test_a_manifest_committer_has_one_task(tmp_path: Path) -> None:
     builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4))
     builder.set_bolt("spark", handover.stager, 2).shuffle_grouping("rows")
     builder.set_committer("commits", handover.committer, 2).shuffle_grouping("spark")
-    with pytest.raises(TopologyError, match="writes one value, so it has one task"):
+    with pytest.raises(TopologyError, match="has no key, so it has one task"):
         builder.build()
 
 

@@ -5,7 +5,7 @@ from random import Random
 from typing import Literal, TypeVar
 
 from engine.errors import StateUnavailable
-from engine.state.values import Changes, Fence, Found, Raw, ValueStore, Writer
+from engine.state.values import Changes, Fence, Found, KeyCodec, Raw, ValueStore, Writer
 from engine.transactional import TransactionAttempt
 
 Fault = Literal["none", "refused", "lost", "dies", "dies behind it", "late"]
@@ -42,6 +42,13 @@ class FaultyStore(ValueStore):
         if fault == "dies behind it":
             raise Died(name)
         return done
+
+    @property
+    def lacks_key_columns(self) -> bool:
+        return self._below.lacks_key_columns
+
+    async def key_codec(self, fields: Sequence[str], keys: Sequence[object]) -> KeyCodec:
+        return await self._below.key_codec(fields, keys)
 
     async def fence(self) -> Fence | None:
         return await self._do("fence", self._below.fence)

@@ -27,6 +27,11 @@ def batch_of(txid: int, epoch: int, kind: str) -> dict[str, int]:
     return {f"key {number}": random.randint(1, 9) for number in random.sample(range(KEYS), KEYS // 2)}
 
 
+def key_of(name: str) -> tuple[str, int]:
+    """Return a key of two fields."""
+    return name, int(name[4:])
+
+
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -69,14 +74,14 @@ def die_inside(place: str, death: Death) -> None:
         from engine.state.sqlite import values as sqlite
 
         sqlite.ROWS_PER_STATEMENT = 3  # type: ignore[misc]
-        insertion = sqlite._insertion
+        insertion = sqlite.insertion
 
         def dying_insertion(*args: Any) -> str:
             if death.comes("inside write"):
                 die()
             return insertion(*args)
 
-        sqlite._insertion = dying_insertion  # type: ignore[assignment]
+        sqlite.insertion = dying_insertion  # type: ignore[assignment]
     elif place == "redis":
         from engine.state.redis import values as redis
 
@@ -104,11 +109,11 @@ def die_inside(place: str, death: Death) -> None:
         postgres.PostgresLink.fetch = dying_fetch  # type: ignore[method-assign]
 
 
-async def run(url: str, kind: Any, first: int, epoch: int, step: str, nth: int) -> None:
+async def run(url: str, kind: Any, first: int, epoch: int, step: str, nth: int, fields: list[str]) -> None:
     death = Death(step, nth, first if "undo" in step or "create" in step else first + TXIDS - 1)
     die_inside(url.partition(":")[0].removesuffix("ql"), death)
     stores = [await values_at(url, "words").store(make=True) for _ in range(TASKS)]
-    tasks: list[OpenValues[str, int]] = [
+    tasks: list[OpenValues[Any, int]] = [
         OpenValues(Dying(store, death), context(task_index=index, tasks=TASKS), "the map") for index, store in enumerate(stores)
     ]
     for txid in range(first, first + TXIDS):
@@ -116,7 +121,8 @@ async def run(url: str, kind: Any, first: int, epoch: int, step: str, nth: int) 
         batch = batch_of(txid, epoch, kind)
         for index, task in enumerate(tasks):
             share = {key: amount for key, amount in batch.items() if int(key[4:]) % TASKS == index}
-            await task.update(TransactionAttempt(txid, epoch * 2**32 + txid), share, add, kind=kind)
+            changes: Any = {key_of(key): amount for key, amount in share.items()} if fields else share
+            await task.update(TransactionAttempt(txid, epoch * 2**32 + txid), changes, add, kind=kind, key_fields=fields)
         print(txid, flush=True)
     for store in stores:
         await store.close()

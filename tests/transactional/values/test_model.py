@@ -31,12 +31,14 @@ class History:
 
     def __init__(self, values: ValueMap, kind: ValueKind, seed: int, faults: tuple[Fault, ...] = FAULTS) -> None:
         self.random = Random(seed)
+        self.fields = ("name", "number") if seed % 2 else ()
+        """Each second history has keys of two fields."""
         self.faults = faults
         self.values: ValueMap = values
         self.kind: ValueKind = kind
         self.stores: list[ValueStore] = []
         self.late: list[Late] = []
-        self.expected: Batch = {}
+        self.expected: dict[Any, int] = {}
         self.number = 0
         self.replays = self.delivered = 0
 
@@ -57,7 +59,10 @@ class History:
             if self.kind == "opaque":
                 batch = self._batch()
         for key, amount in batch.items():
-            self.expected[key] = self.expected.get(key, 0) + amount
+            self.expected[self._key(key)] = self.expected.get(self._key(key), 0) + amount
+
+    def _key(self, name: str) -> Any:
+        return (name, KEYS.index(name)) if self.fields else name
 
     def _batch(self) -> Batch:
         return {key: self.random.randint(1, 9) for key in self.random.sample(KEYS, self.random.randint(0, len(KEYS)))}
@@ -67,11 +72,11 @@ class History:
         self.number += self.random.choice([1, 2, 2**32])
         attempt, is_done = TransactionAttempt(txid, self.number), True
         for index in self.random.sample(range(TASKS), TASKS):
-            share = {key: amount for key, amount in batch.items() if KEYS.index(key) % TASKS == index}
+            share = {self._key(key): amount for key, amount in batch.items() if KEYS.index(key) % TASKS == index}
             faulty = FaultyStore(self.stores[index], at_random(self.random, 0.25, self.faults), self.late)
-            opened: OpenValues[str, int] = OpenValues(faulty, context(task_index=index, tasks=TASKS), str(self.values))
+            opened: OpenValues[Any, int] = OpenValues(faulty, context(task_index=index, tasks=TASKS), str(self.values))
             try:
-                await opened.update(attempt, share, add, kind=self.kind)
+                await opened.update(attempt, share, add, kind=self.kind, key_fields=self.fields)
             except Died:
                 is_done = False
             if self.random.random() < 0.2:

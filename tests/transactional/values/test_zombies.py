@@ -30,6 +30,7 @@ WRITER = Writer("the map", "opaque", "words", "count", 1)
 async def stopped_in_its_statement(url: str, fence: Fence, changes: Changes) -> AsyncIterator[Any]:
     """A task whose write has reached the server, and is not committed before this block ends."""
     store = await postgres_store(url, "words", make=True)
+    await store.key_codec((), ())
     connection = await asyncpg.connect(url)
     transaction = connection.transaction()
     await transaction.start()
