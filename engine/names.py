@@ -30,6 +30,9 @@ COMMIT_STREAM: Final = "$commit"
 REPORT_STREAM: Final = "$report"
 """Stream on which a task reports how many tuples of a batch it sent."""
 
+FAILED_STREAM: Final = "failed"
+"""Stream on which a bolt with `on_error="divert"` emits its inputs that have failed for good."""
+
 POOL_NAME: Final = "stormcell"
 """Prefix of the thread names of a bolt's pool. The component id follows."""
 

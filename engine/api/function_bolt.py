@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, overload
 
 from engine.api.arguments import function_name, takes
-from engine.api.bolt import BasicBolt, BasicResult, BoltBase
+from engine.api.bolt import BasicBolt, BasicResult, BoltBase, OnBoltError
 from engine.api.burst_bolt import BurstCallable, FunctionBurstBolt
 from engine.api.collector import Tuple
 from engine.api.fields import Fields, decorated_fields
-from engine.api.spout import OnError
 from engine.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,7 +98,8 @@ def bolt(
     burst: Literal[False] = False,
     concurrency: int = 1,
     threads: int = 0,
-    on_error: OnError | None = None,
+    on_error: OnBoltError | None = None,
+    retries: int = 0,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[Callable[[Tuple], R]], BoltFunction[Callable[[Tuple | Mapping[str, Any]], R]]]: ...
 
@@ -108,7 +108,8 @@ def bolt(
 def bolt(
     *output_fields: str | Fields,
     burst: Literal[True],
-    on_error: OnError | None = None,
+    on_error: OnBoltError | None = None,
+    retries: int = 0,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[BurstCallable], BurstBoltFunction]: ...
 
@@ -118,7 +119,8 @@ def bolt(
     burst: bool = False,
     concurrency: int = 1,
     threads: int = 0,
-    on_error: OnError | None = None,
+    on_error: OnBoltError | None = None,
+    retries: int = 0,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[Any], BoltFunction[Any]]:
     """Make a `BasicBolt` from a function. The function has one parameter: the input tuple.
@@ -147,6 +149,7 @@ def bolt(
         "concurrency": concurrency,
         "threads": threads,
         "on_error": on_error,
+        "retries": retries,
         "tick_tuple_freq_secs": tick_tuple_freq_secs,
     }
 

@@ -33,6 +33,7 @@ try:
     )
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
     from _native.hash import key_group, stable_hash
+    from _native.held_call import HeldCall
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
     from _native.nested import decimal_values, list_parts, map_parts, python_values, struct_parts, values_of_classes
@@ -83,6 +84,7 @@ __all__ = [
     "Entry",
     "FetchedRecord",
     "FlowFeed",
+    "HeldCall",
     "LatencyHistogram",
     "LayerWalk",
     "Layers",

@@ -170,8 +170,8 @@ class ProcessCalls(BoltCalls):
             "its batch fails, and is tried again" if REPORT_STREAM in self._spec.streams else "only this input fails; the bolt continues"
         )
         self._reporter.report(error, tup=tup, next_step=fails)
-        if not tup.is_settled:
-            self._core.fail(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
+        if not tup.is_settled or self._spec.settings.diverts:  # one of no tree is acked before it is sent
+            self.fail_input(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
 
     def _key_of(self, source: Source, new: NewSources) -> int:
         """Return the number of a source in this connection. Put it into `new` if the child does not know it."""
