@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_the_pauses_double_from_a_tenth_of_a_second_to_ten_seconds() -> None:
     feeder.feed((1,))
     feeder.close()
     run_topology(builder.build(), Config(message_timeout_secs=4))
-    assert [round(later - earlier, 3) for earlier, later in zip(at, at[1:], strict=False)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10]
+    assert [round(later - earlier, 3) for earlier, later in pairwise(at)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10]
     assert [failure.reason for _, failure in feeder.failed] == ["error"]  # in spite of the short timeout (ACK-8)
 
 
@@ -258,9 +259,8 @@ def waiting_run(form: str, act: Any, *, fails: int = 100, retries: int = 100, **
 
     async def main() -> None:
         async with engine.run(builder.build(), Config(seed=1, **config)) as run:
-            while len(plan.calls) < 5:
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(0.02)  # so that it waits for its next try
+            await asyncio.sleep(1.6)  # in the pause behind the fifth try
+            assert len(plan.calls) == 5
             await act(run)
 
     play(main)
@@ -321,7 +321,7 @@ def test_a_replacement_does_not_begin_to_count_anew(form: str) -> None:
 @pytest.mark.guarantee("SV-1")
 @pytest.mark.parametrize("form", ["generator", "concurrency", "burst"])
 def test_a_broken_connection_is_renewed_after_many_failed_tries(form: str) -> None:
-    trial = Trial(form, {number: 4 for number in range(5)}, retries=5, config=Config(renew_after_failures=3))
+    trial = Trial(form, dict.fromkeys(range(5), 4), retries=5, config=Config(renew_after_failures=3))
     assert trial.failed == []
     assert sorted(trial.out.values) == both(0, 1, 2, 3, 4)
     assert trial.work.restarts >= 1

@@ -49,6 +49,7 @@ class ProcessBoltExecutor(BoltExecutor):
     def __init__(self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, ackers: list[SignalRing]) -> None:
         super().__init__(info, spec, run_context, ackers)
         self.calls = ProcessCalls(self.core, spec, run_context, self.reporter, wake=self.wakeup.set, on_slow_step=lambda secs: None)
+        self.calls.fail_input = self.fail_input
         output = ChildOutput(TaskLabels(info.component_id, info.task_id), run_context, self.reporter)
         self._on_report, self._on_log, self._on_print, self._on_metrics = output.publish, output.log, output.print, output.apply_metrics
         self._child: ChildProcess | None = None
