@@ -5,9 +5,9 @@ from libc.stdint cimport uint32_t, uint64_t
 from _native.burst cimport Burst, SentMark
 from _native.queues cimport DeferredAcks, HeldTuples, Mailbox, SignalRing
 from _native.state cimport Layers
-from _native.task cimport Outlet, OutStream, TaskCore, UserMethod
+from _native.task cimport OutStream, TaskCore, UserMethod
 from _native.timing cimport LatencyHistogram
-from _native.tuples cimport Roots, Source, TakenTuples, Tuple
+from _native.tuples cimport Roots, TakenTuples, Tuple
 
 cdef enum BoltOutcome:
     EMPTY = 0       # no input waits, so park
@@ -50,7 +50,6 @@ cdef class BoltCore(TaskCore):
     cdef int emit_rows(self, object rows, object anchors, object stream, bint single_values) except -1
     cdef int emit_values(self, object given, OutStream stream, Tuple anchor, object anchors) except -1
     cdef int emit_to(self, tuple values, OutStream stream, Tuple anchor, object anchors) except -1
-    cdef int send_one(self, Outlet outlet, Py_ssize_t target, tuple values, Source origin, Tuple anchor, object anchors) except -1
     cdef int anchor_to(self, Tuple made, Tuple anchor) except -1
     cdef int check_anchor(self, Tuple anchor) except -1
     cdef int check_anchors(self, object anchors) except -1

@@ -74,15 +74,6 @@ class BoltCore(TaskCore):
     def requeue_singly(self) -> None:
         """Let the next instance take the tuples that still have to run again, one by one and before all others."""
 
-    def failed_calls(self, tup: Tuple) -> int:
-        """Return how many calls with this input have raised and were retried."""
-
-    def note_failed_call(self, tup: Tuple) -> int:
-        """Count a call that has raised and will be retried. Return the number of such calls with this input."""
-
-    def requeue(self, tup: Tuple) -> None:
-        """Let a taken input wait again, before all others. If the instance is replaced meanwhile, the next one takes it."""
-
     def guard_state(self, state: Layers) -> None:
         """From now on, a call's changes of this state and its acks take effect only when the call returns."""
 

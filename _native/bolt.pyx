@@ -19,8 +19,8 @@ from _native.state cimport Layers, is_foreign, keep_changes
 from _native.task cimport (DEFERS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
                            checked_values, deliver, pick_for_value, pick_target, signal_acker)
 from _native.timing cimport LatencyHistogram, record_latency
-from _native.tuples cimport (FAILED_BEFORE, FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, ONE_VALUE, REPORTS_SETTLE, SAMPLED, SETTLED,
-                             TAKEN, WAITING, Roots, Source, Tuple, add_root, add_taken, list_oldest, list_taken, new_tuple, remove_taken)
+from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, ONE_VALUE, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING,
+                             Roots, Source, Tuple, add_root, add_taken, list_oldest, list_taken, new_tuple, remove_taken)
 
 cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
@@ -120,10 +120,6 @@ cdef class BoltCore(TaskCore):
             for i in targets:
                 deliver(self, outlet, i, anchored_tuple(self, values, stream.origin, anchor, anchors))
         return 0
-
-    cdef int send_one(self, Outlet outlet, Py_ssize_t target, tuple values, Source origin, Tuple anchor, object anchors) except -1:
-        """Deliver values to a target that is chosen already, for calls whose emits are held back."""
-        return deliver(self, outlet, target, anchored_tuple(self, values, origin, anchor, anchors))
 
     cdef int anchor_to(self, Tuple made, Tuple anchor) except -1:
         cdef Roots* many
@@ -452,28 +448,6 @@ cdef class BoltCore(TaskCore):
                 remove_taken(&self.taken_list, tup, WAITING)
             self.held_tuples.released.extendleft(waiting)      # the last of the list runs first
             self.rare_paths |= HOLDS
-
-    # Retries (SV-13)
-
-    def failed_calls(self, Tuple tup not None):
-        """Return how many calls with this input have raised and were retried."""
-        return tup.failed_calls if tup.flags & FAILED_BEFORE else 0
-
-    def note_failed_call(self, Tuple tup not None):
-        """Count a call that has raised and will be retried. Return the number of such calls with this input."""
-        if not tup.flags & FAILED_BEFORE:
-            tup.flags |= FAILED_BEFORE
-            tup.failed_calls = 0
-        tup.failed_calls += 1
-        return tup.failed_calls
-
-    def requeue(self, Tuple tup not None):
-        """Let a taken input wait again, before all others. If the instance is replaced meanwhile, the next one takes it."""
-        self.requeue_singly()
-        remove_taken(&self.taken_list, tup, WAITING)
-        self.held_tuples.released.appendleft(tup)
-        self.rare_paths |= HOLDS
-        self.executed -= 1      # so that an input counts once
 
     cdef bint is_control(self) noexcept:
         """Return True for a control tuple. After a tick, allow `post_tick` to post the next one."""

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t
 
 from _native.bolt cimport BoltCore
-from _native.task cimport OutStream
+from _native.task cimport Outlet, OutStream
 from _native.tuples cimport Source, Tuple
 
 cdef class HeldEmit:
@@ -20,6 +20,7 @@ cdef class HeldCall:
 
     cdef int check_open(self) except -1
     cdef int hold(self, object given, OutStream out, Tuple anchor, tuple anchors) except -1
+    cdef int send_one(self, Outlet outlet, Py_ssize_t target, HeldEmit held, Source origin) except -1
     cdef HeldEmit held_emit(self, tuple values, Tuple anchor, tuple anchors)
     cdef int check(self, Tuple anchor, tuple anchors) except -1
     cdef int check_one(self, Tuple anchor) except -1

@@ -6,6 +6,15 @@ from typing import Any, final
 from _native.bolt import BoltCore
 from _native.tuples import Tuple
 
+def failed_calls(tup: Tuple) -> int:
+    """Return how many calls with this input have raised and were retried."""
+
+def note_failed_call(tup: Tuple) -> int:
+    """Count a call that has raised and will be retried. Return the number of such calls with this input."""
+
+def requeue(core: BoltCore, tup: Tuple) -> None:
+    """Let a taken input wait again, before all others. If the instance is replaced meanwhile, the next one takes it."""
+
 @final
 class HeldEmit:
     """One emit whose targets are chosen."""

@@ -2,15 +2,40 @@
 
 Values, anchors and targets are checked when the call emits, so that an error arises where it does without a hold. Only the deliveries wait.
 No edge is drawn before they leave, so nothing has to be taken back from the ledger of an anchor.
+
+All of this is beside `_native.bolt`, so that a bolt without retries runs the same code as ever.
 """
 from libc.stdint cimport int32_t
 cimport cython
 
 from _native.bolt cimport BoltCore
-from _native.task cimport Outlet, OutStream, check_thread, checked_values, pick_target
-from _native.tuples cimport Source, Tuple
+from _native.task cimport HOLDS, Outlet, OutStream, check_thread, checked_values, deliver, pick_target
+from _native.tuples cimport FAILED_BEFORE, WAITING, Source, Tuple, new_tuple, remove_taken
 
 cdef str DEFAULT = "default"
+
+
+def failed_calls(Tuple tup not None):
+    """Return how many calls with this input have raised and were retried."""
+    return tup.failed_calls if tup.flags & FAILED_BEFORE else 0
+
+
+def note_failed_call(Tuple tup not None):
+    """Count a call that has raised and will be retried. Return the number of such calls with this input."""
+    if not tup.flags & FAILED_BEFORE:
+        tup.flags |= FAILED_BEFORE
+        tup.failed_calls = 0
+    tup.failed_calls += 1
+    return tup.failed_calls
+
+
+def requeue(BoltCore core not None, Tuple tup not None):
+    """Let a taken input wait again, before all others. If the instance is replaced meanwhile, the next one takes it."""
+    core.requeue_singly()
+    remove_taken(&core.taken_list, tup, WAITING)
+    core.held_tuples.released.appendleft(tup)
+    core.rare_paths |= HOLDS
+    core.executed -= 1      # so that an input counts once
 
 
 @cython.final
@@ -103,7 +128,7 @@ cdef class HeldCall:
             held = <HeldEmit>step
             self.core.emitted += 1
             for outlet, target, origin in held.targets:
-                self.core.send_one(outlet, target, held.values, <Source>origin, held.anchor, held.anchors)
+                self.send_one(outlet, target, held, <Source>origin)
         self.settled.clear()
 
     def drop(self):
@@ -135,6 +160,16 @@ cdef class HeldCall:
                 held.targets.extend((outlet, target, out.origin) for target in self.core.targets_of(outlet, held.values))
         self.steps.append(held)
         return 0
+
+    cdef int send_one(self, Outlet outlet, Py_ssize_t target, HeldEmit held, Source origin) except -1:
+        """Deliver a tuple to one target, in the trees of its anchors (ACK-2)."""
+        cdef Tuple made = new_tuple(held.values, origin, 0)
+        if held.anchor is not None:
+            self.core.anchor_to(made, held.anchor)
+        elif held.anchors is not None:
+            for each in held.anchors:
+                self.core.anchor_to(made, <Tuple?>each)
+        return deliver(self.core, outlet, target, made)
 
     cdef HeldEmit held_emit(self, tuple values, Tuple anchor, tuple anchors):
         cdef HeldEmit held = HeldEmit()

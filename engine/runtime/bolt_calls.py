@@ -13,7 +13,7 @@ from engine.api.basic_results import emit_result, record_result
 from engine.cancellation import CancelledWork, was_cancelled
 from engine.errors import Failure, UsageError
 from engine.in_thread import begin_in_thread
-from engine.kernel import BoltCore, Burst, StepTimer, Tuple
+from engine.kernel import BoltCore, Burst, StepTimer, Tuple, requeue
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.raised import without_exits
 from engine.runtime.basic_collector import CURRENT_CALL, Call
@@ -143,7 +143,7 @@ class BoltCalls:
         Return False if calls run one at a time. Then the input waits before all others, and the executor pauses.
         """
         if not self.one_by_one or (self._max_calls == 1 and self._pool is None):
-            self._core.requeue(tup)
+            requeue(self._core, tup)
             return False
         self._begin_concurrent(Call(tup, [] if self._pool is not None else None, pause_secs=pause_secs))
         return True
@@ -155,7 +155,7 @@ class BoltCalls:
             del self._concurrent[aio_task]
             aio_task.remove_done_callback(self._note_end)
             aio_task.cancel()
-            self._core.requeue(cast(Tuple, tup))
+            requeue(self._core, cast(Tuple, tup))
         if waiting:
             self._return_waiters.wake_all()
 

@@ -10,7 +10,7 @@ from engine.api import BasicBolt, FailTuple, Reply
 from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure, FatalError
-from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple
+from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple, failed_calls, note_failed_call
 from engine.names import FAILED_STREAM
 from engine.runtime.basic_collector import ExecutorBasicCollector
 from engine.runtime.bolt_calls import BoltCalls
@@ -312,13 +312,13 @@ class BoltExecutor(Executor):
         most = self.spec.settings.retries
         if most == 0 or tup.is_tick or tup.is_settled or isinstance(error, (FailTuple, FatalError)):
             return False
-        return self.core.failed_calls(tup) < most
+        return failed_calls(tup) < most
 
     async def _try_again(self, error: BaseException, tup: Tuple) -> None:
         """Let a call that raised run again after a pause. Calls that run one at a time wait with it, others go on."""
         core = self.core
         core.undo_call(self.failure_of(error))
-        pause_secs = RETRY_PAUSES.pause_secs(core.note_failed_call(tup))
+        pause_secs = RETRY_PAUSES.pause_secs(note_failed_call(tup))
         self.retries += 1
         most = self.spec.settings.retries
         self.reporter.report(error, tup=tup, next_step=f"the call runs again, at most {most:,} time{'s' * (most > 1)}")

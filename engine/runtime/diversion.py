@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.errors import ERROR, FAILED, Failure
-from engine.kernel import BoltCore, Tuple
+from engine.kernel import BoltCore, Tuple, failed_calls
 from engine.names import FAILED_STREAM, TAKES_PACKS
 from engine.runtime.error_report import ErrorReporter
 from engine.runtime.plan import TaskInfo
@@ -30,7 +30,7 @@ class Diversion:
             return False
         if self._takes_packs and len(tup[0]) > 1:
             return False  # its source sends the guilty record alone
-        attempts = self._core.failed_calls(tup) + 1
+        attempts = failed_calls(tup) + 1
         values = dict(zip(tup.fields, tup.values, strict=True))
         row = (self._info.component_id, self._info.task_id, failure.error or failure.describe(), attempts, values)
         try:
