@@ -127,8 +127,9 @@ def bolt(
 
     The function may be a plain function, a generator, a coroutine function or an async generator. The engine emits each value tuple that
     the function yields or returns, anchored to the input. The engine acks the input when the function has returned. `output_fields` are
-    names, or one Fields. A bolt without fields emits nothing. The other arguments are settings of `BasicBolt`. Raises UsageError for wrong
-    fields, and for an object that is not a function of one argument.
+    names, or one Fields. A bolt without fields emits nothing. The other arguments are settings of `BasicBolt`, such as `retries`: the
+    number of times that a call that raised runs again, before its input fails. Raises UsageError for wrong fields, and for an object
+    that is not a function of one argument.
 
     burst: make a `BurstBolt`. The function gets a Burst, and yields pairs of an input and the values of a tuple that is anchored to it.
 

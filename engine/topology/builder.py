@@ -93,6 +93,22 @@ class TopologyBuilder:
         `on_error="divert"` then sends the input to the stream `failed`, and needs a subscriber there. `processes=True`
         gives the instance of each task a process of its own, so that its computation uses another core. Such an instance shares no
         variables with the run. Nothing is raised here: `build()` reports all faults.
+
+        >>> from engine import TopologyBuilder, bolt
+        >>> from engine.testing import Capture, Feeder, run_topology
+        >>> @bolt("number")
+        ... def parse(tup):
+        ...     return (int(tup["text"]),)
+        >>> texts, failed = Feeder("text"), Capture()
+        >>> builder = TopologyBuilder("example")
+        >>> _ = builder.set_spout("texts", texts)
+        >>> _ = builder.set_bolt("parse", parse, retries=2, on_error="divert").shuffle_grouping("texts")
+        >>> _ = builder.set_bolt("quarantine", failed).shuffle_grouping("parse", stream="failed")
+        >>> _ = texts.feed(("two",))
+        >>> texts.close()
+        >>> _ = run_topology(builder.build())
+        >>> failed.values
+        [('parse', 2, "ValueError: invalid literal for int() with base 10: 'two'", 3, {'text': 'two'})]
         """
         return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings).subscriptions)
 

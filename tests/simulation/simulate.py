@@ -43,7 +43,8 @@ class Simulated:
     def describe(self) -> str:
         """Return the violations, and the command that replays the run."""
         lines = "\n".join(f"  - {violation}" for violation in self.violations)
-        replay = f"python -m tests.simulation {self.seed}{' --processes' if self.has_processes else ''}{' --retries' if self.has_retries else ''}"
+        options = " --processes" * self.has_processes + " --retries" * self.has_retries
+        replay = f"python -m tests.simulation {self.seed}{options}"
         return f"seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: {replay}"
 
 
