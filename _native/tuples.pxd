@@ -1,6 +1,6 @@
 """Tuples that are sent to one task, their trees, and the list of taken tuples."""
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject* raw)
@@ -20,6 +20,7 @@ cdef enum TupleFlag:
     SAMPLED = 16           # its process latency is measured
     ONE_VALUE = 32         # `held` is the only value, because nobody has asked for the tuple of values yet
     COLLECTABLE = 64       # its values may lead back to it, so the garbage collector tracks it once user code can have it
+    FAILED_BEFORE = 128    # `failed_calls` is set
 
 cdef struct RootEdge:
     uint64_t root
@@ -53,6 +54,7 @@ cdef class Tuple:
     cdef uint32_t taken_ms      # when it was taken, in ms of the run's clock, modulo 2**32
     cdef uint8_t state
     cdef uint8_t flags
+    cdef uint16_t failed_calls  # calls with it that have raised, so it runs again (FAILED_BEFORE); in what would be padding
     cdef uint64_t root          # 0: belongs to no tree
     cdef uint64_t edge
     cdef uint64_t ack_value     # XOR of the edges that were anchored to this delivery

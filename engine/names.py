@@ -33,6 +33,9 @@ ROWS_STREAM: Final = "$rows"
 REPORT_STREAM: Final = "$report"
 """Stream on which a task reports how many tuples of a batch it sent."""
 
+FAILED_STREAM: Final = "failed"
+"""Stream on which a bolt with `on_error="divert"` emits its inputs that have failed for good."""
+
 POOL_NAME: Final = "stormcell"
 """Prefix of the thread names of a bolt's pool. The component id follows."""
 

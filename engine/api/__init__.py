@@ -4,7 +4,7 @@ The compiled collectors and the contexts that a run passes to user code implemen
 """
 
 from engine.api.arguments import CallKind, call_kind, takes
-from engine.api.bolt import BasicBolt, BasicResult, Bolt, BoltBase, BoltFactory, CreatesBolt, FailTuple
+from engine.api.bolt import BasicBolt, BasicResult, Bolt, BoltBase, BoltFactory, CreatesBolt, FailTuple, OnBoltError
 from engine.api.burst_bolt import Burst, BurstBolt, BurstCollector, BurstResult, FunctionBurstBolt
 from engine.api.collector import Anchors, BasicCollector, BoltCollector, OutputCollector, SpoutCollector, Tuple
 from engine.api.context import TaskContext, UserCounter, UserGauge, UserHistogram
@@ -68,6 +68,7 @@ __all__ = [
     "LocalOrShuffle",
     "MaxSpoutPending",
     "NoneGrouping",
+    "OnBoltError",
     "OnError",
     "OutputCollector",
     "OutputFields",

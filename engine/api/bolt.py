@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from engine.api.collector import BasicCollector, BoltCollector, Tuple
 from engine.api.context import TaskContext
 from engine.api.fields import OutputFields, Values
-from engine.api.spout import OnError
+
+OnBoltError: TypeAlias = Literal["fail", "restart", "stop", "divert"]
+"""Reaction to an exception of a bolt. "divert": the instance continues, and the input leaves on the stream `failed` (SV-14)."""
 
 
 class FailTuple(Exception):
@@ -44,8 +46,12 @@ class BoltBase(ABC):
     """Field names of the default stream, or a mapping from stream names to fields. None: the bolt emits nothing."""
     concurrency: int = 1
     """Number of inputs that an `async def execute` processes at the same time. 1: one input after the other, in order."""
-    on_error: OnError | None = None
-    """Reaction to an exception of this bolt. None: `Config.on_error`, "fail" by default."""
+    on_error: OnBoltError | None = None
+    """Reaction to an exception of this bolt. None: `Config.on_error`, "fail" by default.
+
+    "divert": an input that has failed for good leaves on the stream `failed`, and counts as processed (SV-14)."""
+    retries: int = 0
+    """Number of times that a call that raised runs again, before its input fails (SV-13)."""
     tick_tuple_freq_secs: float | None = None
     """Seconds between ticks, at least 0.001. `execute` gets each tick as a tuple with `tup.is_tick`. None: no ticks."""
 
@@ -70,7 +76,8 @@ class Bolt(BoltBase):
     The bolt must call `self.collector.ack(tup)` or `self.collector.fail(tup)` for each input, in `execute` or later. If the bolt drops an
     input without either call, the input fails at once (ACK-15).
 
-    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `on_error`, `processes`, `tick_tuple_freq_secs`.
+    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `on_error`, `processes`, `retries`,
+    `tick_tuple_freq_secs`.
 
     >>> from engine import Bolt, TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology
@@ -118,7 +125,7 @@ class BasicBolt(BoltBase):
     The engine anchors each emitted tuple to the current input. The engine acks the input when `execute` returns.
 
     Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `threads`, `processes`, `on_error`,
-    `tick_tuple_freq_secs`.
+    `retries`, `tick_tuple_freq_secs`.
 
     >>> from engine import BasicBolt, TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology

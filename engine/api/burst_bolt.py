@@ -75,8 +75,8 @@ class BurstBolt(Bolt):
     again one by one, so that only the guilty ones fail. Its emits are taken back first. An attribute of the bolt itself is not:
     change it after everything that may raise, or keep it in a state.
 
-    Settings are class attributes, or keywords of `set_bolt`: `on_error`, `processes`, `tick_tuple_freq_secs`. `burst_rows` is a class
-    attribute only.
+    Settings are class attributes, or keywords of `set_bolt`: `on_error`, `processes`, `retries`, `tick_tuple_freq_secs`.
+    `burst_rows` is a class attribute only.
 
     >>> from engine import BurstBolt, TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology

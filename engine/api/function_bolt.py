@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, overload
 
 from engine.api.arguments import function_name, takes
-from engine.api.bolt import BasicBolt, BasicResult, BoltBase
+from engine.api.bolt import BasicBolt, BasicResult, BoltBase, OnBoltError
 from engine.api.burst_bolt import BurstCallable, FunctionBurstBolt
 from engine.api.collector import Tuple
 from engine.api.fields import Fields, decorated_fields
-from engine.api.spout import OnError
 from engine.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,7 +98,8 @@ def bolt(
     burst: Literal[False] = False,
     concurrency: int = 1,
     threads: int = 0,
-    on_error: OnError | None = None,
+    on_error: OnBoltError | None = None,
+    retries: int = 0,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[Callable[[Tuple], R]], BoltFunction[Callable[[Tuple | Mapping[str, Any]], R]]]: ...
 
@@ -108,7 +108,8 @@ def bolt(
 def bolt(
     *output_fields: str | Fields,
     burst: Literal[True],
-    on_error: OnError | None = None,
+    on_error: OnBoltError | None = None,
+    retries: int = 0,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[BurstCallable], BurstBoltFunction]: ...
 
@@ -118,15 +119,17 @@ def bolt(
     burst: bool = False,
     concurrency: int = 1,
     threads: int = 0,
-    on_error: OnError | None = None,
+    on_error: OnBoltError | None = None,
+    retries: int = 0,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[Any], BoltFunction[Any]]:
     """Make a `BasicBolt` from a function. The function has one parameter: the input tuple.
 
     The function may be a plain function, a generator, a coroutine function or an async generator. The engine emits each value tuple that
     the function yields or returns, anchored to the input. The engine acks the input when the function has returned. `output_fields` are
-    names, or one Fields. A bolt without fields emits nothing. The other arguments are settings of `BasicBolt`. Raises UsageError for wrong
-    fields, and for an object that is not a function of one argument.
+    names, or one Fields. A bolt without fields emits nothing. The other arguments are settings of `BasicBolt`, such as `retries`: the
+    number of times that a call that raised runs again, before its input fails. Raises UsageError for wrong fields, and for an object
+    that is not a function of one argument.
 
     burst: make a `BurstBolt`. The function gets a Burst, and yields pairs of an input and the values of a tuple that is anchored to it.
 
@@ -147,6 +150,7 @@ def bolt(
         "concurrency": concurrency,
         "threads": threads,
         "on_error": on_error,
+        "retries": retries,
         "tick_tuple_freq_secs": tick_tuple_freq_secs,
     }
 

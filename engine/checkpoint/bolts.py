@@ -14,7 +14,7 @@ from engine.api import (
     BurstBolt,
     CallKind,
     Fields,
-    OnError,
+    OnBoltError,
     Tuple,
     call_kind,
     decorated_fields,
@@ -168,7 +168,8 @@ class StatefulBoltFunction(BoltFunction[StatefulCallable]):
 def stateful_bolt(
     *output_fields: str | Fields,
     key_of: Callable[[Any], object] | None = None,
-    on_error: OnError | None = None,
+    on_error: OnBoltError | None = None,
+    retries: int = 0,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[StatefulCallable], StatefulBoltFunction]:
     """Make a `StatefulBasicBolt` from a function of two parameters, the input tuple and the state.
@@ -188,7 +189,7 @@ def stateful_bolt(
     """
     fields = decorated_fields("stateful_bolt", output_fields)
     _check_key_of(key_of)
-    members: dict[str, object] = {"on_error": on_error, "tick_tuple_freq_secs": tick_tuple_freq_secs}
+    members: dict[str, object] = {"on_error": on_error, "retries": retries, "tick_tuple_freq_secs": tick_tuple_freq_secs}
     if key_of is not None:
         members["key_of"] = staticmethod(key_of)
 

@@ -11,10 +11,9 @@ from typing import Any, Final, cast
 from engine.api import BasicBolt, CallKind, Tuple, call_kind
 from engine.api.arguments import number_within
 from engine.api.basic_results import Emission, emit_recorded
-from engine.api.bolt import BasicResult
+from engine.api.bolt import BasicResult, OnBoltError
 from engine.api.collector import BasicCollector
 from engine.api.fields import Values
-from engine.api.spout import OnError
 from engine.errors import UsageError
 from engine.flow.call_limit import CallLimit, DaemonThreads
 from engine.flow.records import PackCall, Records
@@ -31,7 +30,7 @@ class FlowControlBolt(BasicBolt):
     """
 
     takes_packs = True
-    on_error: OnError | None = "fail"
+    on_error: OnBoltError | None = "fail"
     """"fail" keeps the instance after `process` has raised, because the record is retried at another task."""
     call_timeout_secs: float | None = None
     """Seconds that a call of `process` may take if it is async or in `threads` (FC-9).
@@ -105,6 +104,7 @@ def _records(tup: Tuple) -> Records:
             f"a FlowControlBolt got {found}, not a pack of records",
             hint="Subscribe it to a FlowControlSpout by direct_grouping(), and to nothing else. For other inputs derive from Bolt.",
         )
+    records.failed_index = None  # of an earlier call, which raised
     return records
 
 

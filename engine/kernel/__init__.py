@@ -33,6 +33,7 @@ try:
     )
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
     from _native.hash import key_group, stable_hash
+    from _native.held_call import HeldCall, failed_calls, note_failed_call, requeue
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
     from _native.nested import decimal_values, list_parts, map_parts, python_values, struct_parts, values_of_classes
@@ -83,6 +84,7 @@ __all__ = [
     "Entry",
     "FetchedRecord",
     "FlowFeed",
+    "HeldCall",
     "LatencyHistogram",
     "LayerWalk",
     "Layers",
@@ -119,6 +121,7 @@ __all__ = [
     "emit_batch_rows",
     "emit_rows",
     "exit_at_hangup",
+    "failed_calls",
     "first_waiting",
     "float_buffers",
     "integer_buffers",
@@ -130,12 +133,14 @@ __all__ = [
     "map_parts",
     "mark_all_done",
     "mark_done",
+    "note_failed_call",
     "origin_of",
     "post_control",
     "post_numbered",
     "post_rows",
     "python_values",
     "reply",
+    "requeue",
     "rows_of",
     "stable_hash",
     "string_buffers",

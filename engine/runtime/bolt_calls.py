@@ -11,13 +11,14 @@ from typing import Any, Final, cast
 from engine.api import BasicBolt, BurstBolt, call_kind
 from engine.api.basic_results import emit_result, record_result
 from engine.cancellation import CancelledWork, was_cancelled
-from engine.errors import UsageError
+from engine.errors import Failure, UsageError
 from engine.in_thread import begin_in_thread
-from engine.kernel import BoltCore, Burst, StepTimer, Tuple
+from engine.kernel import BoltCore, Burst, StepTimer, Tuple, requeue
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.raised import without_exits
 from engine.runtime.basic_collector import CURRENT_CALL, Call
 from engine.runtime.error_report import ErrorReporter
+from engine.runtime.held_calls import HoldingCollector
 from engine.runtime.run_context import RunContext
 from engine.safe_text import safe_repr
 from engine.topology import ComponentSpec
@@ -55,6 +56,12 @@ class BoltCalls:
         self._bolt: Any = None
         self._emit: Callable[..., object] | None = None
         """Emits values that execute returns. None for a Bolt, because it returns no values."""
+        self._holding: HoldingCollector | None = None
+        """Collector of an instance with retries, which holds back what its calls emit."""
+        self.fail_input: Callable[[Tuple, Failure], object] = core.fail
+        """Fails an input whose values cannot go to the instance."""
+        self.control: Tuple | None = None
+        """Control tuple for which the executor waits until all calls have returned."""
         self._max_calls = 1
         self._pool: futures.ThreadPoolExecutor | None = None
         self._concurrent: dict[asyncio.Task[None], Call] = {}
@@ -77,10 +84,10 @@ class BoltCalls:
         self.forgotten = self.settled_twice = 0
         """Numbers of dropped inputs and of second settles in other processes. The core counts those of this process."""
 
-    def use_instance(self, bolt: Any) -> None:
-        """Call this instance from now on."""
+    def use_instance(self, bolt: Any, holding: HoldingCollector | None) -> None:
+        """Call this instance from now on. holding: its collector, if it has retries."""
         settings = self._spec.settings
-        self._bolt = bolt
+        self._bolt, self._holding = bolt, holding
         self._emit = self._core.emit if isinstance(bolt, BasicBolt) else None
         self._max_calls = slots_of(self._spec)
         threads_of_its_own = getattr(bolt, "execute_in_threads", None) if settings.threads > 0 else None
@@ -93,8 +100,9 @@ class BoltCalls:
             self._pool = futures.ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{POOL_NAME} {self._spec.component_id}")
 
     def waiting(self) -> Sequence[Tuple]:
-        """Return the inputs that wait in another process, whose calls have not begun."""
-        return ()
+        """Return the inputs whose calls have not begun: in another process, or until they are tried again."""
+        waiting = [call.tup for call in self._concurrent.values() if call.pause_secs and isinstance(call.tup, Tuple)]
+        return [*waiting, self.control] if waiting and self.control is not None else waiting
 
     @property
     def in_flight(self) -> int:
@@ -126,11 +134,35 @@ class BoltCalls:
         """Begin the call for `tup`. If only one call may run at once, await it and return its error."""
         if self._max_calls == 1 and self._pool is None:
             return await self.await_call(tup)
-        call = Call(tup, [] if self._pool is not None else None)
+        self._begin_concurrent(Call(tup, [] if self._pool is not None else None))
+        return None
+
+    def try_again(self, tup: Tuple, pause_secs: float) -> bool:
+        """Make a call again that has raised, after a pause, and keep its place among the calls that run at once.
+
+        Return False if calls run one at a time. Then the input waits before all others, and the executor pauses.
+        """
+        if not self.one_by_one or (self._max_calls == 1 and self._pool is None):
+            requeue(self._core, tup)
+            return False
+        self._begin_concurrent(Call(tup, [] if self._pool is not None else None, pause_secs=pause_secs))
+        return True
+
+    def requeue_waiting(self) -> None:
+        """Let the next instance take the inputs that wait until they are tried again."""
+        waiting = [(aio_task, call.tup) for aio_task, call in self._concurrent.items() if call.pause_secs]
+        for aio_task, tup in reversed(waiting):
+            del self._concurrent[aio_task]
+            aio_task.remove_done_callback(self._note_end)
+            aio_task.cancel()
+            requeue(self._core, cast(Tuple, tup))
+        if waiting:
+            self._return_waiters.wake_all()
+
+    def _begin_concurrent(self, call: Call) -> None:
         aio_task = self._run_context.loop.create_task(self._without_exit(call))
         self._concurrent[aio_task] = call
         aio_task.add_done_callback(self._note_end)
-        return None
 
     async def yield_in_time(self) -> None:
         """Yield to the event loop after 1 ms or a burst of calls, even if no call suspends (BP-4)."""
@@ -149,15 +181,18 @@ class BoltCalls:
         self._awaited_since = now()
         raised: BaseException | None = None
         self._awaited += 1
-        call = Call(tup)
+        call = Call(tup, held=None if self._holding is None else self._holding.begin())
         token = CURRENT_CALL.set(call)
         core.guard_only(CURRENT_CALL, call)
         try:
-            result = emit_result(returned[0] if returned else self._bolt.execute(tup), self._emit, (tup, DEFAULT_STREAM), self.wrong_result)
-            await self._timed(result)
+            made = returned[0] if returned else self._bolt.execute(tup)
+            await self._timed(emit_result(made, self._emit_of(call), (tup, DEFAULT_STREAM), self.wrong_result))
+            self._send_held(call)
             core.end_call(now() - self._awaited_since, tup)
         except (Exception, asyncio.CancelledError) as error:
             core.add_awaited_secs(now() - self._awaited_since)
+            if call.held is not None:
+                call.held.drop()
             if was_cancelled(error):
                 raise
             raised = error
@@ -176,23 +211,40 @@ class BoltCalls:
     async def _run_concurrent(self, call: Call) -> None:
         """Make one of several calls that run at once."""
         core, tup, now = self._core, call.tup, self._run_context.clock.now
+        if call.pause_secs:
+            await asyncio.sleep(call.pause_secs)
+            call.pause_secs = 0.0
         CURRENT_CALL.set(call)
         call.began = now()
+        call.held = None if self._holding is None else self._holding.begin()
         try:
             if self._pool is None:
-                await self._timed(emit_result(self._bolt.execute(tup), self._emit, (tup, DEFAULT_STREAM), self.wrong_result))
+                emit = self._emit_of(call)
+                await self._timed(emit_result(self._bolt.execute(tup), emit, (tup, DEFAULT_STREAM), self.wrong_result))
             else:
                 await begin_in_thread(self._pool, functools.partial(self._run_in_thread, call))
                 recorded, call.recorded = call.recorded or [], None
+                emits = core if call.held is None else call.held
                 for values, stream, task in recorded:
                     if task is None:
-                        core.emit(values, tup, stream)
+                        emits.emit(values, tup, stream)
                     else:
-                        core.emit_direct(task, values, tup, stream)
+                        emits.emit_direct(task, values, tup, stream)
+            self._send_held(call)
             core.end_call(call.end(now()), tup)
         except BaseException:
             self._count_failed(call)
+            if call.held is not None:
+                call.held.drop()
             raise
+
+    def _emit_of(self, call: Call) -> Callable[..., object] | None:
+        return self._emit if self._emit is None or call.held is None else call.held.emit
+
+    def _send_held(self, call: Call) -> None:
+        """Let the emits and settles of a call leave that has returned."""
+        if call.held is not None and self._holding is not None:
+            self._holding.end(call.held)
 
     def _count_failed(self, *calls: Call) -> None:
         """Count the time of calls that have raised, or whose instance is dead."""

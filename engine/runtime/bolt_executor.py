@@ -7,15 +7,20 @@ from collections.abc import AsyncIterable, Callable
 from typing import Any, Final
 
 from engine.api import BasicBolt, FailTuple, Reply
+from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
-from engine.errors import FAILED, FORGOTTEN, Failure
-from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple
+from engine.errors import FAILED, FORGOTTEN, Failure, FatalError
+from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple, failed_calls, note_failed_call
+from engine.names import FAILED_STREAM
 from engine.runtime.basic_collector import ExecutorBasicCollector
 from engine.runtime.bolt_calls import BoltCalls
+from engine.runtime.diversion import Diversion
 from engine.runtime.error_report import failure_text
 from engine.runtime.executor import Executor
+from engine.runtime.held_calls import HoldingCollector
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
+from engine.runtime.settle_warnings import SettleWarnings
 from engine.runtime.task_ports import ExecutorBoltPort
 from engine.runtime.usage_errors import UsageErrors
 from engine.topology import ComponentSpec
@@ -23,6 +28,8 @@ from engine.topology.task_port import BoltPortUser
 
 PAUSED_PERIOD_SECS: Final = 0.05
 """Minimum time between two turns of a task without an instance. Otherwise a spout that replays at once would keep the loop busy."""
+RETRY_PAUSES: Final = Backoff(0.1, 10.0)
+"""Pauses before a call that raised runs again (SV-13)."""
 
 
 class BoltExecutor(Executor):
@@ -50,7 +57,11 @@ class BoltExecutor(Executor):
         self.core.backpressure.set_on_resume(self.note_resumed)
         self.port = ExecutorBoltPort(self)
         self.calls = BoltCalls(self.core, spec, run_context, self.reporter, wake=self.wakeup.set, on_slow_step=self.slow_calls.warn_of_step)
-        self._warned_of_forgotten = self._warned_of_double = False
+        self.settle_warnings = SettleWarnings(self.core, info.component_id, self.reporter, fails_forgotten=config.forgotten_ack == "fail")
+        self.diversion = Diversion(self.core, info, spec, self.reporter)
+        self.calls.fail_input = self.fail_input
+        self.retries = 0
+        """Calls that raised and were made again."""
         self._died_before = self._waits_for_calls = False
         self._burst_error: tuple[BaseException, int] | None = None
         """Error of a burst whose tuples run again one by one, and their number. None after one of them has raised."""
@@ -63,23 +74,33 @@ class BoltExecutor(Executor):
     async def _make_instance(self) -> None:
         bolt: Any = self.spec.factory.create()
         self._background = self._new_background()
-        self._collector = bolt.collector = BoltCollector(self.core, ready=self.ready, report_error=self._report_on_loop)
+        collector = bolt.collector = self._collector = self._new_collector()
         bolt.context = self._new_context(self._background)
         is_basic = isinstance(bolt, BasicBolt)
         if is_basic:
-            bolt.collector = ExecutorBasicCollector(self._collector, self.core, self.info.component_id, self._report_on_loop)
+            bolt.collector = ExecutorBasicCollector(collector, self.core, self.info.component_id, self._report_on_loop)
         if isinstance(bolt, Reply):
             bolt.calls = self.run_context.calls
             bolt.calls.has_reply = True
         await self._connect_port(bolt)
         self.component = bolt
-        self.calls.use_instance(bolt)
+        holding = collector if isinstance(collector, HoldingCollector) else None
+        self.calls.use_instance(bolt, holding)
         self._burst_error = None
+        execute = bolt.execute_many if self.calls.takes_bursts else bolt.execute
+        if holding is not None:
+            execute = holding.holding(execute, basic=is_basic)
         if self.calls.takes_bursts:
-            self.core.bind(bolt.execute_many, basic=False, burst_rows=bolt.burst_rows, settler=self._collector)
+            self.core.bind(execute, basic=False, burst_rows=bolt.burst_rows, settler=collector)
         else:
-            self.core.bind(bolt.execute, basic=is_basic)
+            self.core.bind(execute, basic=is_basic)
         await self.call_hook(bolt.prepare)
+
+    def _new_collector(self) -> BoltCollector | HoldingCollector:
+        direct = BoltCollector(self.core, ready=self.ready, report_error=self._report_on_loop)
+        if not self.spec.settings.holds_calls:
+            return direct
+        return HoldingCollector(direct, self.core, Failure(FAILED, self.info.component_id, self.info.task_id), self.fail_input)
 
     async def _connect_port(self, bolt: Any) -> None:
         """Give the port to the handler of control tuples, which is the topology's control handler or the bolt itself."""
@@ -116,12 +137,14 @@ class BoltExecutor(Executor):
         return self.core.deferred_acks.released if self.spec.defers_acks else super()._progress_count()
 
     async def _renew(self, failure: Failure) -> None:
+        self.calls.requeue_waiting()
         self.core.requeue_singly()  # the renewal is not their fault, so the next instance takes them (SV-1)
         await super()._renew(failure)
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
         self.core.leave_burst()
+        self.calls.requeue_waiting()
         self.core.fail_taken(failure)
         self._fail_open_controls(failure)
 
@@ -161,7 +184,7 @@ class BoltExecutor(Executor):
         if core.slowest_call:
             self.slow_calls.check_core(core)
         if core.forgotten_tuples or core.settled_twice:
-            self._warn_of_settles()
+            self.settle_warnings.check()
         if outcome == BoltOutcome.MORE:
             await asyncio.sleep(0)
         elif outcome == BoltOutcome.EMPTY:
@@ -186,7 +209,7 @@ class BoltExecutor(Executor):
         """Begin one call that takes time, if there is room for it."""
         core, calls = self.core, self.calls
         if core.forgotten_tuples or core.settled_twice:
-            self._warn_of_settles()
+            self.settle_warnings.check()
         failed = calls.take_failure()
         if failed is not None:
             await self._handle_call_error(*failed)
@@ -216,12 +239,13 @@ class BoltExecutor(Executor):
         if tup is None:
             return
         try:
-            await self.calls.wait_until_returned()
-            while (failed := self.calls.take_failure()) is not None:
-                await self._handle_call_error(*failed)
+            self.calls.control = tup
+            await self._let_retries_return()
         except BaseException as error:
             self.core.settle_control(tup, self._death_failure(error))
             raise
+        finally:
+            self.calls.control = None
         handle = self._handle_control
         if handle is None:
             self.core.settle_control(tup)
@@ -245,7 +269,7 @@ class BoltExecutor(Executor):
         elif len(given) == 1:
             self._burst_error = None
             await self._handle_call_error(error, given[0])
-        elif isinstance(error, FailTuple) or self.error_mode(error) == "fail":
+        elif self._runs_singly(error):
             again = self.core.retry_singly(given, self.failure_of(error), awaited=awaited)
             if isinstance(error, FailTuple) and not error.report:
                 return  # it says nothing to a person, as for a single input
@@ -256,32 +280,79 @@ class BoltExecutor(Executor):
         else:
             await self._handle_call_error(error, None)
 
+    def _runs_singly(self, error: BaseException) -> bool:
+        """Tell whether the tuples of a burst that raised run again one by one. With retries they do so whatever `on_error` says."""
+        has_retries = self.spec.settings.retries > 0 and not isinstance(error, FatalError)
+        return has_retries or isinstance(error, FailTuple) or self.error_mode(error) == "fail"
+
     def _report_unrepeated(self, error: BaseException, again: int) -> None:
         """Report the error of a burst, because none of its tuples has raised alone."""
         self._burst_error = None
         self.reporter.report(error, next_step=f"its {again} inputs have run again one by one, and none of them raised")
 
     async def _handle_call_error(self, error: BaseException, tup: Tuple | None) -> None:
-        """Fail the input of a call that raised. Keep or replace the instance, as `on_error` says."""
-        if isinstance(error, FailTuple):
+        """Try the call that raised again, or fail its input. Keep or replace the instance, as `on_error` says."""
+        if tup is not None and self._may_try_again(error, tup):
+            await self._try_again(error, tup)
+        elif isinstance(error, FailTuple):
             if error.report:
                 self.reporter.report(error, tup=tup, next_step="the input fails")
-            self._fail_input(tup, Failure(FAILED, self.info.component_id, self.info.task_id, failure_text(error)))
+            self._fail_call(tup, Failure(FAILED, self.info.component_id, self.info.task_id, failure_text(error)))
         elif self.error_mode(error) == "fail":
             if self._fail_and_count(error, tup) and not self._waits_for_calls:
                 await self._let_calls_return()
                 await self._replace_after_streak(error)
         else:
-            self._fail_input(tup, self.failure_of(error))
+            is_diverting = self.spec.settings.diverts  # by a FatalError, whose input has not failed for good
+            self._fail_call(tup, self._death_failure(error) if is_diverting else self.failure_of(error))
             await self._replace(error, tup)
+
+    def _may_try_again(self, error: BaseException, tup: Tuple) -> bool:
+        """Tell whether a call has a retry left. A FailTuple is a decision of the bolt, and a FatalError ends the run (SV-13)."""
+        most = self.spec.settings.retries
+        if most == 0 or tup.is_tick or tup.is_settled or isinstance(error, (FailTuple, FatalError)):
+            return False
+        return failed_calls(tup) < most
+
+    async def _try_again(self, error: BaseException, tup: Tuple) -> None:
+        """Let a call that raised run again after a pause. Calls that run one at a time wait with it, others go on."""
+        core = self.core
+        core.undo_call(self.failure_of(error))
+        pause_secs = RETRY_PAUSES.pause_secs(note_failed_call(tup))
+        self.retries += 1
+        most = self.spec.settings.retries
+        self.reporter.report(error, tup=tup, next_step=f"the call runs again, at most {most:,} time{'s' * (most > 1)}")
+        runs_at_once = self.calls.try_again(tup, pause_secs)
+        if self.streak.note_failure(self.run_context.clock.now(), self.processed) and not self._waits_for_calls:
+            await self._let_calls_return()
+            await self._replace_after_streak(error)
+        elif not runs_at_once:
+            core.leave_burst()
+            due = self.run_context.clock.now() + pause_secs
+            while self._is_serving and (left := due - self.run_context.clock.now()) > 0:
+                await self.wakeup.wait(left)
+
+    async def _let_retries_return(self) -> None:
+        """Wait until all calls have returned, and those that run again too, and handle their errors."""
+        await self.calls.wait_until_returned()
+        while (failed := self.calls.take_failure()) is not None:
+            await self._handle_call_error(*failed)
+            await self.calls.wait_until_returned()
 
     def _fail_and_count(self, error: BaseException, tup: Tuple | None) -> bool:
         """Fail the input of an error, and report it. Return True if the instance is to be renewed (SV-1)."""
-        failed = self.core.failed
-        self._fail_input(tup, self.failure_of(error))
-        fails = "only this input" if self.core.failed > failed else "no input"  # a tick, or an input that the call had settled
-        self.reporter.report(error, tup=tup, next_step=f"{fails} fails; the bolt continues")
-        return self.streak.note_failure(self.run_context.clock.now(), self.core.acked)
+        failed, diverted = self.core.failed, self.diversion.diverted
+        self._fail_call(tup, self.failure_of(error))
+        fate = "only this input fails" if self.core.failed > failed else "no input fails"  # a tick, or an input that the call had settled
+        if self.diversion.diverted > diverted:
+            fate = f"the input leaves on stream {FAILED_STREAM!r}"
+        self.reporter.report(error, tup=tup, next_step=f"{fate}; the bolt continues")
+        return self.streak.note_failure(self.run_context.clock.now(), self.processed)
+
+    @property
+    def processed(self) -> int:
+        """Number of inputs that the bolt itself has processed. The diverted ones are acked too."""
+        return self.core.acked - self.diversion.diverted
 
     async def _let_calls_return(self) -> None:
         """Wait for the running calls, at most `message_timeout_secs`, and handle their errors.
@@ -291,6 +362,7 @@ class BoltExecutor(Executor):
         self._waits_for_calls = True
         try:
             with contextlib.suppress(TimeoutError):
+                self.calls.requeue_waiting()
                 async with asyncio.timeout(self.run_context.config.message_timeout_secs):
                     await self.calls.wait_until_returned()
             while (failed := self.calls.take_failure()) is not None:
@@ -298,10 +370,15 @@ class BoltExecutor(Executor):
         finally:
             self._waits_for_calls = False
 
-    def _fail_input(self, tup: Tuple | None, failure: Failure) -> None:
+    def _fail_call(self, tup: Tuple | None, failure: Failure) -> None:
         """Fail the input of a call, and undo its changes to the state of the task (SV-2)."""
         self.core.undo_call(failure)
         if tup is not None and not tup.is_tick and not tup.is_settled:
+            self.fail_input(tup, failure)
+
+    def fail_input(self, tup: Tuple, failure: Failure) -> None:
+        """Fail an input of the task, or divert it (SV-14)."""
+        if not self.diversion.divert(tup, failure):
             self.core.fail(tup, failure)
 
     async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
@@ -355,23 +432,7 @@ class BoltExecutor(Executor):
 
     def _flush_forgotten(self) -> None:
         self.core.flush_forgotten()
-        self._warn_of_settles()
-
-    def _warn_of_settles(self) -> None:
-        """Warn if the bolt forgot an ack, or settled a tuple twice. Each warning comes once per task (ACK-5, ACK-15)."""
-        if self.core.forgotten_tuples and not self._warned_of_forgotten:
-            self._warned_of_forgotten = True
-            fails = self.run_context.config.forgotten_ack == "fail"
-            effect = "its trees failed at once" if fails else "its trees wait for their timeout"
-            self.reporter.warn(
-                f"bolt {self.info.component_id!r} dropped a tuple without ack or fail; {effect}. Call self.collector.ack(tup) or "
-                "fail(tup) on every path, or derive from BasicBolt, which does it for you."
-            )
-        if self.core.settled_twice and not self._warned_of_double:
-            self._warned_of_double = True
-            self.reporter.warn(
-                f"bolt {self.info.component_id!r} settled a tuple twice; the second ack or fail was ignored. Settle each input once."
-            )
+        self.settle_warnings.check()
 
     @property
     def loop_secs(self) -> float:

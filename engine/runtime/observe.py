@@ -99,6 +99,8 @@ def _bolt(bolt: BoltExecutor) -> TaskSnapshot:
         slots=slots_of(bolt.spec),
         restarts=bolt.policy.restarts,
         errors=bolt.reporter.errors,
+        retries=bolt.retries,
+        diverted=bolt.diversion.diverted,
         forgotten=core.forgotten_tuples + bolt.calls.forgotten,
         settled_twice=core.settled_twice + bolt.calls.settled_twice,
         status=_bolt_status(bolt),

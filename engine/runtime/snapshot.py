@@ -64,6 +64,10 @@ class TaskSnapshot:
     errors: int = 0
     forgotten: int = 0
     """Inputs dropped without ack or fail (ACK-15)."""
+    retries: int = 0
+    """Calls that raised and were made again (SV-13)."""
+    diverted: int = 0
+    """Inputs that left on the stream `failed`. They are acked too (SV-14)."""
     settled_twice: int = 0
     """Acks and fails of inputs that were already settled (ACK-5)."""
     pending: int | None = None
@@ -193,6 +197,16 @@ class ComponentSnapshot:
     def forgotten(self) -> int:
         """Inputs dropped without ack or fail."""
         return sum(task.forgotten for task in self.tasks)
+
+    @property
+    def retries(self) -> int:
+        """Calls that raised and were made again."""
+        return sum(task.retries for task in self.tasks)
+
+    @property
+    def diverted(self) -> int:
+        """Inputs that left on the stream `failed`."""
+        return sum(task.diverted for task in self.tasks)
 
     @property
     def settled_twice(self) -> int:
@@ -343,7 +357,7 @@ _SHOWN_OF_COMPONENTS = (
     *("emitted", "transferred", "executed", "acked", "failed", "failures", "pending", "max_pending"),
     *("waiting", "mailbox_capacity", "queue_fill"),
     *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "loop_secs", "slots"),
-    *("restarts", "errors", "forgotten", "settled_twice", "status"),
+    *("restarts", "errors", "retries", "diverted", "forgotten", "settled_twice", "status"),
 )
 
 

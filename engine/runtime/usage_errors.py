@@ -84,7 +84,7 @@ class UsageErrors:
 
     def anchor(self, details: Mapping[str, Any]) -> EngineError:
         tup = details["tuple"]
-        if tup.is_settled:
+        if tup.is_settled or details.get("settled"):  # the latter: by the running call, whose settles are held back
             return UsageError(
                 f"{self._where} emitted anchored to {safe_repr(tup)}, which is settled already",
                 hint="Emit before ack() or fail(), since the tree of a settled tuple may be complete.",
@@ -124,6 +124,12 @@ class UsageErrors:
         return UsageError(
             f"{self._where} used its collector on a thread other than the loop's",
             hint="Use loop.call_soon_threadsafe(...), or a BasicBolt with threads=n, whose collector may be used in its threads.",
+        )
+
+    def call_over(self, details: Mapping[str, Any]) -> EngineError:
+        return UsageError(
+            f"{self._where}: work that a call of execute has left behind emitted after this call had raised",
+            hint="Await in execute() all that it starts, or start the work by context.create_task() in prepare().",
         )
 
     def retired(self, details: Mapping[str, Any]) -> EngineError:

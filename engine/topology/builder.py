@@ -14,6 +14,7 @@ from engine.errors import TopologyError, UsageError
 from engine.names import is_writable, plain_text
 from engine.raised import is_of_user_code, raised_text
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
+from engine.topology.diverting import with_failed_stream
 from engine.topology.factory import Factory, FactoryFault, read_attribute
 from engine.topology.features import known_features, marks_of
 from engine.topology.overrides import override_faults
@@ -87,10 +88,27 @@ class TopologyBuilder:
     def set_bolt(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Unpack[BoltSettings]) -> BoltDeclarer:
         """Declare a bolt with `parallelism` tasks. Subscribe it to streams with the grouping methods of the result.
 
-        Ids and factories are as in `set_spout`. The settings `concurrency`, `threads`, `on_error` and `tick_tuple_freq_secs`
-        override the class attributes of the same name. `processes=True` gives the instance of each task a process of its own, so that
-        its computation uses another core. Such an instance shares no variables with the run. Nothing is raised here: `build()` reports
-        all faults.
+        Ids and factories are as in `set_spout`. The settings `concurrency`, `threads`, `on_error`, `retries` and
+        `tick_tuple_freq_secs` override the class attributes of the same name. A call that raises runs again up to `retries` times.
+        `on_error="divert"` then sends the input to the stream `failed`, and needs a subscriber there. `processes=True`
+        gives the instance of each task a process of its own, so that its computation uses another core. Such an instance shares no
+        variables with the run. Nothing is raised here: `build()` reports all faults.
+
+        >>> from engine import TopologyBuilder, bolt
+        >>> from engine.testing import Capture, Feeder, run_topology
+        >>> @bolt("number")
+        ... def parse(tup):
+        ...     return (int(tup["text"]),)
+        >>> texts, failed = Feeder("text"), Capture()
+        >>> builder = TopologyBuilder("example")
+        >>> _ = builder.set_spout("texts", texts)
+        >>> _ = builder.set_bolt("parse", parse, retries=2, on_error="divert").shuffle_grouping("texts")
+        >>> _ = builder.set_bolt("quarantine", failed).shuffle_grouping("parse", stream="failed")
+        >>> _ = texts.feed(("two",))
+        >>> texts.close()
+        >>> _ = run_topology(builder.build())
+        >>> failed.values
+        [('parse', 2, "ValueError: invalid literal for int() with base 10: 'two'", 3, {'text': 'two'})]
         """
         return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings).subscriptions)
 
@@ -207,6 +225,9 @@ def judge(declaration: Declaration) -> Judged:
     if declared is not None:
         faults.extend(override_faults(where, declared if isinstance(declared, type) else type(declared)))
     settings, setting_faults = collect_settings(declaration.kind, where, declared, declaration.keywords)
+    if settings.diverts and streams is not None:
+        streams, stream_faults = with_failed_stream(where, streams, _declared_at(declared))
+        setting_faults += stream_faults
     if settings.processes and declared is not None:
         setting_faults.extend(process_faults(where, declared, declaration.factory))
     spec = ComponentSpec(

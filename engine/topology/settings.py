@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 from engine.api.arguments import CallKind, call_kind, count_from, number_within
-from engine.api.bolt import BasicBolt, BoltBase
+from engine.api.bolt import BasicBolt, BoltBase, OnBoltError
 from engine.api.burst_bolt import BurstBolt
 from engine.api.spout import BurstSpout, MaxSpoutPending, OnError
 from engine.names import did_you_mean
@@ -30,8 +30,10 @@ class BoltSettings(TypedDict, total=False):
     """Number of inputs that an `async def execute` processes at the same time."""
     threads: int | None
     """Size of the thread pool that runs a blocking `def execute` of a BasicBolt."""
-    on_error: OnError | None
+    on_error: OnBoltError | None
     """Reaction to an exception of the bolt."""
+    retries: int | None
+    """Number of times that a call that raised runs again, before its input fails."""
     tick_tuple_freq_secs: float | None
     """Seconds between ticks, at least 0.001."""
     processes: bool | None
@@ -49,13 +51,22 @@ def _count(minimum: int) -> _Setting:
     return _Setting(lambda value: count_from(value, minimum), f"an integer of at least {minimum}")
 
 
+def _at_most(bound: int, value: int | None) -> int | None:
+    return None if value is None or value > bound else value
+
+
 def _one_of(*values: object) -> Callable[[Any], Any]:
     return lambda value: value if value in values else None
 
 
+DIVERT: Final = "divert"
+"""Value of `on_error` of a bolt."""
 LEAST_TICK_SECS: Final = 0.001
+MOST_RETRIES: Final = 2**16 - 1
+"""The compiled tuple counts its failed calls in 16 bits."""
 _ON_ERROR: Final = _Setting(_one_of("fail", "restart", "stop"), "'fail', 'restart' or 'stop'")
 _PENDING: Final = _Setting(lambda value: _one_of("auto")(value) or count_from(value, 1), "an integer of at least 1, or 'auto'")
+_ON_BOLT_ERROR: Final = _Setting(_one_of("fail", "restart", "stop", DIVERT), "'fail', 'restart', 'stop' or 'divert'")
 _SPOUT_SETTINGS: Final = {"max_spout_pending": _PENDING, "on_error": _ON_ERROR}
 _TICK_SECS: Final = _Setting(
     lambda value: number_within(value, LEAST_TICK_SECS, sys.float_info.max), f"a number of seconds of at least {LEAST_TICK_SECS:g}"
@@ -63,7 +74,8 @@ _TICK_SECS: Final = _Setting(
 _BOLT_SETTINGS: Final = {
     "concurrency": _count(1),
     "threads": _count(0),
-    "on_error": _ON_ERROR,
+    "on_error": _ON_BOLT_ERROR,
+    "retries": _Setting(lambda value: _at_most(MOST_RETRIES, count_from(value, 0)), f"an integer from 0 to {MOST_RETRIES:,}"),
     "tick_tuple_freq_secs": _TICK_SECS,
     "processes": _Setting(lambda value: value if isinstance(value, bool) else None, "True or False"),
 }
@@ -98,6 +110,8 @@ def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping
             chosen[name] = read
         else:
             faults.append(f"{where}: {name} must be {setting.expected}, not {value!r}. Fix {fix}.")
+    if chosen.get("on_error") == DIVERT:  # the instance goes on as with "fail"
+        chosen |= {"on_error": "fail", "diverts": True}
     result = ComponentSettings(**chosen)
     return result, faults + _call_faults(where, declared, result) + _ack_faults(where, declared)
 

@@ -42,6 +42,14 @@ class ComponentSettings:
     tick_tuple_freq_secs: float | None = None
     max_spout_pending: MaxSpoutPending = None
     processes: bool = False
+    retries: int = 0
+    diverts: bool = False
+    """True for on_error="divert". Then `on_error` is "fail", because the instance continues."""
+
+    @property
+    def holds_calls(self) -> bool:
+        """True if a call of the bolt must have no effect when it raises, so its emits leave only when it returns (SV-13)."""
+        return self.retries > 0 or self.diverts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

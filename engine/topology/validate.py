@@ -9,6 +9,7 @@ from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_reserved, is_writable, nearest
 from engine.raised import raised_text
+from engine.topology.diverting import diverting_faults
 from engine.topology.spec import ComponentSpec, Subscription, Topology
 
 NO_SPOUT: Final = "no spout: nothing would ever be emitted. Add one with set_spout()."
@@ -60,6 +61,7 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
+    faults.extend(diverting_faults(topology))
     return [*faults, *(fault for feature in topology.features for fault in feature.graph_faults(topology))]
 
 

@@ -89,6 +89,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             spec = replace(spec, marks=spec.marks | {COMMITTER} if BATCHED in spec.marks else spec.marks - {COMMITTER})
         if declaration.kind == "bolt" and judged.declared is not None:
             faults.extend(_bolt_faults(declaration.where, spec, judged.declared))
+            spec = replace(spec, settings=replace(spec.settings, retries=0, diverts=False))  # refused, so no fault follows from them
             if not isinstance(judged.declared, type):
                 self._reads[spec.component_id] = tuple(getattr(judged.declared, "reads", ()))
             faults.extend(_committer_faults(declaration.where, spec, judged.declared, opaque=replays_differ(self._spout)))
@@ -163,6 +164,9 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
         text = f"{where}: {_name(declared)} is a Bolt, which acks its inputs itself, but transactions ack whole batches."
         bases = "engine.transactional.BurstBolt" if issubclass(bolt_class, TrackedBurstBolt) else "BasicBolt or BatchBolt"
         yield f"{text} Derive it from {bases}."
+    for setting, is_set in (("retries=", spec.settings.retries), ("on_error='divert'", spec.settings.diverts)):
+        if is_set:
+            yield f"{where}: {setting} has no effect in a transactional topology, where a failed batch is replayed as a whole. Remove it."
     if spec.settings.tick_tuple_freq_secs is not None:
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if BATCHED in spec.marks and spec.settings.concurrency != 1:

@@ -14,11 +14,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Replay one simulated run.")
     parser.add_argument("seed", type=int)
     parser.add_argument("--processes", action="store_true", help="with bolts in processes")
+    parser.add_argument("--retries", action="store_true", help="with retries of most bolts")
     parser.add_argument("--trace", action="store_true", help="print every event")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     pprint.pp((draw_process_plan if arguments.processes else draw_plan)(arguments.seed), width=140)
-    simulated = simulate(arguments.seed, processes=arguments.processes, quiet=False)
+    simulated = simulate(arguments.seed, processes=arguments.processes, retries=arguments.retries, quiet=False)
     if arguments.trace:
         for event in simulated.trace:
             print(*event)

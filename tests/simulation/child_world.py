@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import time
+from collections import defaultdict
 from random import Random
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ class ChildWorld:
         self.kept: list[Tuple] = []
         self.latest: dict[int, int] = {}
         """Latest label by source task."""
+        self.seen_by_task: defaultdict[int, set[int]] = defaultdict(set)
         self._label = 0
 
     def note_instance(self, instance: Any) -> None:
@@ -41,13 +43,13 @@ class ChildWorld:
         self._label = max(self._label + 1, time.monotonic_ns())
         return self._label
 
-    def note_input(self, tup: Tuple, task_id: int, *, in_order: bool) -> None:
+    def note_input(self, tup: Tuple, task_id: int, *, in_order: bool, may_repeat: bool = False) -> None:
         """A bolt executes an input. Labels must grow: tuples of one task arrive in their order (GRP-4)."""
         label = tup["label"]
         self.random.seed(f"{self.seed} {label}")
         if in_order:
             latest = self.latest.get(tup.source_task, 0)
-            if label <= latest:
+            if label < latest or (label == latest and not may_repeat):
                 VIOLATIONS.error("the process of task %s got label %s of task %s after %s", task_id, label, tup.source_task, latest)
             self.latest[tup.source_task] = label
         self.maybe_crash()

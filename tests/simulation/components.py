@@ -233,7 +233,7 @@ class ManualBolt(Bolt):
             while self.held:
                 self.collector.ack(self.held.popleft())
             return
-        world.note_input(tup, self.context.task_id, in_order=plan.in_order)
+        world.note_input(tup, self.context.task_id, in_order=plan.in_order, may_repeat=plan.retries > 0)
         self.emit_children(tup)
         if world.chance(plan.error):
             raise InjectedError(f"label {tup['label']}")
@@ -304,8 +304,10 @@ class BurstingBolt(BurstBolt):
     def act(self, tup: Tuple, burst: Burst) -> None:
         """Process a tuple of a burst, with random mistakes."""
         world, plan, label = self.world, self.plan, tup["label"]
-        world.note_input(tup, self.context.task_id, in_order=plan.in_order and label not in self.seen)  # a tuple may run again alone
-        self.seen.add(label)
+        task_id = self.context.task_id
+        seen = world.seen_by_task[task_id] if plan.retries else self.seen  # a tuple may run again alone; a retry at the next instance too
+        world.note_input(tup, task_id, in_order=plan.in_order and label not in seen)
+        seen.add(label)
         hops = tup["hops"]
         if hops > 0:
             rows = [(world.label(), hops - 1) for _ in range(world.random.randint(0, plan.fan_out))]
@@ -347,7 +349,7 @@ class GeneratorBolt(BasicBolt):
     def execute(self, tup: Tuple) -> Iterator[tuple[int, int]]:
         if tup.is_tick:
             return
-        self.world.note_input(tup, self.context.task_id, in_order=self.plan.in_order)
+        self.world.note_input(tup, self.context.task_id, in_order=self.plan.in_order, may_repeat=self.plan.retries > 0)
         for _ in range(self.world.random.randint(0, self.plan.fan_out) if tup["hops"] > 0 else 0):
             yield (self.world.label(), tup["hops"] - 1)
             if self.world.chance(self.plan.fail):
@@ -368,7 +370,7 @@ class ReturningBolt(BasicBolt):
     def execute(self, tup: Tuple) -> Any:
         if tup.is_tick or tup["hops"] <= 0:
             return None
-        self.world.note_input(tup, self.context.task_id, in_order=self.plan.in_order)
+        self.world.note_input(tup, self.context.task_id, in_order=self.plan.in_order, may_repeat=self.plan.retries > 0)
         if self.world.chance(0.3):
             self.collector.emit((self.world.label(), tup["hops"] - 1))
         if self.world.chance(self.plan.error):

@@ -83,6 +83,7 @@ class BoltPlan:
     slow_secs: float
     in_order: bool
     """Whether inputs come with growing labels."""
+    retries: int = 0
     processes: bool = False
     crash: float = 0.0
     """Chance that an input, or an emit for it, kills the process of the bolt."""
@@ -169,6 +170,15 @@ def _with_bursts(random: Random, plan: Plan) -> Plan:
     spouts = tuple(replace(spout, kind=_kind(random, spout.kind, SPOUTS_WITH_BURSTS)) for spout in plan.spouts)
     bolts = tuple(replace(bolt, kind=_kind(random, bolt.kind, WITH_BURSTS)) if bolt.concurrency == 1 else bolt for bolt in plan.bolts)
     return replace(plan, spouts=spouts, bolts=bolts)
+
+
+def with_retries(plan: Plan) -> Plan:
+    """Let most bolts make their calls again, and raise more often. Drawn apart, so that the plan of the seed stays the same."""
+    random = Random(f"retries {plan.seed}")
+    bolts = tuple(replace(bolt, retries=random.choice([0, 1, 2, 5]), error=random.choice([0.03, 0.2, 0.6])) for bolt in plan.bolts)
+    late = {bolt.component_id for bolt in bolts if bolt.retries and bolt.concurrency > 1}  # their emits leave when their calls return
+    bolts = tuple(replace(bolt, in_order=bolt.in_order and not late & {source for source, _ in bolt.inputs}) for bolt in bolts)
+    return replace(plan, bolts=bolts)
 
 
 def _kind(random: Random, kind: Any, with_bursts: dict[Any, Any]) -> Any:

@@ -15,7 +15,7 @@ from tests.simulation.child_world import ChildWorld
 from tests.simulation.complaints import report_complaints
 from tests.simulation.components import BOLTS, SOURCES, Scatter, generator_of, inlet_of, send_all
 from tests.simulation.judge import Judge
-from tests.simulation.plan import BoltPlan, Plan, SpoutPlan, draw_plan
+from tests.simulation.plan import BoltPlan, Plan, SpoutPlan, draw_plan, with_retries
 from tests.simulation.process_plan import draw_process_plan
 from tests.simulation.world import SourceBook, World
 
@@ -38,20 +38,25 @@ class Simulated:
     violations: tuple[str, ...]
     trace: tuple[Any, ...]
     has_processes: bool = False
+    has_retries: bool = False
 
     def describe(self) -> str:
         """Return the violations, and the command that replays the run."""
         lines = "\n".join(f"  - {violation}" for violation in self.violations)
-        replay = f"python -m tests.simulation {self.seed}{' --processes' if self.has_processes else ''}"
+        options = " --processes" * self.has_processes + " --retries" * self.has_retries
+        replay = f"python -m tests.simulation {self.seed}{options}"
         return f"seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: {replay}"
 
 
-def simulate(seed: int, *, processes: bool = False, quiet: bool = True) -> Simulated:
+def simulate(seed: int, *, processes: bool = False, retries: bool = False, quiet: bool = True) -> Simulated:
     """Run the plan of a seed, and judge it. With `quiet`, the engine's log of the injected errors is off.
 
     With `processes`, some bolts are in child processes. Then the seed repeats the plan, and the schedule only nearly.
+    With `retries`, most bolts make their calls again, and raise more often.
     """
     plan = draw_process_plan(seed) if processes else draw_plan(seed)
+    if retries:
+        plan = with_retries(plan)
     world = World(seed, plan.config.message_timeout_secs)
     judge, child_kills = Judge(world, plan), ChildKills(plan.child_kills, plan.restarts)
     with report_complaints(world.add_violation, quiet=quiet), impatient_loops() if processes else nullcontext():
@@ -73,6 +78,7 @@ def simulate(seed: int, *, processes: bool = False, quiet: bool = True) -> Simul
         violations=tuple(world.violations),
         trace=trace,
         has_processes=processes,
+        has_retries=retries,
     )
 
 
@@ -104,7 +110,12 @@ def _set_spout(builder: TopologyBuilder, plan: SpoutPlan, hops: int, world: Worl
 
 
 def _set_bolt(builder: TopologyBuilder, plan: BoltPlan, world: World) -> None:
-    settings: dict[str, Any] = {"on_error": plan.on_error, "concurrency": plan.concurrency, "tick_tuple_freq_secs": plan.tick_secs}
+    settings: dict[str, Any] = {
+        "on_error": plan.on_error,
+        "concurrency": plan.concurrency,
+        "tick_tuple_freq_secs": plan.tick_secs,
+        "retries": plan.retries,
+    }
     if plan.kind == "threads":
         settings["threads"] = 2
     if plan.processes:

@@ -38,6 +38,23 @@ def test_each_root_has_one_verdict_if_bolts_are_in_processes_that_die(group: int
         assert not simulated.violations, simulated.describe()
 
 
+@pytest.mark.guarantee("SV-13", "ACK-3", "ACK-4", "ACK-8", "ACK-15", "GRP-4", "RUN-2")
+@pytest.mark.parametrize("group", [pytest.param(group, marks=[pytest.mark.deep] if group else []) for group in range(GROUPS)])
+def test_each_root_has_one_verdict_if_calls_are_made_again(group: int) -> None:
+    for seed in range(group, 100, GROUPS):
+        simulated = simulate(seed, retries=True)
+        assert not simulated.violations, simulated.describe()
+
+
+@pytest.mark.deep
+@pytest.mark.guarantee("SV-13", "PR-1", "PR-2")
+@pytest.mark.parametrize("group", range(PROCESS_GROUPS))
+def test_each_root_has_one_verdict_if_calls_in_processes_are_made_again(group: int) -> None:
+    for seed in range(group, PROCESS_GROUPS * SEEDS_PER_PROCESS_GROUP, PROCESS_GROUPS):
+        simulated = simulate(seed, processes=True, retries=True)
+        assert not simulated.violations, simulated.describe()
+
+
 @pytest.mark.guarantee("ACK-13")
 def test_a_drain_closes_a_spout_that_died_and_was_not_yet_replaced() -> None:
     simulated = simulate(963548141049)

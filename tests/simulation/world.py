@@ -2,7 +2,7 @@
 
 import asyncio
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -43,6 +43,8 @@ class World:
         self.roots = 0
         self.latest: dict[tuple[int, int], int] = {}
         """Latest label by source task and target task."""
+        self.seen_by_task: defaultdict[int, set[int]] = defaultdict(set)
+        """Labels that a bolt with retries has seen, by its task."""
 
     def note_instance(self, instance: Any) -> None:
         """Record an instance, to check later that it is garbage."""
@@ -76,14 +78,15 @@ class World:
         """Add a violation."""
         self.violations.append(text)
 
-    def note_input(self, tup: Tuple, task_id: int, *, in_order: bool) -> None:
-        """A bolt executes an input. Labels must grow: tuples of one task arrive in their order (GRP-4)."""
+    def note_input(self, tup: Tuple, task_id: int, *, in_order: bool, may_repeat: bool = False) -> None:
+        """A bolt executes an input. Labels must grow: tuples of one task arrive in their order (GRP-4). A retry repeats the last label."""
         label = tup["label"]
         self.note("executed", task_id, label)
         if in_order:
             link = (tup.source_task, task_id)
-            if label <= self.latest.get(link, 0):
-                self.add_violation(f"task {task_id} got label {label} of task {tup.source_task} after {self.latest[link]}")
+            latest = self.latest.get(link, 0)
+            if label < latest or (label == latest and not may_repeat):
+                self.add_violation(f"task {task_id} got label {label} of task {tup.source_task} after {latest}")
             self.latest[link] = label
 
     # Roots

@@ -218,7 +218,7 @@ def test_too_many_tasks_are_a_fault() -> None:
         (
             AsyncSink,
             {"on_error": "explode"},
-            "on_error must be 'fail', 'restart' or 'stop', not 'explode'. Fix set_bolt(..., on_error=...).",
+            "on_error must be 'fail', 'restart', 'stop' or 'divert', not 'explode'. Fix set_bolt(..., on_error=...).",
         ),
         (
             AsyncSink,

@@ -23,7 +23,7 @@ class ChildExecutor(BoltExecutor):
         self.core.most_calls_per_lap = 1  # so that it tells its life and its verdicts behind each slow call
         if self.run_context.config.forgotten_ack == "wait":
             self.core.fails_forgotten = True  # the run must hear of a dropped input, to drop it too
-            self._warned_of_forgotten = True  # the run warns
+            self.settle_warnings.warned_of_forgotten = True  # the run warns
 
     @property
     def is_empty(self) -> bool:

@@ -331,6 +331,8 @@ class ChildTask:
             core.busy_secs,
             executor.reporter.errors,
             executor.policy.restarts,
+            executor.retries,
+            executor.diversion.diverted,
             core.forgotten_tuples if self._plan.config.forgotten_ack == "fail" else 0,  # else the run counts them
             core.settled_twice,
             self._state is not None and self._state.has_changes,
@@ -348,6 +350,9 @@ class ChildTask:
         timeout = self._plan.config.process_timeout_secs
         self._life = self._loop.call_later(METRICS_SECS if timeout is None else min(METRICS_SECS, timeout / 8), self._show_life)
         self._relay.send("alive")
+        if self._plan.config.timeout_from == "progress":
+            for tup in self.executor.calls.waiting():  # the run cannot know that these calls wait to run again (ACK-8)
+                self.executor.core.reset_timeout(tup)
         if self._sent is not None:  # the instance is ready
             self._flush_soon()
         self._send_metrics()

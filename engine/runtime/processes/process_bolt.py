@@ -49,6 +49,7 @@ class ProcessBoltExecutor(BoltExecutor):
     def __init__(self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, ackers: list[SignalRing]) -> None:
         super().__init__(info, spec, run_context, ackers)
         self.calls = ProcessCalls(self.core, spec, run_context, self.reporter, wake=self.wakeup.set, on_slow_step=lambda secs: None)
+        self.calls.fail_input = self.fail_input
         output = ChildOutput(TaskLabels(info.component_id, info.task_id), run_context, self.reporter)
         self._on_report, self._on_log, self._on_print, self._on_metrics = output.publish, output.log, output.print, output.apply_metrics
         self._child: ChildProcess | None = None
@@ -188,7 +189,7 @@ class ProcessBoltExecutor(BoltExecutor):
 
     def _on_worn(self, error: BaseException) -> None:
         """Replace the child when all rows have returned, unless the pause after the last renewal is not over."""
-        if self._replace_for is None and self.streak.note_failure(self.run_context.clock.now(), self.core.acked):
+        if self._replace_for is None and self.streak.note_failure(self.run_context.clock.now(), self.processed):
             self._replace_for = error
             self.wake()
 
@@ -224,8 +225,11 @@ class ProcessBoltExecutor(BoltExecutor):
         if emits:
             self._on_emits(emits)
         self._settle(acks, others)
-        if progress.restarts > self.calls.progress.restarts:
-            self.policy.restarts += progress.restarts - self.calls.progress.restarts
+        before = self.calls.progress
+        if progress.restarts > before.restarts:
+            self.policy.restarts += progress.restarts - before.restarts
+        self.retries += progress.retries - before.retries
+        self.diversion.diverted += progress.diverted - before.diverted
         self.calls.note_progress(progress)
 
     def _on_work_apart(self, rows: list[RowApart], acks: list[int], others: list[OtherVerdict], progress: Progress) -> None:
@@ -259,7 +263,7 @@ class ProcessBoltExecutor(BoltExecutor):
                     continue  # the run forgets it here, and so its trees wait for their timeout
                 if failed_index is not None:
                     tup[0].failed_index = failed_index
-                core.fail(tup, failure)
+                self.fail_input(tup, failure)
         ack_rows(core, acks, taken)
 
     def _on_emits(self, emits: list[tuple[tuple[str, int | None], list[Any], list[Any]]]) -> None:
@@ -288,7 +292,7 @@ class ProcessBoltExecutor(BoltExecutor):
         for each in number if isinstance(number, tuple) else (number,):
             tup = self.calls.taken.pop(each, None)
             if tup is not None:
-                self.core.fail(tup, self.failure_of(error))
+                self.fail_input(tup, self.failure_of(error))
 
     def _report_refused(self, error: Exception, *, next_step: str) -> None:
         """Report a row that could not be emitted. A FatalError of a grouping ends the run, as in a call (SV-3)."""

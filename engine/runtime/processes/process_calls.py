@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from engine.api import BurstBolt
 from engine.errors import ERROR, Failure, UsageError
 from engine.kernel import Burst, Source, Tuple, kind_of, origin_of, rows_of
-from engine.names import REPORT_STREAM
+from engine.names import FAILED_STREAM, REPORT_STREAM
 from engine.raised import headline
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.processes.child_process import ChildProcess
@@ -166,12 +166,14 @@ class ProcessCalls(BoltCalls):
             return
         text = f"bolt {self._spec.component_id!r} runs in a process, and a value of its input {why}"
         error = UsageError(text, hint="Emit values that pickle can store and load, or leave out processes=True.")
-        fails = (
-            "its batch fails, and is tried again" if REPORT_STREAM in self._spec.streams else "only this input fails; the bolt continues"
-        )
-        self._reporter.report(error, tup=tup, next_step=fails)
-        if not tup.is_settled:
-            self._core.fail(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
+        fate = "only this input fails; the bolt continues"
+        if REPORT_STREAM in self._spec.streams:
+            fate = "its batch fails, and is tried again"
+        elif self._spec.settings.diverts:
+            fate = f"the input leaves on stream {FAILED_STREAM!r}; the bolt continues"
+        self._reporter.report(error, tup=tup, next_step=fate)
+        if not tup.is_settled or self._spec.settings.diverts:  # one of no tree is acked before it is sent
+            self.fail_input(tup, Failure(ERROR, self._spec.component_id, self._core.task_id, f"{text}: {safe_repr(tup, 200)}"))
 
     def _key_of(self, source: Source, new: NewSources) -> int:
         """Return the number of a source in this connection. Put it into `new` if the child does not know it."""

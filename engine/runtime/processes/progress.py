@@ -26,10 +26,12 @@ class Progress(NamedTuple):
     busy_secs: float
     errors: int
     restarts: int
+    retries: int
+    diverted: int
     forgotten: int
     settled_twice: int
     has_changes: bool
     """True while the state has changes that are not committed."""
 
 
-NO_PROGRESS: Final = Progress(0, 0, 0, True, 0.0, 0, 0, 0, 0, False)
+NO_PROGRESS: Final = Progress(0, 0, 0, True, 0.0, 0, 0, 0, 0, 0, 0, False)
