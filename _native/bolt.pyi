@@ -97,6 +97,8 @@ class BoltCore(TaskCore):
     def flush_forgotten(self) -> None:
         """Fail the roots of forgotten tuples. Must be called on the loop's thread."""
 
+    def drop_inputs(self, reason: object) -> None:
+        """Drop all inputs that wait or are taken, and all deferred acks. The spouts fail the trees themselves."""
     def fail_taken(self, reason: object) -> int:
         """Fail all unsettled tuples that the task has taken, oldest first, and return their number. Later settles are ignored."""
 

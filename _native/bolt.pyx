@@ -756,6 +756,22 @@ cdef class BoltCore(TaskCore):
             self.signal_roots(tup, FAIL, reason)
         return len(taken)
 
+    def drop_inputs(self, reason):
+        """Drop all inputs that wait or are taken, and all deferred acks. Later settles are ignored. The spouts fail the trees themselves."""
+        cdef Tuple tup
+        self.leave_burst()
+        self.current = self.returned = self.burst = None
+        for tup in list_taken(&self.taken_list):
+            remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
+            self.count_failure(reason)
+        self.singly = []
+        self.release_all()
+        self.held_tuples.clear()
+        while self.mailbox.take() is not None:
+            pass
+        self.tick_waits = False
+        self.deferred_acks.clear()
+
     def lose(self, Tuple tup not None):
         """Drop a taken tuple as if it had never arrived, so its trees time out. For fault injection."""
         if tup.state == TAKEN and tup.owner == &self.taken_list:

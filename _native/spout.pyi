@@ -89,6 +89,8 @@ class SpoutCore(TaskCore):
     def note_settled(self, root: int, task: int, at: float) -> None:
         """Report that a bolt task settled its part of an open tree at this time (task_port.on_settled)."""
 
+    def fail_open_trees(self, reason: object) -> None:
+        """Fail all open trees at their ackers."""
     def drop_instance(self) -> int:
         """Forget the trees of a dead instance here and at the ackers. Return their number (ACK-13)."""
 

@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 cimport cython
 
 from _native.ids cimport draw_edge
-from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAILED, INIT, OWN_CLOCK, REPLY, SETTLED_AT, Signal, SignalRing, send_signal,
+from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAIL, FAILED, INIT, OWN_CLOCK, REPLY, SETTLED_AT, Signal, SignalRing, send_signal,
                              send_signal_with)
 from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
 from _native.task cimport (TRACES, WATCHES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_none, call_one, check_thread, checked_values,
@@ -488,6 +488,12 @@ cdef class SpoutCore(TaskCore):
             if root % self.acker_count == acker:
                 send_signal_with(self.verdicts, FAILED, root, -1, self.acker_failure)
         return 0
+
+    def fail_open_trees(self, reason not None):
+        """Fail all open trees at their ackers, behind the acks that have been sent. Their verdicts come as those of other trees."""
+        cdef uint64_t root
+        for root in self.open_trees.roots():
+            send_signal_with(acker_ring(self, root), FAIL, root, self.task_id, reason)
 
     def drop_instance(self):
         """Forget the trees of a dead instance here and at the ackers. Return their number.

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from engine.api.collector import BasicCollector, BoltCollector, Tuple
 from engine.api.context import TaskContext
@@ -51,6 +51,13 @@ class BoltBase(ABC):
 
     processes: bool = False
     """True: the instance of each task lives in a process of its own, so the tasks use all cores (PR-1)."""
+
+    survives_rollback: ClassVar[bool] = False
+    """True promises that the instance keeps no rows, so that it can stay when a run with state goes back to its last commit (EO-5).
+
+    Otherwise each instance is made anew, because it might have rows of the dropped interval in its attributes. If its `prepare` is expensive,
+    because it loads a model for example, the class can instead define a method `pre_rollback` that forgets the rows. Then it stays, too.
+    """
 
     context: TaskContext
     """Gives access to the ids of this task, the settings, the metrics, and other services of the engine. Set before `prepare`."""

@@ -32,8 +32,7 @@ def is_keyed(spec: ComponentSpec) -> bool:
 def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Iterable[StatePlace]) -> Topology:
     """Return the topology with a checkpoint spout after the user's components. Every bolt forwards its barriers.
 
-    A bolt receives barriers from every task of each bolt that feeds it, and from the checkpoint spout if a spout feeds it. The checkpoint
-    spout also sends a notice of each new round directly to all bolts (docs/decisions/0002).
+    A bolt receives barriers from every task of each bolt that feeds it, and from the checkpoint spout if a spout feeds it.
     """
     components = dict(topology.components)
     place_of = {place.component_id: place for place in places}
@@ -56,14 +55,15 @@ def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, pla
     sources = dict.fromkeys(subscription.source for subscription in spec.subscriptions)
     bolts = [source for source in sources if topology.components[source].kind == "bolt"]
     by_spout = len(bolts) < len(sources)
-    barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in (CHECKPOINT_COMPONENT, *bolts))
+    barriers_from = (*bolts, *([CHECKPOINT_COMPONENT] if by_spout else []))
+    barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in barriers_from)
     return replace(
         spec,
         defers_acks=place is not None,
         progress=spec.progress if place is None else "a committed checkpoint",
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),
-        control_handler=_HandlerFactory(checkpoints, frozenset([*bolts, *([CHECKPOINT_COMPONENT] if by_spout else [])]), place),
+        control_handler=_HandlerFactory(checkpoints, frozenset(barriers_from), place),
     )
 
 
@@ -87,6 +87,6 @@ class _HandlerFactory:
     def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BarrierHandler:
         sources = frozenset(task for component in self.barriers_from for task in task_ids[component])
         if self.place is None:
-            return BarrierHandler(self.checkpoints, context, port, sources)
+            return BarrierHandler(self.checkpoints, bolt, context, port, sources)
         place = replace(self.place, task_index=context.task_index)
         return StatefulBarrierHandler(self.checkpoints, bolt, context, port, sources, place)

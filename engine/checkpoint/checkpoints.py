@@ -31,11 +31,20 @@ LOGGER: Final = EngineLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
 
-class HasWork(Protocol):
-    """Handler of a task with state."""
+class StatefulTask(Protocol):
+    """Barrier handler of a task with state."""
+
+    @property
+    def task_id(self) -> int: ...
 
     @property
     def has_work(self) -> bool: ...
+
+    def order_commit(self, txid: int) -> "asyncio.Future[None]": ...
+
+    def order_recovery(self, committing: int | None) -> "asyncio.Future[None]": ...
+
+    async def release_settles(self) -> None: ...
 
 
 class Checkpoints:
@@ -58,7 +67,7 @@ class Checkpoints:
         """Set when a stateful task has died. A recovery then begins at once."""
         self.begun = False
         """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
-        self._handlers: dict[tuple[str, int], HasWork] = {}
+        self._handlers: dict[tuple[str, int], StatefulTask] = {}
         self._idle = Waiters()
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
@@ -70,6 +79,8 @@ class Checkpoints:
         self._troubles = 0
         """Number of store calls that are being retried."""
         self._waiting: dict[int, Collection[int]] = {}
+        self._ordered: dict[asyncio.Future[None], int] = {}
+        """Orders of the current step, each with its task."""
         self._repeating: dict[int, str] = {}
         """The hook that each of these tasks repeats until it succeeds, and its last error, as text."""
         self._step_began = self._prepare_began = 0.0
@@ -189,9 +200,19 @@ class Checkpoints:
         """Return the state of a task, or None if it is not loaded."""
         return self._states.get((place.component_id, place.task_index))
 
-    def note_handler(self, place: StatePlace, handler: HasWork) -> None:
+    def note_handler(self, place: StatePlace, handler: StatefulTask) -> None:
         """Note the barrier handler of a task's new instance."""
         self._handlers[place.component_id, place.task_index] = handler
+
+    @property
+    def tasks(self) -> Collection[StatefulTask]:
+        """The barrier handlers of all tasks with state."""
+        return self._handlers.values()
+
+    async def release_settles(self) -> None:
+        """Release the prepared acks of all tasks."""
+        for handler in self._handlers.values():
+            await handler.release_settles()
 
     @property
     def has_work(self) -> bool:
@@ -230,6 +251,7 @@ class Checkpoints:
             self._alignment_secs = 0.0
         self._step_began = now
         self._waiting.clear()
+        self._ordered.clear()
         self._is_idle = step is Step.IDLE
         if self._is_idle:
             self.cause = None
@@ -268,6 +290,10 @@ class Checkpoints:
         else:
             self._waiting.pop(task, None)
 
+    def note_ordered(self, orders: Collection["asyncio.Future[None]"]) -> None:
+        """Note the orders of all tasks, in the order of `tasks`."""
+        self._ordered = dict(zip(orders, (task.task_id for task in self.tasks), strict=True))
+
     def note_repeating(self, task: int, text: str | None) -> None:
         """Note the call of a hook that a task repeats, and its last error, as text. None: it repeats none."""
         if text is None:
@@ -289,6 +315,8 @@ class Checkpoints:
             f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
             for task, sources in sorted(self._waiting.items())
         ]
+        busy = sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys())
+        waits += [f"{self._named(task)} has not done the step" for task in busy]
         return CheckpointSnapshot(
             step=machine.step.value,
             step_secs=self._clock.now() - self._step_began,

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 KEEPS_STATE: Final = "keeps_state"
 """Class attribute of stateful bolts."""
-RECOVERIES: Final[tuple[CheckpointStep, ...]] = ("initialise", "commit again", "roll back")
-"""Steps in which the spouts wait."""
+RECOVERY: Final[CheckpointStep] = "recover"
+"""The step in which the spouts wait."""
 
 
 def _stateful_bolts(topology: Topology) -> list[ComponentSpec]:
@@ -140,7 +140,7 @@ class CheckpointEntry(SnapshotEntry):
             return None
         if now.trouble is not None:
             return f"The spouts wait, because the state store is unavailable: {now.trouble}"
-        if now.step in RECOVERIES:
+        if now.step == RECOVERY:
             return f"The spouts wait until the states are recovered. {_step_text(now)}"
         return None
 

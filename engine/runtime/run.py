@@ -141,6 +141,7 @@ class Run:
         self._supervisor = Supervisor(
             topology.name, self._assembly, self.config, self._features, generator_errors=run_context.generator_errors
         )
+        port.take_back = self._supervisor.roll_back
         self._features.join(RunHandle(port, plan.component_of, self._end_run, self.snapshot))
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)

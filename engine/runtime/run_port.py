@@ -1,9 +1,9 @@
 """Implementation of `RunPort`: requests of tasks and features to the whole run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import EngineBug
+from engine.errors import EngineBug, Failure
 from engine.runtime.spout_executor import SpoutExecutor
 from engine.topology.task_port import SpoutStatus
 
@@ -19,6 +19,8 @@ class LiveRunPort:
         self.spouts: Sequence[SpoutExecutor] = ()
         self._shown: dict[str, dict[int, Callable[[], Any]]] = {}
         self._begin_commit: Callable[[], None] | None = None
+        self.take_back: Callable[[Failure, Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
+        """The supervisor's `roll_back`, once there is one."""
 
     def request_commit(self) -> None:
         if self._begin_commit is not None:
@@ -30,6 +32,10 @@ class LiveRunPort:
     def hold_spouts(self, *, on: bool) -> None:
         for spout in self.spouts:
             spout.hold_back(on=on)
+
+    async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
+        if self.take_back is not None:
+            await self.take_back(failure, before_drop)
 
     def show_in_snapshot(self, entry: str, task_id: int, read: Callable[[], Any]) -> None:
         self._shown.setdefault(entry, {})[task_id] = read

@@ -200,6 +200,10 @@ class SpoutExecutor(Executor):
         self.exhausted = False
         self._set_polling()
 
+    def fail_open_trees(self, failure: Failure) -> None:
+        """Fail all trees that have no verdict, because the run goes back to its last commit (EO-5)."""
+        self.core.fail_open_trees(failure)
+
     def _set_polling(self) -> None:
         self.core.polling = (self.active or self._is_finishing) and not self.exhausted and not self._held_back and not self._rows
 

@@ -14,6 +14,7 @@ from engine.kernel import BatchFeed, BoltCore, Layers, SpoutCore, Tuple, reply
 from engine.names import DEFAULT_STREAM
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.error_report import ErrorReporter
+from engine.runtime.orders import Orders, Work
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec
@@ -80,6 +81,7 @@ class BoltTask(Protocol):
     core: BoltCore
     reporter: ErrorReporter
     has_been_ready: bool
+    orders: Orders
 
     @property
     def calls(self) -> BoltCalls: ...
@@ -149,6 +151,9 @@ class ExecutorBoltPort:
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         await self._task.call_hook(hook, *args)
 
+    def between_calls(self, work: Work) -> "asyncio.Future[None]":
+        return self._task.orders.add(work)
+
     async def returned(self) -> None:
         await self._task.calls.wait_until_returned()
 
@@ -168,18 +173,9 @@ class ExecutorBoltPort:
     async def release_settles(self) -> None:
         await self._in_bursts(self._task.core.deferred_acks.release_prepared)
 
-    async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
-        kept = self._task.core.deferred_acks
-        await self._in_bursts(lambda limit: kept.fail_deferred(limit, failure))
-        if prepared:
-            await self._in_bursts(lambda limit: kept.fail_prepared(limit, failure))
-
     async def _in_bursts(self, settle: Callable[[int], int]) -> None:
         while settle(SETTLES_PER_BURST):
             await asyncio.sleep(0)
-
-    def fail_taken(self, failure: Failure) -> int:
-        return self._task.core.fail_taken(failure)
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         return self._task.core.count_sent(on)

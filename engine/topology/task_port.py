@@ -4,6 +4,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 `SpoutPortUser` or `BoltPortUser` gets its port before `open` or `prepare`. For other components the API has no cost.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -35,6 +36,12 @@ class RunPort(Protocol):
 
     def hold_spouts(self, *, on: bool) -> None:
         """Pause or resume the polls of the user's spouts."""
+
+    async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
+        """Take all bolts back: fresh instances, empty queues, and failed trees (EO-5). Returns when all of them serve again.
+
+        before_drop: called when no bolt runs, and nothing is dropped yet. Cancelling the caller does not break the rollback off.
+        """
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
         """Return the status of each of the user's spout tasks, by task id."""
@@ -139,6 +146,12 @@ class BoltPort(Protocol):
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user's bolt, plain or async. Raises its errors, and UsageError if it returns a value."""
 
+    def between_calls(self, work: Callable[[], Awaitable[None]]) -> "asyncio.Future[None]":
+        """Do `work` when all running calls have returned, ahead of all inputs. The result is cancelled if the instance dies before.
+
+        An error of `work` kills the instance.
+        """
+
     async def returned(self) -> None:
         """Wait until all started calls have returned. No new call starts meanwhile."""
 
@@ -153,16 +166,10 @@ class BoltPort(Protocol):
         """Number of roots that wait for `release_settles`, prepared or not."""
 
     def prepare_settles(self) -> int:
-        """Prepare all acks deferred so far for `release_settles` or `fail_settles`. Return the number of prepared roots."""
+        """Prepare all acks deferred so far for `release_settles`. Return the number of prepared roots."""
 
     async def release_settles(self) -> None:
         """Send the prepared acks, in bursts."""
-
-    async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
-        """Fail the acks since the last `prepare_settles`, in bursts. prepared: fail the prepared ones too."""
-
-    def fail_taken(self, failure: Failure) -> int:
-        """Fail all unsettled inputs of the task, and return their number. Later acks and fails of these inputs are ignored."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         """Return the number of tuples sent to each target task since the last call. Count from zero again, or stop counting."""
@@ -236,3 +243,14 @@ class ControlHandler(ABC):
     @abstractmethod
     async def on_control(self, tup: Tuple) -> None:
         """Handle a control tuple when all earlier inputs have returned. Settle it by `port.settle_control`."""
+
+    @property
+    def survives_rollback(self) -> bool:
+        """True if a rollback keeps the instance, because it keeps no rows."""
+        return False
+
+    async def forget_rows(self) -> None:  # noqa: B027 - only a handler whose instance may survive needs it
+        """Let the instance forget its rows, because it survives a rollback. Its emits are dropped with all queues."""
+
+    def go_back(self) -> None:  # noqa: B027 - the same
+        """Forget the round of before the rollback. All queues are empty now."""

@@ -43,6 +43,9 @@ class ProcessCalls(BoltCalls):
         self.progress = NO_PROGRESS
         self.held_time = HeldTime(self._run_context.loop, self._spec.component_id)
 
+    def use_instance(self, bolt: Any) -> None:
+        """Nothing changes after a rollback which the child has survived, because the child has had no row yet."""
+
     def use_child(self, child: ChildProcess | None) -> None:
         """Send rows to this child from now on. Its numbers begin at 1. None: it is gone, or the next one begins."""
         self._child = child
