@@ -55,8 +55,8 @@ class BoltBase(ABC):
     survives_rollback: ClassVar[bool] = False
     """True promises that the instance keeps no rows, so that it can stay when a run with state goes back to its last commit (EO-5).
 
-    Otherwise each instance is made anew, because it might have rows of the dropped interval in its attributes. If its `prepare` is expensive,
-    because it loads a model for example, the class can instead define a method `pre_rollback` that forgets the rows. Then it stays, too.
+    Otherwise each instance is made anew, because it might have rows of the dropped interval in its attributes. A class with an expensive
+    `prepare`, which loads a model for example, can instead define a method `pre_rollback` that forgets the rows. Then it stays, too.
     """
 
     context: TaskContext

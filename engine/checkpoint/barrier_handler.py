@@ -13,13 +13,15 @@ from engine.backoff import Backoff
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.bolts import KeepsState
 from engine.checkpoint.checkpoints import Checkpoints
-from engine.errors import ERROR, TASK_DIED, Failure, FatalError, StateError, with_hint
+from engine.errors import ERROR, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import headline, own_text, raised_text
 from engine.state import LayeredState, StatePlace
 from engine.topology.task_port import BoltPort, ControlHandler, RemoteInstance
 from engine.waits import waiting_for
 
+SETTLE_BACKOFF: Final = Backoff(0.0005, 0.02)
+"""Pauses between two looks whether the inputs of before a barrier are settled."""
 HOOK_BACKOFF: Final = Backoff(0.5, 5.0)
 """Pauses between the calls of a `pre_commit` that raises. At most 5 calls fall into 10 s, so every error is reported."""
 
@@ -34,9 +36,9 @@ class BarrierHandler(ControlHandler):
         self._context = context
         self._port = port
         self._alignment = Alignment(sources)
-        self._barriers: list[Tuple] = []
-        """Control tuples of the current round. The tree of the round stays open until all control tuples are settled."""
         self._held: set[int] = set()
+        self._waiting: asyncio.Task[None] | None = None
+        """Waits for the inputs of before the barrier."""
         self._aligning_since = 0.0
 
     async def begin(self, *, restarted: bool) -> None:
@@ -44,6 +46,7 @@ class BarrierHandler(ControlHandler):
         if restarted:
             for source in self._alignment.sources:
                 self._port.release(source)
+            self._checkpoints.note_new_instance(self._context.task_id)
 
     @property
     def survives_rollback(self) -> bool:
@@ -66,15 +69,15 @@ class BarrierHandler(ControlHandler):
     def go_back(self) -> None:
         """Forget the round of before the rollback."""
         self._alignment.come.clear()
-        self._barriers = []
         self._held.clear()
+        if self._waiting is not None:
+            self._waiting.cancel()
         self._checkpoints.note_waiting(self._context.task_id, ())
 
     async def on_control(self, tup: Tuple) -> None:
         """Handle a barrier."""
-        if not self._barriers:
+        if not self._alignment.come:
             self._aligning_since = self._context.clock.now()
-        self._barriers.append(tup)
         is_complete = self._alignment.arrives(tup.source_task)
         self._checkpoints.note_waiting(self._context.task_id, self._alignment.waits_for())
         if not is_complete:
@@ -84,26 +87,37 @@ class BarrierHandler(ControlHandler):
                 self._port.hold(tup.source_task)
             return
         self._checkpoints.note_aligned(self._context.clock.now() - self._aligning_since if self._held else 0.0)
-        barriers, self._barriers = self._barriers, []
-        await self._prepare(Barrier(*tup.values), barriers)
+        barrier = Barrier(*tup.values)
+        if self._checkpoints.sources and self._port.has_unsettled:
+            self._port.close_gate()
+            self._waiting = self._context.create_task(self._prepare_when_settled(barrier))
+        else:
+            await self._prepare(barrier)
 
-    async def _prepare(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+    async def _prepare_when_settled(self, barrier: Barrier) -> None:
+        """Wait for the inputs of before the barrier. What the bolt still emits for them belongs before the barrier, too (EO-3)."""
+        self._checkpoints.note_unsettled(self._context.task_id, waits=True)
+        for pause_secs in SETTLE_BACKOFF.pauses():
+            if not self._port.has_unsettled:
+                break
+            await asyncio.sleep(pause_secs)
+        self._checkpoints.note_unsettled(self._context.task_id, waits=False)
+        await self._port.between_calls(lambda: self._prepare_behind_gate(barrier))
+
+    async def _prepare_behind_gate(self, barrier: Barrier) -> None:
+        await self._prepare(barrier)
+        self._port.open_gate()
+
+    async def _prepare(self, barrier: Barrier) -> None:
         """Act on a complete barrier."""
-        self._forward(barrier, barriers)
-        self._release()
-        self._settle(barriers)
+        self._forward(barrier)
+        self._checkpoints.note_prepared(self._context.task_id, barrier.round)
 
-    def _forward(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        self._port.emit_control(tuple(barrier), barriers[-1], CHECKPOINT_STREAM)
-
-    def _release(self) -> None:
+    def _forward(self, barrier: Barrier) -> None:
+        self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
         for source in self._held:
             self._port.release(source)
         self._held.clear()
-
-    def _settle(self, barriers: list[Tuple], failure: Failure | None = None) -> None:
-        for each in barriers:
-            self._port.settle_control(each, failure)
 
     async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user. Raises TimeoutError after `checkpoint_timeout_secs`."""
@@ -186,32 +200,29 @@ class StatefulBarrierHandler(BarrierHandler):
             return True
         return self._port.deferred_settles > 0 or (self._state is not None and self._state.has_changes)
 
-    async def _prepare(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+    async def _prepare(self, barrier: Barrier) -> None:
         """Freeze the changes and forward the barrier. Write the changes while the next tuples are processed (CP-7)."""
         state = self._state
         if state is None or not self._is_initialised:
-            self._release()
-            self._settle(barriers, self._failure(TASK_DIED, "it is not initialised yet"))
+            self._checkpoints.note_failed_prepare(barrier.round)
             return
         await self._call_hook(self._bolt.pre_prepare, barrier.txid)
         keys = state.freeze(barrier.txid, barrier.round)
         self._port.prepare_settles()
-        self._forward(barrier, barriers)
-        self._release()
-        self._context.create_task(self._write(state, keys, barriers))
+        self._forward(barrier)
+        self._context.create_task(self._write(state, keys, barrier.round))
 
-    async def _write(self, state: LayeredState[Any, Any], keys: int, barriers: list[Tuple]) -> None:
+    async def _write(self, state: LayeredState[Any, Any], keys: int, round_: int) -> None:
         try:
             await self._checkpoints.patiently(state.write_frozen)
         except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
             told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
-            failure = self._failure(ERROR, told)
-            self._checkpoints.note_cause(failure)
+            self._checkpoints.note_cause(self._failure(ERROR, told))
             self._unwritten = error
-            self._settle(barriers, failure)
+            self._checkpoints.note_failed_prepare(round_)
             return
         self._checkpoints.note_written(keys, state.staged_bytes if keys else 0)
-        self._settle(barriers)
+        self._checkpoints.note_prepared(self._context.task_id, round_)
 
     # Orders of the checkpoint spout
 

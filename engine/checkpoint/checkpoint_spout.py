@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
+from engine.backoff import Backoff
+from engine.cancellation import aio_task_error
 from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.machine import Event, Step
@@ -21,6 +23,8 @@ from engine.topology.task_port import SpoutPortUser
 BARRIER_FIELDS: Final = Fields(*Barrier._fields)
 LONGEST_PAUSE_SECS: Final = 0.1
 """Longest pause between two checks whether a checkpoint is due."""
+OUTAGE_BACKOFF: Final = Backoff(0.5, 10.0)
+"""Pauses before an interval is repeated in which a component has failed and processed nothing."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
 """Statuses of a spout that may wait for a commit. If every spout has such a status, a checkpoint begins before its interval is over."""
 
@@ -32,8 +36,9 @@ class CheckpointSpout(Spout, SpoutPortUser):
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._verdict: asyncio.Future[Event] | None = None
         self._wanted = asyncio.Event()
+        self._outages = 0
+        """Passes in a row in which nothing counted."""
 
     def open(self) -> None:
         self.port.run.on_commit_request(self._wanted.set)
@@ -46,19 +51,6 @@ class CheckpointSpout(Spout, SpoutPortUser):
 
     def next_tuple(self) -> None:
         raise SpoutExhausted
-
-    def ack(self, message_id: object) -> None:
-        self._judge(message_id, Event.DONE)
-
-    def fail(self, message_id: object) -> None:
-        if self.context.failure is not None:
-            self._checkpoints.note_cause(self.context.failure)
-        self._judge(message_id, Event.FAILED)
-
-    def _judge(self, round_: object, event: Event) -> None:
-        """Note the result of the current barrier. Results of older rounds are ignored."""
-        if round_ == self._checkpoints.machine.record.round and self._verdict is not None and not self._verdict.done():
-            self._verdict.set_result(event)
 
     async def _drive(self) -> None:
         checkpoints, machine = self._checkpoints, self._checkpoints.machine
@@ -75,6 +67,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             await checkpoints.save()
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()
+                checkpoints.sources.begin_interval(self.port.run.acked())
             checkpoints.note_step()
             match machine.step:
                 case Step.IDLE:
@@ -82,6 +75,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 case Step.PREPARE:
                     event = await self._prepare()
                 case Step.COMMIT:
+                    checkpoints.sources.note_committed()
                     txid = machine.record.txid
                     event = await self._order([task.order_commit(txid) for task in checkpoints.tasks])
                 case Step.RECOVER:
@@ -89,29 +83,53 @@ class CheckpointSpout(Spout, SpoutPortUser):
             is_start = False
 
     async def _prepare(self) -> Event:
-        """Send the barrier, and wait until its tree is settled or a task dies."""
+        """Let the barriers flow, and wait until all bolts have prepared and no row of before the barrier has failed (EO-3)."""
         checkpoints, record = self._checkpoints, self._checkpoints.machine.record
-        self._verdict = asyncio.get_running_loop().create_future()
-        timeout_secs = self.context.config.checkpoint_timeout_secs
-        self.port.emit_control((record.round, record.txid), record.round, CHECKPOINT_STREAM, timeout_secs=timeout_secs)
-        lost = asyncio.get_running_loop().create_task(checkpoints.lost.wait())
-        lost.add_done_callback(lambda _: self._judge(record.round, Event.FAILED))
+        barrier = Barrier(record.round, record.txid)
+        checkpoints.begin_prepare()
+        self.port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
+        sources = [asyncio.ensure_future(task.prepare(barrier)) for task in checkpoints.sources.tasks]
+        for task in sources:
+            task.add_done_callback(self._check_source)
         try:
-            return await self._verdict
+            if not await checkpoints.all_prepared():
+                return Event.FAILED
+            for source in checkpoints.sources.tasks:
+                await source.verdicts_arrived()
         finally:
-            lost.cancel()
+            for task in sources:
+                task.cancel()
+        return Event.FAILED if checkpoints.lost.is_set() or checkpoints.sources.have_failed else Event.DONE
+
+    def _check_source(self, task: "asyncio.Task[None]") -> None:
+        """End the run if a source cannot give its position, because no repetition would change that."""
+        error = aio_task_error(task)
+        if error is not None:
+            self._checkpoints.fail_run(error)
 
     async def _recover(self, *, is_start: bool) -> Event:
-        """Take every task back to the last commit: drop what is in flight, then restore the states (EO-5)."""
+        """Take every task back to the last commit: drop what is in flight, then restore the states and the sources (EO-5)."""
         checkpoints, record = self._checkpoints, self._checkpoints.machine.record
         is_committing = record.phase == "committing"
+        if is_committing:
+            checkpoints.sources.note_committed()
         if not is_start:
+            await self._end_pass()
             failure = Failure(ROLLBACK, CHECKPOINT_COMPONENT, None, checkpoints.cause)
             await self.port.run.roll_back(failure, checkpoints.release_settles if is_committing else _release_nothing)
+        checkpoints.sources.begin_pass(self.port.run.acked())
         # Each task has a fresh instance or has gone back, so an earlier death needs no further action.
         checkpoints.lost.clear()
         txid = record.txid if is_committing else None
         return await self._order([task.order_recovery(txid) for task in checkpoints.tasks])
+
+    async def _end_pass(self) -> None:
+        """Count the failed rows. After an outage, pause before the next pass."""
+        if self._checkpoints.sources.end_pass(self.port.run.acked()):
+            self._outages = 0
+            return
+        self._outages += 1
+        await asyncio.sleep(OUTAGE_BACKOFF.pause_secs(self._outages))
 
     async def _order(self, orders: Sequence[asyncio.Future[None]]) -> Event:
         """Wait until every stateful task has carried out its order. Return FAILED as soon as a task dies, or if one has died before."""

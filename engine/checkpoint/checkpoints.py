@@ -11,10 +11,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, checksums_entry, codec_entry, layout_entries, record_entry
+from engine.checkpoint.sources import SourceLayout, Sources
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
-from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
+from engine.errors import ERROR, ComponentError, EngineError, Failure, StateError, StateFenced, StateUnavailable
 from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
@@ -27,6 +28,8 @@ THE_STORES: Final = (StateUnavailable, StateFenced)
 """Errors of the store, which end the run. Any other StateError may come from a value of the user, and ends only the instance."""
 ENGINE_WRITES: Final = (StateError,)
 """Errors of records that the engine writes itself. Restarting a task cannot repair them, so they end the run."""
+HOOKS_FIRST: Final = 1.1
+"""A hook that hangs is cancelled after `checkpoint_timeout_secs`, and its error says more than that of the whole step."""
 LOGGER: Final = EngineLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
@@ -50,13 +53,22 @@ class StatefulTask(Protocol):
 class Checkpoints:
     """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses this object."""
 
-    def __init__(self, topology_name: str, provider: StateProvider, config: Config, clock: Clock, places: Collection[StatePlace]) -> None:
-        """places: one for each stateful task of the run."""
+    def __init__(
+        self,
+        topology_name: str,
+        provider: StateProvider,
+        config: Config,
+        clock: Clock,
+        places: Collection[StatePlace],
+        sources: Collection[SourceLayout] = (),
+    ) -> None:
+        """places: one for each stateful task of the run. sources: those whose positions are in the checkpoint."""
         self._topology_name = topology_name
         self._provider = provider
         self._config = config
         self._clock = clock
         self._places = places
+        self.sources = Sources(topology_name, sources, config.max_retries)
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -65,6 +77,10 @@ class Checkpoints:
         self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()
         """Set when a stateful task has died. A recovery then begins at once."""
+        self.bolt_tasks = 0
+        """Number of tasks of bolts, which all get the barrier."""
+        self._prepared: set[int] = set()
+        self._prepare_result: asyncio.Future[bool] | None = None
         self.begun = False
         """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
         self._handlers: dict[tuple[str, int], StatefulTask] = {}
@@ -79,6 +95,8 @@ class Checkpoints:
         self._troubles = 0
         """Number of store calls that are being retried."""
         self._waiting: dict[int, Collection[int]] = {}
+        self._unsettled: set[int] = set()
+        """Tasks that wait for their unsettled inputs before they forward the barrier."""
         self._ordered: dict[asyncio.Future[None], int] = {}
         """Orders of the current step, each with its task."""
         self._repeating: dict[int, str] = {}
@@ -100,6 +118,7 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
+        self.sources.take_up(entries)
         record, layouts = stored.record, stored.layouts
         for place in self._places:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)
@@ -140,6 +159,57 @@ class Checkpoints:
             except StateError as error:
                 LOGGER.warning("%s. Nothing is lost. The next start folds the committed changes.", error.message)
 
+    # PREPARE
+
+    def begin_prepare(self) -> None:
+        """Forget the barriers of an earlier PREPARE."""
+        self._prepared = set()
+        self._prepare_result = asyncio.get_running_loop().create_future()
+        self.sources.begin_prepare()
+
+    def note_prepared(self, task: int, round_: int) -> None:
+        """Note that a task of a bolt has done everything for the barrier of a round."""
+        if round_ != self.machine.record.round:
+            return
+        self._prepared.add(task)
+        if len(self._prepared) == self.bolt_tasks:
+            self._end_prepare(is_done=True)
+
+    def note_failed_prepare(self, round_: int) -> None:
+        """Note that a task cannot do its part for the barrier of a round."""
+        if round_ == self.machine.record.round:
+            self._end_prepare(is_done=False)
+
+    def note_new_instance(self, task: int) -> None:
+        """Note that a task of a bolt has a new instance after a death, which knows of no barrier."""
+        if self.machine.step is Step.PREPARE and task not in self._prepared:
+            self._end_prepare(is_done=False)
+
+    def _end_prepare(self, *, is_done: bool) -> None:
+        if self._prepare_result is not None and not self._prepare_result.done():
+            self._prepare_result.set_result(is_done)
+
+    async def all_prepared(self) -> bool:
+        """Wait until all bolts have prepared. Return False as soon as one cannot, a task dies, or nothing goes on for too long.
+
+        Inputs of before the barrier may take longer than any limit, so the time begins again whenever some of them are processed.
+        """
+        assert self._prepare_result is not None
+        assert self._port is not None
+        lost = asyncio.get_running_loop().create_task(self.lost.wait())
+        lost.add_done_callback(lambda _: self._end_prepare(is_done=False))
+        limit = self._config.checkpoint_timeout_secs * HOOKS_FIRST
+        processed = -1
+        try:
+            while processed != (processed := sum(self._port.acked().values()) + len(self._prepared)):
+                if await asyncio.wait([self._prepare_result], timeout=limit) != (set(), {self._prepare_result}):
+                    return self._prepare_result.result()
+        finally:
+            lost.cancel()
+        text = f"nothing went on for {limit:g} s while a checkpoint waited (checkpoint_timeout_secs)"
+        self.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, text))
+        return False
+
     # Calls of the machine and the tasks
 
     async def save(self) -> None:
@@ -147,6 +217,8 @@ class Checkpoints:
         ledger = self._ledger
         assert ledger is not None
         entry = record_entry(self.machine.record)
+        if self.machine.record.phase == "committing":
+            entry |= self.sources.entries()  # this write is the commit point
         await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
@@ -165,7 +237,14 @@ class Checkpoints:
             self._fail_run(error, what, "A state provider raises StateUnavailable for temporary errors, and StateError for all others.")
             raise
 
-    def _fail_run(self, error: Exception, message: str, hint: str | None) -> None:
+    def fail_run(self, error: BaseException) -> None:
+        """End the run with an error that no recovery can repair."""
+        if isinstance(error, EngineError):
+            self._fail_run(error, error.message, error.hint)
+        else:
+            self._fail_run(error, f"raised {raised_text(error)}", "position() must return a value, and may not raise.")
+
+    def _fail_run(self, error: BaseException, message: str, hint: str | None) -> None:
         if self._end_run is not None:
             self._end_run(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
 
@@ -217,7 +296,7 @@ class Checkpoints:
     @property
     def has_work(self) -> bool:
         """True while a task has changes or acks that no checkpoint has committed."""
-        return any(handler.has_work for handler in self._handlers.values())
+        return any(handler.has_work for handler in self._handlers.values()) or any(task.has_work for task in self.sources.tasks)
 
     @property
     def is_settled(self) -> bool:
@@ -251,6 +330,7 @@ class Checkpoints:
             self._alignment_secs = 0.0
         self._step_began = now
         self._waiting.clear()
+        self._unsettled.clear()
         self._ordered.clear()
         self._is_idle = step is Step.IDLE
         if self._is_idle:
@@ -290,6 +370,10 @@ class Checkpoints:
         else:
             self._waiting.pop(task, None)
 
+    def note_unsettled(self, task: int, *, waits: bool) -> None:
+        """Note that a task waits for its unsettled inputs before it forwards the barrier, or does no longer."""
+        (self._unsettled.add if waits else self._unsettled.discard)(task)
+
     def note_ordered(self, orders: Collection["asyncio.Future[None]"]) -> None:
         """Note the orders of all tasks, in the order of `tasks`."""
         self._ordered = dict(zip(orders, (task.task_id for task in self.tasks), strict=True))
@@ -315,6 +399,7 @@ class Checkpoints:
             f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
             for task, sources in sorted(self._waiting.items())
         ]
+        waits += [f"{self._named(task)} waits until its inputs of before the barrier are settled" for task in sorted(self._unsettled)]
         busy = sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys())
         waits += [f"{self._named(task)} has not done the step" for task in busy]
         return CheckpointSnapshot(

@@ -127,9 +127,11 @@ class BoltExecutor(Executor):
         self._died_before = True
         self.orders.cancel()
         self.core.leave_burst()
-        if self._rollback is None:  # else the spouts fail all trees, when every task has stopped
-            self.core.fail_taken(failure)
-            self._fail_open_controls(failure)
+        if self._rollback is not None:  # the spouts fail all trees, when every task has stopped
+            self.core.drop_taken(failure)
+            return
+        self.core.fail_taken(failure)
+        self._fail_open_controls(failure)
 
     def _fail_open_controls(self, failure: Failure) -> None:
         for tup in self._open_controls:
@@ -152,6 +154,7 @@ class BoltExecutor(Executor):
         self._replace_for = None
         self.streak.length = 0
         self.orders.cancel()
+        self.core.drop_taken(self._rollback.failure)
         await self._stop_calls()
         try:
             await self._handler.forget_rows()
@@ -169,10 +172,14 @@ class BoltExecutor(Executor):
 
     async def _carry_out(self, order: Order) -> None:
         """Carry out an order when all running calls have returned. An error of it kills the instance."""
+        instance = self.component
         try:
             await self.calls.wait_until_returned()
             while (failed := self.calls.take_failure()) is not None:
                 await self._handle_call_error(*failed)
+            if self.component is not instance:  # one of these calls has ended it, and the order was for it
+                order.done.cancel()
+                return
             await self._other_steps(_call_work(order.work))
         except BaseException as error:
             order.done.cancel()

@@ -136,7 +136,10 @@ class Supervisor:
         """Take all bolts back to the last commit (EO-5). Goes on if the caller is cancelled; the next rollback waits for it then."""
         while self._rolling_back is not None:
             await asyncio.wait([self._rolling_back])
-        rollback = Rollback(self._assembly.bolts, self._assembly.spouts, failure)
+        if self._closing_aio_task is not None:
+            return
+        rewinding = (spout for spout in self._assembly.spouts if spout.source is not None)
+        rollback = Rollback((*self._assembly.bolts, *rewinding), self._assembly.spouts, failure)
         running = self._rolling_back = self._loop.create_task(rollback.run(before_drop), name="rollback")
         running.add_done_callback(self._note_rolled_back)
         await asyncio.shield(running)

@@ -31,8 +31,15 @@ class SpoutTask(Protocol):
     core: SpoutCore
     reporter: ErrorReporter
     waits_for_wake: bool
+    orders: Orders
 
     def poll_again(self) -> None: ...
+
+    async def call_hook(self, function: Callable[..., Any], *args: Any) -> None: ...
+
+    async def rows_emitted(self) -> None: ...
+
+    async def verdicts_arrived(self) -> None: ...
 
 
 class ExecutorSpoutPort:
@@ -63,6 +70,25 @@ class ExecutorSpoutPort:
 
     def report(self, error: BaseException, next_step: str) -> None:
         self._task.reporter.report(error, next_step=next_step)
+
+    async def call(self, hook: Callable[..., object], *args: object) -> None:
+        await self._task.call_hook(hook, *args)
+
+    async def rows_emitted(self) -> None:
+        await self._task.rows_emitted()
+
+    async def verdicts_arrived(self) -> None:
+        await self._task.verdicts_arrived()
+
+    def filter_rows(self, accepts: Callable[[tuple[Any, ...], str, Any], bool] | None) -> None:
+        self._task.core.row_filter = accepts
+
+    @property
+    def emitted(self) -> int:
+        return self._task.core.emitted
+
+    def after_commit(self, work: Work) -> None:
+        self._task.orders.add(work)
 
     def poll_again(self) -> None:
         self._task.poll_again()
@@ -117,6 +143,10 @@ class ExecutorBoltPort:
     def release(self, source_task: int) -> None:
         self._task.core.release(source_task)
         self._task.wake()
+
+    @property
+    def has_unsettled(self) -> bool:
+        return bool(self._task.core.oldest_taken(1)) or self._task.core.retrying > 0
 
     def close_gate(self) -> None:
         self._task.core.gate(True)

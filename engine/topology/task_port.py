@@ -37,6 +37,9 @@ class RunPort(Protocol):
     def hold_spouts(self, *, on: bool) -> None:
         """Pause or resume the polls of the user's spouts."""
 
+    def acked(self) -> Mapping[str, int]:
+        """Return the number of inputs that each bolt of the user has acked, by component id."""
+
     async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
         """Take all bolts back: fresh instances, empty queues, and failed trees (EO-5). Returns when all of them serve again.
 
@@ -86,6 +89,25 @@ class SpoutPort(Protocol):
     def report(self, error: BaseException, next_step: str) -> None:
         """Report an error and the engine's next step. Each task reports at most 5 errors in 10 s."""
 
+    async def call(self, hook: Callable[..., object], *args: object) -> None:
+        """Call a hook of the user's spout, plain or async. Raises its errors, and UsageError if it returns a value."""
+
+    async def rows_emitted(self) -> None:
+        """Wait until no row of an `emit_many` is left to emit."""
+
+    async def verdicts_arrived(self) -> None:
+        """Wait until the verdicts of all trees that have failed by now are handled."""
+
+    def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
+        """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
+
+    @property
+    def emitted(self) -> int:
+        """Number of emitted rows, over all instances."""
+
+    def after_commit(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work` between two calls of the spout. An error of it is handled as that of a call."""
+
     def poll_again(self) -> None:
         """Poll the spout again although it is exhausted, because its source has new data."""
 
@@ -115,6 +137,10 @@ class BoltPort(Protocol):
 
     def release(self, source_task: int) -> None:
         """Process the buffered tuples of a source task before all others, and let the source task continue."""
+
+    @property
+    def has_unsettled(self) -> bool:
+        """True while the task has taken an input that is neither acked nor failed."""
 
     def close_gate(self) -> None:
         """Buffer all tuples except control tuples, in order and beyond the mailbox limit.
@@ -222,6 +248,25 @@ class BoltPortUser:
     def on_drop(self) -> Awaitable[None] | None:
         """Release threads and connections, because the instance was killed, or its `prepare` raised. `cleanup` is not called then."""
         return None
+
+
+class SourceHandler(ABC):
+    """Handles the positions and the failed rows of one task of a spout, through all its instances.
+
+    The trees of the task have rows as message ids: (values, stream, message id of the user or None). Each emitted row has a tree.
+    """
+
+    @abstractmethod
+    async def begin(self, spout: Any) -> None:
+        """Begin with a new instance, after its `open`."""
+
+    @abstractmethod
+    def note_died(self) -> None:
+        """Note that an instance has died, and that its trees are dropped. Not called for the end of an instance in a rollback."""
+
+    @abstractmethod
+    def note_failed(self, row: tuple[tuple[Any, ...], str, Any], failure: Failure) -> None:
+        """Note that the tree of a row has failed."""
 
 
 class RemoteInstance:
