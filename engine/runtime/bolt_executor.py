@@ -147,7 +147,7 @@ class BoltExecutor(Executor):
         self._burst_error = None
 
     async def _begin_after_rollback(self) -> None:
-        if self.component is None or self._handler is None or not self._handler.survives_rollback:
+        if not self._is_open or self._handler is None or not self._handler.survives_rollback:
             await super()._begin_after_rollback()
             return
         assert self._rollback is not None
