@@ -97,6 +97,12 @@ class BoltCore(TaskCore):
     def flush_forgotten(self) -> None:
         """Fail the roots of forgotten tuples. Must be called on the loop's thread."""
 
+    def drop_taken(self, reason: object) -> None:
+        """Drop the inputs that the task has taken, without a signal. Later settles are ignored."""
+
+    def drop_inputs(self, reason: object) -> None:
+        """Drop all inputs that wait or are taken, and all deferred acks, without a signal. The spouts fail the trees themselves."""
+
     def fail_taken(self, reason: object) -> int:
         """Fail all unsettled tuples that the task has taken, oldest first, and return their number. Later settles are ignored."""
 

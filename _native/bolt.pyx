@@ -756,6 +756,26 @@ cdef class BoltCore(TaskCore):
             self.signal_roots(tup, FAIL, reason)
         return len(taken)
 
+    def drop_taken(self, reason):
+        """Drop the inputs that the task has taken, without a signal. Later settles are ignored."""
+        cdef Tuple tup
+        for tup in list_taken(&self.taken_list):
+            remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
+            self.count_failure(reason)
+
+    def drop_inputs(self, reason):
+        """Drop all inputs that wait or are taken, and all deferred acks, without a signal. The spouts fail the trees themselves."""
+        self.leave_burst()
+        self.current = self.returned = self.burst = None
+        self.drop_taken(reason)
+        self.singly = []
+        self.release_all()
+        self.held_tuples.clear()
+        while self.mailbox.take() is not None:
+            pass
+        self.tick_waits = False
+        self.deferred_acks.clear()
+
     def lose(self, Tuple tup not None):
         """Drop a taken tuple as if it had never arrived, so its trees time out. For fault injection."""
         if tup.state == TAKEN and tup.owner == &self.taken_list:

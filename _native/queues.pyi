@@ -125,6 +125,8 @@ class DeferredAcks:
     def fail_prepared(self, limit: int, reason: object) -> int:
         """Fail up to limit prepared acks, and return how many are left."""
 
+    def clear(self) -> None:
+        """Forget all acks."""
     def fail_deferred(self, limit: int, reason: object) -> int:
         """Fail up to limit acks that are not prepared, and return how many are left."""
 

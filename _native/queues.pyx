@@ -363,6 +363,11 @@ cdef class DeferredAcks:
         """Fail up to limit prepared acks, and return how many are left."""
         return self.drain(self.prepared, limit, reason)
 
+    def clear(self):
+        """Forget all acks. Their trees fail in another way."""
+        self.before_call, self.joined_at, self.joined_value = 0, -1, 0
+        self.deferred, self.prepared = SignalRing(), SignalRing()
+
     def fail_deferred(self, Py_ssize_t limit, reason not None):
         """Fail up to limit acks that are not prepared, and return how many are left."""
         return self.drain(self.deferred, limit, reason)

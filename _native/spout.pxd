@@ -24,6 +24,9 @@ cdef class SpoutCore(TaskCore):
     cdef uint64_t next_root                   # drawn before its tree opens, so that its slot is already in the cache
     cdef double nearly_empty_since            # time from which a large table of open trees has been nearly empty, below 0: it is not
     cdef list acked_now                       # message ids that are acked without an acker (ACK-6)
+    cdef public bint keeps_rows               # the message id of each row is (values, stream, message id), and each row has a tree
+    cdef public object row_filter             # (values, stream, message_id) -> False for a row that is given up; None: all are emitted
+    cdef set flushed_roots                    # marks of `begin_flush` whose verdicts are not back
     cdef bint reports_settle                  # receiving tasks report their settles (flow control)
     # bursts
     cdef UserMethod next_tuple, on_ack        # of the instance; on_ack is None if it has no ack method

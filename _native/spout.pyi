@@ -21,6 +21,8 @@ class SpoutCore(TaskCore):
 
     polling: bool
     max_pending: int
+    keeps_rows: bool
+    row_filter: Callable[[tuple[Any, ...], str, Any], bool] | None
     acker_failure: object
     on_reply: Callable[[Any, int, Any], object] | None
     def __init__(
@@ -89,6 +91,15 @@ class SpoutCore(TaskCore):
     def note_settled(self, root: int, task: int, at: float) -> None:
         """Report that a bolt task settled its part of an open tree at this time (task_port.on_settled)."""
 
+    def begin_flush(self) -> None:
+        """Send a mark through each acker, behind all signals that have been sent."""
+
+    @property
+    def is_flushing(self) -> bool:
+        """True until all marks are back."""
+
+    def fail_open_trees(self, reason: object) -> None:
+        """Fail all open trees at their ackers."""
     def drop_instance(self) -> int:
         """Forget the trees of a dead instance here and at the ackers. Return their number (ACK-13)."""
 

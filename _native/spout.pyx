@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 cimport cython
 
 from _native.ids cimport draw_edge
-from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAILED, INIT, OWN_CLOCK, REPLY, SETTLED_AT, Signal, SignalRing, send_signal,
+from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAIL, FAILED, INIT, OWN_CLOCK, REPLY, SETTLED_AT, Signal, SignalRing, send_signal,
                              send_signal_with)
 from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
 from _native.task cimport (TRACES, WATCHES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_none, call_one, check_thread, checked_values,
@@ -47,9 +47,13 @@ cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object mes
     """Emit checked values. The common case (one subscriber that chooses one task) is inlined here."""
     cdef Py_ssize_t target
     cdef Tuple made
+    if out.only is None and out.direct:
+        raise core.misuse("direct_stream", stream=out.origin.stream)
+    if core.keeps_rows:
+        if core.row_filter is not None and not core.row_filter(values, out.origin.stream, message_id):
+            return 0
+        message_id = (values, out.origin.stream, message_id)
     if out.only is None:
-        if out.direct:
-            raise core.misuse("direct_stream", stream=out.origin.stream)
         return core.emit_to(values, message_id, out, None)
     target = pick_target(core, out.only, values)
     core.emitted += 1
@@ -78,6 +82,7 @@ cdef class SpoutCore(TaskCore):
         self.next_root = draw_edge(self.ids)
         self.nearly_empty_since = -1.0
         self.acked_now, self.acked_ids = [], []
+        self.flushed_roots = set()
         self.awaited_acks = 1
         self.acker_failure = acker_failure
         self.verdicts = verdicts
@@ -131,7 +136,12 @@ cdef class SpoutCore(TaskCore):
             raise self.misuse("not_direct", stream=stream)
         if out.outlets and not any([task in (<Outlet>each).index_of for each in out.outlets]):
             raise self.misuse("direct_target", stream=stream, task=task)
-        self.emit_to(checked_values(self, values, out), message_id, out, task)
+        values = checked_values(self, values, out)
+        if self.keeps_rows:
+            if self.row_filter is not None and not self.row_filter(values, stream, message_id):
+                return
+            message_id = (values, stream, message_id)
+        self.emit_to(values, message_id, out, task)
 
     cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1:
         """Deliver values to every subscriber of out. With a message id, the tuples are the first of a tree (ACK-1)."""
@@ -419,6 +429,8 @@ cdef class SpoutCore(TaskCore):
                 record_latency(self.complete_latency, self.lap_start - (<double*>&slot.extra)[0])
                 remove_slot(self.open_trees, slot)
                 self.acked += 1
+            elif self.flushed_roots:
+                self.flushed_roots.discard(root)
         if left < ACKS_PER_LAP:
             self.end_lap(0)
         return PyList_GET_SIZE(self.acked_ids) > 0
@@ -459,6 +471,8 @@ cdef class SpoutCore(TaskCore):
         cdef RootSlot* slot = find_root(self.open_trees, root)
         cdef uint64_t bits
         if slot == NULL:
+            if self.flushed_roots:
+                self.flushed_roots.discard(root)
             return self
         message_id = <object><PyObject*><size_t>slot.word
         Py_DECREF(message_id)
@@ -489,6 +503,27 @@ cdef class SpoutCore(TaskCore):
                 send_signal_with(self.verdicts, FAILED, root, -1, self.acker_failure)
         return 0
 
+    def begin_flush(self):
+        """Send a mark through each acker, behind all signals that have been sent. `is_flushing` until all marks are back here."""
+        cdef uint64_t root, acker
+        self.flushed_roots = set()
+        for acker in range(<uint64_t>self.acker_count):
+            root = draw_edge(self.ids)
+            while root % <uint64_t>self.acker_count != acker:
+                root = draw_edge(self.ids)
+            self.flushed_roots.add(root)
+            signal_acker(self, INIT, root, 0)     # a tree without tuples, of which this core knows nothing: only its verdict comes back
+
+    @property
+    def is_flushing(self):
+        return bool(self.flushed_roots)
+
+    def fail_open_trees(self, reason not None):
+        """Fail all open trees at their ackers, behind the acks that have been sent. Their verdicts come as those of other trees."""
+        cdef uint64_t root
+        for root in self.open_trees.roots():
+            send_signal_with(acker_ring(self, root), FAIL, root, self.task_id, reason)
+
     def drop_instance(self):
         """Forget the trees of a dead instance here and at the ackers. Return their number.
 
@@ -500,6 +535,7 @@ cdef class SpoutCore(TaskCore):
             self.watch.note_dropped(self.task_id)
         self.open_trees = OpenTrees()
         self.acked_now, self.acked_ids = [], []
+        self.flushed_roots = set()
         self.returned = None
         self.verdicts.clear()
         if not self.closing:     # otherwise the ackers end too

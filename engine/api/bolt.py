@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from typing import Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from engine.api.collector import BasicCollector, BoltCollector, Tuple
 from engine.api.context import TaskContext
@@ -57,6 +57,13 @@ class BoltBase(ABC):
 
     processes: bool = False
     """True: the instance of each task lives in a process of its own, so the tasks use all cores (PR-1)."""
+
+    survives_rollback: ClassVar[bool] = False
+    """True promises that the instance keeps no rows, so that it can stay when a run with state goes back to its last commit (EO-5).
+
+    Otherwise each instance is made anew, because it might have rows of the dropped interval in its attributes. A class with an expensive
+    `prepare`, which loads a model for example, can instead define a method `pre_rollback` that forgets the rows. Then it stays, too.
+    """
 
     context: TaskContext
     """Gives access to the ids of this task, the settings, the metrics, and other services of the engine. Set before `prepare`."""

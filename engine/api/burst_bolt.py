@@ -143,6 +143,7 @@ class BurstCallable(Protocol):
 class FunctionBurstBolt(BurstBolt):
     """Base of the bolts that `@bolt(burst=True)` makes."""
 
+    survives_rollback = True
     function: BurstCallable
     fields_declared_at: str
 

@@ -25,6 +25,7 @@ class BoltCallable(Protocol):
 class FunctionBolt(BasicBolt):
     """Base of the bolts that `@bolt` makes. The function itself becomes the method `execute`, which saves a call per tuple."""
 
+    survives_rollback = True
     function: BoltCallable
     fields_declared_at: str
 

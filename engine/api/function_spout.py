@@ -2,16 +2,19 @@
 
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable
+from functools import partial
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from engine.api.arguments import CallKind, call_kind, checked_count, function_name, missing_arguments, takes
+from engine.api.async_generator_spout import AsyncGeneratorSpout
 from engine.api.fields import Fields, Values, decorated_fields
-from engine.api.generator_spout import AsyncGeneratorSpout, GeneratorOptions, GeneratorSpout, GiveUp
+from engine.api.generator_spout import GeneratorOptions, GeneratorSpout, GiveUp
 from engine.api.spout import Spout
 from engine.errors import UsageError
 
 P = ParamSpec("P")
 Source = TypeVar("Source", bound=Iterable[Values | None] | AsyncIterable[Values | None])
+PositionSource = TypeVar("PositionSource", bound=Iterable[Any] | AsyncIterable[Any])
 BurstSource = TypeVar("BurstSource", bound=Iterable[list[Any] | None] | AsyncIterable[list[Any] | None])
 
 
@@ -26,6 +29,7 @@ class SpoutFunction(Generic[P]):
         self.function = function
         """Undecorated function, for unit tests."""
         self.output_fields = options.fields
+        self.rewinds = options.positions
         self._options = options
         self._bound = bind
         self.__name__ = function_name(function)
@@ -35,19 +39,21 @@ class SpoutFunction(Generic[P]):
         """Return a factory of spouts that read `function(*args, **kwargs)`. Each instance of the spout calls the function."""
         if self._bound is not None:
             raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once only.")
+        after = {"after": None} if self._options.positions else {}
         try:
-            inspect.signature(self.function).bind(*args, **kwargs)
+            inspect.signature(self.function).bind(*args, **kwargs, **after)
         except TypeError as error:
             names = ", ".join(inspect.signature(self.function).parameters)
             raise UsageError(
                 f"spout function {self.__name__}() cannot be called with these arguments: {error}", hint=f"It takes ({names})."
             ) from None
-        return SpoutFunction(cast(Any, self.function), self._options, lambda: self.function(*args, **kwargs))
+        return SpoutFunction(cast(Any, self.function), self._options, partial(cast(Any, self.function), *args, **kwargs))
 
     def create(self) -> Spout:
         """Return a new spout. The engine calls this for each instance of a task."""
-        function: Callable[[], Any] = self._bound or cast(Any, self.function)
-        missing = () if self._bound is not None else missing_arguments(self.function)
+        function: Callable[..., Any] = self._bound or cast(Any, self.function)
+        given = ("after",) if self._options.positions else ()
+        missing = () if self._bound is not None else tuple(name for name in missing_arguments(self.function) if name not in given)
         if missing:
             raise UsageError(
                 f"spout function {self.__name__}() needs arguments: {', '.join(missing)}",
@@ -68,7 +74,19 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    positions: Literal[False] = False,
 ) -> Callable[[Callable[P, Source]], SpoutFunction[P]]: ...
+
+
+@overload
+def spout(
+    *output_fields: str | Fields,
+    burst: bool = False,
+    max_retries: int | None = 3,
+    on_give_up: GiveUp | None = None,
+    restartable: bool = False,
+    positions: Literal[True],
+) -> Callable[[Callable[..., PositionSource]], SpoutFunction[...]]: ...
 
 
 @overload
@@ -78,6 +96,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    positions: Literal[False] = False,
 ) -> Callable[[Callable[P, BurstSource]], SpoutFunction[P]]: ...
 
 
@@ -87,17 +106,20 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    positions: bool = False,
 ) -> Callable[[Callable[P, Any]], SpoutFunction[P]]:
-    """Make a spout from a generator or async generator function that yields tuples with these fields.
+    """Make a spout from a generator or async generator function that yields tuples with these fields: names, or one Fields.
 
-    `output_fields` are names, or one Fields. A function that has nothing to emit now may yield None. The engine then pauses before it goes
-    on. The spout emits a failed tuple again up to `max_retries` times. None means no limit. After the last retry the spout calls the plain
-    function `on_give_up(values, failure)`. The default reports an error. With `restartable=True` the
-    function may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an
-    object that is not a generator function.
+    A function that has nothing to emit now may yield None, and the engine pauses. A failed tuple is emitted again up to `max_retries` times
+    (None: no limit). After that the spout calls the plain function `on_give_up(values, failure)`, which by default reports an error. With
+    `restartable=True` the function may start from its beginning after an exception; see `GeneratorBroken`.
 
-    burst: the function yields lists of rows, which is faster. Each row becomes a tuple of its own. None or an empty list means that there
-    is nothing to emit now.
+    positions: the function takes a parameter `after`, yields pairs of a position and a row, and begins behind the position `after`. None
+    means its beginning. In a topology with state, its rows are then processed exactly once (EO-1).
+
+    burst: the function yields lists of rows, which is faster. None or an empty list means that there is nothing to emit now.
+
+    Raises UsageError for wrong arguments, and for an object that is not a generator function.
 
     >>> @spout("number")
     ... def numbers(limit):
@@ -107,6 +129,12 @@ def spout(
     <@spout numbers: number>
     >>> list(numbers.function(3))           # for a unit test
     [(0,), (1,), (2,)]
+    >>> @spout("number", positions=True)
+    ... def from_zero(limit, after):
+    ...     for number in range(0 if after is None else after, limit):
+    ...         yield number + 1, (number,)             # the position behind this row
+    >>> list(from_zero.function(3, after=1))
+    [(2, (1,)), (3, (2,))]
     >>> @spout("number", burst=True)
     ... def many_numbers(limit):
     ...     for first in range(0, limit, 100):
@@ -118,10 +146,10 @@ def spout(
     if max_retries is not None:
         max_retries = checked_count("@spout: max_retries", max_retries, 0, otherwise=", or None")
     _check_on_give_up(on_give_up)
-    options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst)
+    options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst, positions)
 
     def decorate(function: Callable[P, Any]) -> SpoutFunction[P]:
-        _check_generator_function(function)
+        _check_generator_function(function, positions=positions)
         return SpoutFunction(function, options)
 
     return decorate
@@ -132,9 +160,12 @@ def _check_on_give_up(on_give_up: object) -> None:
         raise UsageError("@spout: on_give_up must be a plain function of two arguments", hint="Write def on_give_up(values, failure): ...")
 
 
-def _check_generator_function(function: object) -> None:
+def _check_generator_function(function: object, *, positions: bool) -> None:
     if not callable(function) or call_kind(function) not in (CallKind.GENERATOR, CallKind.ASYNC_GENERATOR):
         raise UsageError(
             f"@spout needs a generator function, but {getattr(function, '__name__', repr(function))} is not one",
             hint="Write `yield (value,)` in the function, or derive a class from Spout.",
         )
+    if positions and "after" not in inspect.signature(function).parameters:
+        text = f"@spout(positions=True): {function_name(function)}() has no parameter `after`"
+        raise UsageError(text, hint="Write def lines(after): ... It gets the position behind which it begins, None for the beginning.")

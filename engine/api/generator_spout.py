@@ -4,18 +4,16 @@ The spout keeps tuples in flight in memory, and emits a failed tuple again. If t
 generator cannot yield an item twice. To replay them after a restart, derive a class from `Spout`.
 """
 
-import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, repeat
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from engine.api.fields import Fields, short_repr, wrong_values
 from engine.api.spout import BurstSpout, SpoutExhausted
-from engine.backoff import Backoff
-from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 from engine.undone import Undone
@@ -24,16 +22,12 @@ Items = TypeVar("Items", bound=Iterable[Any] | AsyncIterable[Any])
 Row: TypeAlias = tuple[object, ...]
 GiveUp: TypeAlias = Callable[[Row, Failure], None]
 
-BUFFER_TUPLES: Final = 256
-"""Number of rows of an async generator that wait for `next_tuples`, above which its reading pauses. One list may exceed the number."""
 ROWS_AT_ONCE: Final = 1024
 """Largest number of rows that an `emit_many` emits before it returns (BP-4)."""
 PULL_SECS: Final = 0.005
 """Time after which a series of pulls from a generator ends (BP-4)."""
 MOST_PULLS: Final = 32
 """Largest number of pulls between two readings of the clock, as for the calls of other components."""
-BACKOFF: Final = Backoff(0.001, 0.064)
-"""Pauses after each None or empty list of an async generator. Without them, a generator that never awaits would block the whole run."""
 
 
 class GeneratorBroken(EngineError):
@@ -58,12 +52,23 @@ class GeneratorOptions:
     on_give_up: GiveUp | None
     restartable: bool
     burst: bool
+    positions: bool = False
+    """True: the function takes the parameter `after`, and yields pairs of a position and a row."""
 
 
 class FromGenerator(BurstSpout, Generic[Items]):
     """Base class of both generator spouts. Assigns message ids and retries failed tuples."""
 
-    def __init__(self, function: Callable[[], Items], options: GeneratorOptions, name: str) -> None:
+    rewinds = False
+
+    def __init__(self, function: Callable[..., Items], options: GeneratorOptions, name: str) -> None:
+        """function: called without arguments or, with `positions`, with `after=`."""
+        self.rewinds = options.positions  # type: ignore[misc]
+        self._engine_tracks_rows = False
+        self._positions: list[Any] = []
+        """Position behind each of the pulled rows."""
+        self._position: Any = None
+        """Position behind the last emitted row."""
         self.output_fields = options.fields
         self.fields_declared_at = f"the @spout(...) of {name}()"
         self._function = function
@@ -91,6 +96,41 @@ class FromGenerator(BurstSpout, Generic[Items]):
     def _start_again(self) -> None:
         """Drop the generator that raised. The next poll begins a new generator."""
 
+    # Positions
+
+    def let_engine_track_rows(self) -> None:
+        """Assign no message ids and retry nothing, because a failed row is repeated with its interval (EO-6)."""
+        self._engine_tracks_rows = True
+
+    def seek(self, position: Any) -> None:
+        """Begin a generator behind a position. None: from the beginning."""
+        self._position = position
+        self._begin_at(partial(self._function, after=position))
+
+    def position(self) -> Any:
+        """Return the position behind the last emitted row."""
+        return self._position
+
+    @abstractmethod
+    def _begin_at(self, function: Callable[[], Items]) -> None:
+        """Begin the generator that a function returns."""
+
+    def _split_positions(self, items: list[Any]) -> list[Any]:
+        """Return the rows of pairs of a position and a row, and keep the positions. An item that is no pair ends the generator."""
+        rows = []
+        for index, item in enumerate(items):
+            if item is None and not self._options.burst:
+                continue
+            if not isinstance(item, tuple) or len(item) != 2:
+                self._stop = UsageError(
+                    f"spout function {self._name}() yielded {short_repr(items[index])}, which is not a pair of a position and a row",
+                    hint="With positions=True, write `yield position, (value,)`.",
+                )
+                break
+            self._positions.append(item[0])
+            rows.append(item[1])
+        return rows
+
     # Emits
 
     def next_tuples(self, limit: int) -> None:
@@ -102,6 +142,7 @@ class FromGenerator(BurstSpout, Generic[Items]):
             return
         if self._next_row == len(self._rows) and self._stop is None and not self._is_finishing:
             self._rows, self._next_row = [], 0
+            self._positions.clear()
             self._pull_items(limit)
         if self._next_row < len(self._rows):
             self._emit_next_rows(limit)
@@ -117,8 +158,24 @@ class FromGenerator(BurstSpout, Generic[Items]):
         ids: list[object] = list(range(self._last_id + 1, self._last_id + len(rows) + 1))
         self._last_id += len(rows)
         self._next_row += len(rows)
-        self._open.update(zip(ids, rows, strict=True))
-        self._emit_rows(rows, ids)
+        if self._engine_tracks_rows:
+            self._emit_without_ids(rows)
+        else:
+            self._open.update(zip(ids, rows, strict=True))
+            self._emit_rows(rows, ids)
+        if self._options.positions:
+            self._position = self._positions[self._next_row - 1]
+
+    def _emit_without_ids(self, rows: list[Row]) -> None:
+        """Emit rows that the engine knows again by their values. A row that is refused is reported and left out."""
+        while rows:
+            try:
+                self.collector.emit_many(rows)
+                return
+            except Exception as error:  # noqa: BLE001 - it belongs to the row, not to the generator
+                self.collector.report_error(error)
+                self._given_up += 1
+                rows = rows[self.collector.rows_emitted + 1 :]
 
     def _emit_rows(self, rows: list[Row], ids: list[object]) -> None:
         """Emit rows. If the emit of one raises, for example for an unhashable key, skip only this row."""
@@ -195,6 +252,8 @@ class FromGenerator(BurstSpout, Generic[Items]):
 
         A None in place of a row means that there is nothing now.
         """
+        if self._options.positions:
+            items = self._split_positions(items)
         if set(map(type, items)) <= {tuple} and set(map(len, items)) <= {len(self._options.fields)}:
             self._rows = items  # the usual case, without a step of Python for each
             return
@@ -251,9 +310,15 @@ class FromGenerator(BurstSpout, Generic[Items]):
 class GeneratorSpout(FromGenerator[Iterable[Any]]):
     """Spout from a generator function. Each `next_tuples` pulls up to `limit` items for about 5 ms, or one list."""
 
+    _iterator: Iterator[Any] | None = None
+
     def open(self) -> None:
         """Create the generator. The body of the function begins at the first poll."""
-        self._iterator: Iterator[Any] = iter(self._function())
+        if not self._options.positions:  # else `seek` follows
+            self._begin_at(self._function)
+
+    def _begin_at(self, function: Callable[[], Iterable[Any]]) -> None:
+        self._iterator = iter(function())
 
     def close(self) -> None:
         """Close the generator, which ends its `with` blocks. Has no effect on one that has ended."""
@@ -265,7 +330,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
         items: list[Any] = []
         try:
             if self._options.burst:
-                item = next(self._iterator, _END)
+                item = next(self._pulled, _END)
                 if item is _END:
                     self._stop = SpoutExhausted()
                 else:
@@ -286,7 +351,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
         while True:
             wanted = min(most, limit - len(items))
             before = len(items)
-            items.extend(islice(self._iterator, wanted))
+            items.extend(islice(self._pulled, wanted))
             if len(items) < before + wanted:
                 self._stop = SpoutExhausted()
                 return
@@ -294,96 +359,16 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
                 return
             most = min(2 * most, MOST_PULLS)
 
+    @property
+    def _pulled(self) -> Iterator[Any]:
+        assert self._iterator is not None
+        return self._iterator
+
     def _start_again(self) -> None:
         try:
             self.close()  # it still runs, if the engine has refused an item of it
         finally:
-            self.open()
-
-
-class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
-    """Spout from an async generator function. A background task reads the generator into a buffer, so `next_tuples` never waits."""
-
-    def open(self) -> None:
-        """Start the background task."""
-        self._buffer: deque[object] = deque()
-        """Items, or rows of lists, that were yielded and not pulled yet."""
-        self._has_room = asyncio.Event()
-        self._begin(None)
-
-    def _begin(self, before: "asyncio.Task[None] | None") -> None:
-        """Begin a generator, after the task `before` has closed the one before it."""
-        self._after_buffer: BaseException | None = None
-        self._puller = self.context.create_task(self._fill(aiter(self._function()), before))
-        self._puller.add_done_callback(self._note_cancelled)
-
-    def _note_cancelled(self, puller: "asyncio.Task[None]") -> None:
-        """Break a generator that cancelled the asyncio task that pulls it. Has no effect after the instance is closed."""
-        if puller.cancelled():
-            self._after_buffer = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
-            self.context.wake()
-
-    async def _fill(self, source: AsyncIterator[Any], before: "asyncio.Task[None] | None") -> None:
-        nothings = 0
-        try:
-            if before is not None:
-                await asyncio.wait([before])
-            async for item in source:
-                rows = await self._rows_of(item) if self._options.burst else [] if item is None else [item]
-                nothings = 0 if rows else nothings + 1
-                if nothings:
-                    await asyncio.sleep(BACKOFF.pause_secs(nothings))
-                    continue
-                self._buffer.extend(rows)
-                self.context.wake()
-                if len(self._buffer) >= BUFFER_TUPLES:
-                    self._has_room.clear()
-                    await self._has_room.wait()
-            self._after_buffer = SpoutExhausted()
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            if was_cancelled(error):
-                raise  # the engine cancelled this task; the generator itself raised any other CancelledError
-            if cancel_requests():  # an error of its `finally`, for which no poll waits
-                self.collector.report_error(error)
-            self._after_buffer = error
-        finally:
-            aclose = getattr(source, "aclose", None)
-            if aclose is not None:
-                await aclose()
-        self.context.wake()
-
-    async def _rows_of(self, item: object) -> list[Any]:
-        """Return the rows of a yielded list. Any other item breaks the generator, which then waits for the end of its instance."""
-        try:
-            return self._checked_list(item)
-        except UsageError as error:
-            self._after_buffer = error
-            self.context.wake()
-            await asyncio.Event().wait()
-            raise
-
-    def _pull_items(self, limit: int) -> None:
-        if self._buffer:
-            self._take_items([self._buffer.popleft() for _ in range(min(limit, len(self._buffer)))])
-            if len(self._buffer) <= BUFFER_TUPLES // 2:
-                self._has_room.set()
-        else:
-            self._stop = self._after_buffer
-
-    def begin_finish(self) -> bool:
-        """Stop reading the generator, and take everything that was read ahead."""
-        self._puller.cancel()
-        if self._stop is None:
-            left, read_ahead = self._rows[self._next_row :], list(self._buffer)
-            self._buffer.clear()
-            self._stop = self._after_buffer
-            self._take_items(read_ahead)  # an invalid item replaces the end behind it
-            self._rows, self._next_row = left + self._rows, 0
-        return super().begin_finish()
-
-    def _start_again(self) -> None:
-        self._puller.cancel()
-        self._buffer.clear()
-        self._begin(self._puller)
+            if self._options.positions:
+                self.seek(self._position)
+            else:
+                self.open()

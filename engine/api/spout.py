@@ -61,6 +61,16 @@ class Spout(ABC):
     on_error: OnError | None = None
     """Reaction to an exception of this spout. None: `Config.on_error`, "fail" by default."""
 
+    partitioned: ClassVar[bool] = False
+    """True if the positions of this spout are dicts {partition: position}, so that its parallelism may change between runs (EO-8)."""
+    rewinds: ClassVar[bool] = False
+    """True for a spout with the methods `seek(position)` and `position()`. Set by the class itself.
+
+    In a topology with state, its rows are processed exactly once (EO-1). `seek` is called after `open` of each instance, before the first
+    poll. None means the beginning. `position` is a plain method. It returns the position behind the last row that the spout has emitted, as
+    a value that MessagePack can write. A method `committed(position)` is optional, and is called after a commit.
+    """
+
     chooses_tasks: ClassVar[bool] = False
     """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
 
@@ -68,6 +78,11 @@ class Spout(ABC):
     """Gives access to the ids of this task, the settings, the metrics, and other services of the engine. Set before `open`."""
     collector: SpoutCollector
     """Emits tuples. Set before `open`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "rewinds" not in vars(cls):
+            cls.rewinds = callable(getattr(cls, "seek", None)) and callable(getattr(cls, "position", None))
 
     def open(self) -> Awaitable[None] | None:
         """Open the resources of this task. Called first, after all bolts are prepared."""

@@ -1,16 +1,11 @@
 """Aligns the barriers of one task (CP-1, CP-2). `Alignment` is a plain object that uses neither tuples nor the task port.
 
-A barrier is complete when it has arrived from every source. Until then, PREPARE and ROLLBACK hold the sources whose barrier has
-arrived. A newer round ends an older round at any point.
+A barrier is complete when it has arrived from every source. Until then, the sources whose barrier has arrived are held.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
-
-from engine.checkpoint.machine import Action
-
-ALIGNING: Final = frozenset({"prepare", "rollback"})
+from typing import NamedTuple
 
 
 class Barrier(NamedTuple):
@@ -18,10 +13,6 @@ class Barrier(NamedTuple):
 
     round: int
     txid: int
-    action: Action
-
-
-Verdict: TypeAlias = Literal["old", "waits", "complete"]
 
 
 @dataclass(slots=True)
@@ -29,35 +20,19 @@ class Alignment:
     """Barriers of the current round at one task. sources: ids of all source tasks. come: sources whose barrier has arrived."""
 
     sources: frozenset[int]
-    current: Barrier | None = None
     come: set[int] = field(default_factory=set)
-    complete: bool = True
 
-    def arrives(self, barrier: Barrier, source: int) -> tuple[Verdict, bool]:
-        """Record a barrier, and return the decision about this barrier.
+    def arrives(self, source: int) -> bool:
+        """Record the barrier of a source. Return True if it is the last one, and begin the next round then.
 
-        The second value is True if the barrier ended an incomplete alignment. The caller then releases all sources.
-
-        A barrier from a task that is not in `sources` is a notice. A notice ends an older alignment, but completes no alignment.
+        There is one round at a time: a round that fails takes all its barriers with it, because a recovery drops every queue.
         """
-        round_ = -1 if self.current is None else self.current.round
-        if barrier.round < round_:
-            return "old", False
-        ended = False
-        if barrier.round > round_:
-            ended = not self.complete and bool(self.come)
-            self.current, self.come, self.complete = barrier, set(), False
-        if self.complete:
-            return "old", ended
-        if source in self.sources:
-            self.come.add(source)
-        self.complete = self.come == self.sources
-        return ("complete" if self.complete else "waits"), ended
-
-    def holds(self, source: int) -> bool:
-        """Tell whether the data of this source must wait now."""
-        return not self.complete and source in self.come and self.current is not None and self.current.action in ALIGNING
+        self.come.add(source)
+        if self.come != self.sources:
+            return False
+        self.come.clear()
+        return True
 
     def waits_for(self) -> Collection[int]:
         """Return the sources whose barrier is missing, if another barrier of the round has arrived."""
-        return self.sources - self.come if not self.complete and self.come else frozenset()
+        return self.sources - self.come if self.come else frozenset()

@@ -1,7 +1,7 @@
-"""Handles the barriers of one bolt instance (CP-1, CP-2, CP-4).
+"""Handles the barriers of one bolt instance, and for a stateful bolt also commits and recoveries (CP-1, CP-2, CP-4).
 
-Every handler waits until the barrier has arrived from all sources, and then forwards the barrier. The handler of a stateful bolt also
-carries out the action of the barrier.
+Every handler waits until the barrier has arrived from all sources, and then forwards the barrier. The handler of a stateful bolt freezes
+its changes in between. Commits and recoveries are orders: they come directly, ahead of all inputs.
 """
 
 import asyncio
@@ -13,13 +13,15 @@ from engine.backoff import Backoff
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.bolts import KeepsState
 from engine.checkpoint.checkpoints import Checkpoints
-from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
+from engine.errors import ERROR, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import headline, own_text, raised_text
 from engine.state import LayeredState, StatePlace
 from engine.topology.task_port import BoltPort, ControlHandler, RemoteInstance
 from engine.waits import waiting_for
 
+SETTLE_BACKOFF: Final = Backoff(0.0005, 0.02)
+"""Pauses between two looks whether the inputs of before a barrier are settled."""
 HOOK_BACKOFF: Final = Backoff(0.5, 5.0)
 """Pauses between the calls of a `pre_commit` that raises. At most 5 calls fall into 10 s, so every error is reported."""
 
@@ -27,15 +29,16 @@ HOOK_BACKOFF: Final = Backoff(0.5, 5.0)
 class BarrierHandler(ControlHandler):
     """Waits for the barriers of a stateless bolt, and forwards the complete barrier. Base of the handler of stateful bolts."""
 
-    def __init__(self, checkpoints: Checkpoints, context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
+    def __init__(self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
         """sources: the task ids from which each barrier must arrive."""
         self._checkpoints = checkpoints
+        self._bolt = bolt
         self._context = context
         self._port = port
         self._alignment = Alignment(sources)
-        self._barriers: list[Tuple] = []
-        """Control tuples of the current round. The tree of the round stays open until all control tuples are settled."""
         self._held: set[int] = set()
+        self._waiting: asyncio.Task[None] | None = None
+        """Waits for the inputs of before the barrier."""
         self._aligning_since = 0.0
 
     async def begin(self, *, restarted: bool) -> None:
@@ -43,168 +46,78 @@ class BarrierHandler(ControlHandler):
         if restarted:
             for source in self._alignment.sources:
                 self._port.release(source)
+            self._checkpoints.prepare.note_new_instance(self._context.task_id)
+
+    @property
+    def survives_rollback(self) -> bool:
+        """True if the bolt says so, or has a `pre_rollback` that forgets its rows. An instance in another process does not survive."""
+        if isinstance(self._bolt, RemoteInstance):
+            return False
+        return getattr(self._bolt, "survives_rollback", False) is True or self._pre_rollback is not None
+
+    @property
+    def _pre_rollback(self) -> Callable[[], object] | None:
+        """The hook of the bolt. None if it has none of its own."""
+        own = getattr(type(self._bolt), "pre_rollback", None)
+        return None if own is None or own is KeepsState.pre_rollback else self._bolt.pre_rollback
+
+    async def forget_rows(self) -> None:
+        """Call `pre_rollback`."""
+        if self._pre_rollback is not None:
+            await self._call_hook(self._pre_rollback)
+
+    def go_back(self) -> None:
+        """Forget the round of before the rollback."""
+        self._alignment.come.clear()
+        self._held.clear()
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._checkpoints.note_waiting(self._context.task_id, ())
 
     async def on_control(self, tup: Tuple) -> None:
-        """Handle a barrier, or a notice of the checkpoint spout."""
-        barrier = Barrier(*tup.values)
-        before = self._alignment.current
-        verdict, ended = self._alignment.arrives(barrier, tup.source_task)
-        if ended:
-            self._release()
-        if self._alignment.current is not before:
-            self._settle(self._barriers)
-            self._barriers = []
+        """Handle a barrier."""
+        if not self._alignment.come:
             self._aligning_since = self._context.clock.now()
-        if verdict == "old":
-            self._port.settle_control(tup)
-            return
-        self._barriers.append(tup)
-        # The checkpoint spout is never held, because its next barrier must arrive.
-        if self._alignment.holds(tup.source_task) and tup.source_component != CHECKPOINT_COMPONENT:
-            self._held.add(tup.source_task)
-            self._port.hold(tup.source_task)
+        is_complete = self._alignment.arrives(tup.source_task)
         self._checkpoints.note_waiting(self._context.task_id, self._alignment.waits_for())
-        if verdict == "complete":
-            self._checkpoints.note_aligned(self._context.clock.now() - self._aligning_since if self._held else 0.0)
-            barriers, self._barriers = self._barriers, []
-            await self._act(barrier, barriers)
+        if not is_complete:
+            # The checkpoint spout is never held, because it has no data that could wait.
+            if tup.source_component != CHECKPOINT_COMPONENT:
+                self._held.add(tup.source_task)
+                self._port.hold(tup.source_task)
+            return
+        self._checkpoints.note_aligned(self._context.clock.now() - self._aligning_since if self._held else 0.0)
+        barrier = Barrier(*tup.values)
+        if self._checkpoints.sources and self._port.has_unsettled:
+            self._port.close_gate()
+            self._waiting = self._context.create_task(self._prepare_when_settled(barrier))
+        else:
+            await self._prepare(barrier)
 
-    async def _act(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+    async def _prepare_when_settled(self, barrier: Barrier) -> None:
+        """Wait for the inputs of before the barrier. What the bolt still emits for them belongs before the barrier, too (EO-3)."""
+        self._checkpoints.note_unsettled(self._context.task_id, waits=True)
+        for pause_secs in SETTLE_BACKOFF.pauses():
+            if not self._port.has_unsettled:
+                break
+            await asyncio.sleep(pause_secs)
+        self._checkpoints.note_unsettled(self._context.task_id, waits=False)
+        await self._port.between_calls(lambda: self._prepare_behind_gate(barrier))
+
+    async def _prepare_behind_gate(self, barrier: Barrier) -> None:
+        await self._prepare(barrier)
+        self._port.open_gate()
+
+    async def _prepare(self, barrier: Barrier) -> None:
         """Act on a complete barrier."""
-        self._forward(barrier, barriers)
-        self._release()
-        self._settle(barriers)
+        self._forward(barrier)
+        self._checkpoints.prepare.note_done(self._context.task_id, barrier.round)
 
-    def _forward(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        self._port.emit_control(tuple(barrier), barriers[-1], CHECKPOINT_STREAM)
-
-    def _release(self) -> None:
+    def _forward(self, barrier: Barrier) -> None:
+        self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
         for source in self._held:
             self._port.release(source)
         self._held.clear()
-
-    def _settle(self, barriers: list[Tuple], failure: Failure | None = None) -> None:
-        for each in barriers:
-            self._port.settle_control(each, failure)
-
-
-class StatefulBarrierHandler(BarrierHandler):
-    """Handles the barriers of a stateful bolt. Commits or rolls back its state and its deferred acks, and calls the user's hooks."""
-
-    def __init__(
-        self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
-    ) -> None:
-        super().__init__(checkpoints, context, port, sources)
-        self._bolt = bolt
-        self._place: Final = place
-        self._key_of = None if getattr(bolt.key_of, "__func__", None) is KeepsState.key_of else bolt.key_of
-        self._state: LayeredState[Any, Any] | None = None
-        """None until the instance has received it, by INITSTATE, or by a COMMIT before that."""
-        self._is_initialised = False
-        self._told_txid = -1
-        """The last txid whose `pre_commit` has succeeded in this instance."""
-        self._unwritten: Exception | None = None
-        """Error of the last write. At the next barrier the error ends the instance."""
-
-    async def begin(self, *, restarted: bool) -> None:
-        """Let no data tuple pass before INITSTATE. After a death, drop the changes since the last PREPARE, and fail their tuples."""
-        await super().begin(restarted=restarted)
-        self._checkpoints.note_handler(self._place, self)
-        self._port.close_gate()
-        self._port.defer_settles()
-        if restarted:
-            state = self._checkpoints.state_if_loaded(self._place)
-            if state is not None:
-                state.drop_changes()
-            await self._port.fail_settles(self._failure(TASK_DIED, self._checkpoints.cause), prepared=False)
-            self._checkpoints.note_lost_task()
-
-    async def on_control(self, tup: Tuple) -> None:
-        """Handle a barrier, unless the last write failed."""
-        error, self._unwritten = self._unwritten, None
-        if error is not None:
-            raise error
-        try:
-            await super().on_control(tup)
-        except Exception as raised:
-            self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))
-            raise
-
-    @property
-    def has_work(self) -> bool:
-        """True while the task has changes or acks that no checkpoint has committed."""
-        if isinstance(self._bolt, RemoteInstance) and self._bolt.has_changes:
-            return True
-        return self._port.deferred_settles > 0 or (self._state is not None and self._state.has_changes)
-
-    async def _act(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        match barrier.action:
-            case "prepare":
-                await self._prepare(barrier, barriers)
-            case "commit":
-                await self._commit(barrier, barriers)
-            case "rollback":
-                await self._roll_back(barrier, barriers)
-            case "initstate":
-                await self._initialise(barrier, barriers)
-
-    async def _prepare(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Freeze the changes and forward the barrier. Write the changes while the next tuples are processed (CP-7)."""
-        state = self._state
-        if state is None or not self._is_initialised:
-            self._release()
-            self._settle(barriers, self._failure(TASK_DIED, "it is not initialised yet"))
-            return
-        await self._call_hook(self._bolt.pre_prepare, barrier.txid)
-        keys = state.freeze(barrier.txid, barrier.round)
-        self._port.prepare_settles()
-        self._forward(barrier, barriers)
-        self._release()
-        self._context.create_task(self._write(state, keys, barriers))
-
-    async def _write(self, state: LayeredState[Any, Any], keys: int, barriers: list[Tuple]) -> None:
-        try:
-            await self._checkpoints.patiently(state.write_frozen)
-        except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
-            told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
-            failure = self._failure(ERROR, told)
-            self._checkpoints.note_cause(failure)
-            self._unwritten = error
-            self._settle(barriers, failure)
-            return
-        self._checkpoints.note_written(keys, state.staged_bytes if keys else 0)
-        self._settle(barriers)
-
-    async def _commit(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Commit the frozen changes, and release the acks of their tuples.
-
-        A fresh instance receives its state first, because its predecessor, or an earlier process, may not have completed `pre_commit`.
-        """
-        state = await self._receive_state()
-        if barrier.txid != self._told_txid:
-            await self._tell_of_commit(barrier.txid)
-            self._told_txid = barrier.txid
-        self._forward(barrier, barriers)
-        await self._checkpoints.patiently(lambda: state.commit(barrier.txid))
-        await self._port.release_settles()
-        self._settle(barriers)
-
-    async def _tell_of_commit(self, txid: int) -> None:
-        """Call `pre_commit` until it succeeds. The commit is decided, and what the hook commits elsewhere must not be lost (CP-4)."""
-        task = self._context.task_id
-        try:
-            for pause_secs in HOOK_BACKOFF.pauses():
-                try:
-                    await self._call_hook(self._bolt.pre_commit, txid)
-                    return
-                except FatalError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - the user's own
-                    self._checkpoints.note_repeating(task, f"pre_commit({txid}), which raised {headline(error)}")
-                    self._port.report(error, f"pre_commit({txid}) is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
-                await asyncio.sleep(pause_secs)
-        finally:
-            self._checkpoints.note_repeating(task, None)
 
     async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user. Raises TimeoutError after `checkpoint_timeout_secs`."""
@@ -219,43 +132,164 @@ class StatefulBarrierHandler(BarrierHandler):
                 raise
             raise TimeoutError(f"{name}() did not return within {limit:g} s (checkpoint_timeout_secs), and was cancelled") from error
 
-    async def _roll_back(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Drop all changes since the last commit, and fail their tuples, so that the source replays them."""
+
+class StatefulBarrierHandler(BarrierHandler):
+    """Handles the barriers of a stateful bolt, and the orders of the checkpoint spout. Keeps its state and its deferred acks."""
+
+    def __init__(
+        self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
+    ) -> None:
+        super().__init__(checkpoints, bolt, context, port, sources)
+        self._place: Final = place
+        self._key_of = None if getattr(bolt.key_of, "__func__", None) is KeepsState.key_of else bolt.key_of
+        self._state: LayeredState[Any, Any] | None = None
+        """None until the instance has received it."""
+        self._is_fresh = True
+        """True until the first recovery of the instance, before which it gets no tuple."""
+        self._is_initialised = False
+        """True from a recovery until the next rollback."""
+        self._told_txid = -1
+        """The last txid whose `pre_commit` has succeeded in this instance."""
+        self._unwritten: Exception | None = None
+        """Error of the last write. At the next barrier the error ends the instance."""
+
+    async def begin(self, *, restarted: bool) -> None:
+        """Let no data tuple pass before the recovery. Ask for one if an instance has died."""
+        await super().begin(restarted=restarted)
+        self._checkpoints.note_handler(self._place, self)
+        self._port.close_gate()
+        self._port.defer_settles()
+        if restarted:
+            self._checkpoints.note_lost_task()
+
+    @property
+    def survives_rollback(self) -> bool:
+        """True for an instance that has had no row yet, too, as after the death that is the reason of the rollback."""
+        return self._is_fresh or (self._state is not None and super().survives_rollback)
+
+    async def forget_rows(self) -> None:
+        """Call `pre_rollback`, unless the instance has had no row yet."""
+        if not self._is_fresh:
+            await super().forget_rows()
+
+    def go_back(self) -> None:
+        """Forget the round of before the rollback, and let no data tuple pass before the recovery."""
+        super().go_back()
+        self._is_initialised = False
+        self._unwritten = None
+        self._port.close_gate()
+
+    async def on_control(self, tup: Tuple) -> None:
+        """Handle a barrier, unless the last write failed."""
+        error, self._unwritten = self._unwritten, None
+        if error is not None:
+            raise error
+        try:
+            await super().on_control(tup)
+        except Exception as raised:
+            self._note_cause(raised)
+            raise
+
+    def _note_cause(self, raised: Exception) -> None:
+        self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))
+
+    @property
+    def has_work(self) -> bool:
+        """True while the task has changes or acks that no checkpoint has committed."""
+        if isinstance(self._bolt, RemoteInstance) and self._bolt.has_changes:
+            return True
+        return self._port.deferred_settles > 0 or (self._state is not None and self._state.has_changes)
+
+    async def _prepare(self, barrier: Barrier) -> None:
+        """Freeze the changes and forward the barrier. Write the changes while the next tuples are processed (CP-7)."""
         state = self._state
-        if state is not None:
-            await self._call_hook(self._bolt.pre_rollback)
-        stored = state or await self._stored_state()
-        await stored.rollback()
-        failure = self._failure(ROLLBACK, self._checkpoints.cause)
-        self._port.fail_taken(failure)
-        await self._port.fail_settles(failure, prepared=True)
-        self._forward(barrier, barriers)
-        self._release()
-        self._settle(barriers)
+        if state is None or not self._is_initialised:
+            self._checkpoints.prepare.note_failed(barrier.round)
+            return
+        await self._call_hook(self._bolt.pre_prepare, barrier.txid)
+        keys = state.freeze(barrier.txid, barrier.round)
+        self._port.prepare_settles()
+        self._forward(barrier)
+        self._context.create_task(self._write(state, keys, barrier.round))
 
-    async def _initialise(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """At the first INITSTATE, let the waiting tuples pass. Before that, pass the state to the instance, unless a COMMIT has done it."""
-        await self._receive_state()
-        if not self._is_initialised:
-            self._is_initialised = True
-            self._port.open_gate()
-        self._forward(barrier, barriers)
-        self._settle(barriers)
+    async def _write(self, state: LayeredState[Any, Any], keys: int, round_: int) -> None:
+        try:
+            await self._checkpoints.patiently(state.write_frozen)
+        except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
+            told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
+            self._checkpoints.note_cause(self._failure(ERROR, told))
+            self._unwritten = error
+            self._checkpoints.prepare.note_failed(round_)
+            return
+        self._checkpoints.note_written(keys, state.staged_bytes if keys else 0)
+        self._checkpoints.prepare.note_done(self._context.task_id, round_)
 
-    async def _receive_state(self) -> LayeredState[Any, Any]:
-        """Return the state of the instance. The first call passes it to `init_state`."""
+    # Orders of the checkpoint spout
+
+    @property
+    def task_id(self) -> int:
+        """The task."""
+        return self._context.task_id
+
+    def order_commit(self, txid: int) -> "asyncio.Future[None]":
+        """Commit the frozen changes between two calls, and release the acks of their tuples."""
+        return self._port.between_calls(lambda: self._commit(txid))
+
+    async def _commit(self, txid: int) -> None:
         state = self._state
-        if state is None:
-            state = await self._stored_state()
-            await self._call_hook(self._bolt.init_state, state)
-            self._state = state
-            self._port.guard_state(state)
-        return state
+        if state is None or not self._is_initialised:
+            return  # the instance is new, so its recovery commits
+        await self._tell_of_commit(txid)
+        await self._checkpoints.patiently(lambda: state.commit(txid))
+        await self._port.release_settles()
 
-    async def _stored_state(self) -> LayeredState[Any, Any]:
-        """Return the state of the task, which the first call loads."""
-        is_here = not isinstance(self._bolt, RemoteInstance)
-        return await self._checkpoints.state_of(self._place, self._key_of, opens_values=is_here)
+    async def release_settles(self) -> None:
+        """Release the prepared acks, because their checkpoint counts, although a recovery begins."""
+        await self._port.release_settles()
+
+    def order_recovery(self, committing: int | None) -> "asyncio.Future[None]":
+        """Go back to the last commit, and let the tuples pass. committing: txid whose `pre_commit` may not have succeeded everywhere."""
+        return self._port.between_calls(lambda: self._recover(committing))
+
+    async def _recover(self, committing: int | None) -> None:
+        self._is_fresh = False
+        try:
+            is_here = not isinstance(self._bolt, RemoteInstance)
+            state = await self._checkpoints.state_of(self._place, self._key_of, opens_values=is_here)
+            if committing is not None:
+                await self._checkpoints.patiently(lambda: state.commit(committing))
+            await state.rollback()
+            if self._state is None:
+                await self._call_hook(self._bolt.init_state, state)
+                self._state = state
+                self._port.guard_state(state)
+            if committing is not None:
+                await self._tell_of_commit(committing)
+        except Exception as raised:
+            self._note_cause(raised)
+            raise
+        self._is_initialised = True
+        self._port.open_gate()
+
+    async def _tell_of_commit(self, txid: int) -> None:
+        """Call `pre_commit` until it succeeds. The commit is decided, and what the hook commits elsewhere must not be lost (CP-4)."""
+        if txid == self._told_txid:
+            return
+        task = self._context.task_id
+        try:
+            for pause_secs in HOOK_BACKOFF.pauses():
+                try:
+                    await self._call_hook(self._bolt.pre_commit, txid)
+                    self._told_txid = txid
+                    return
+                except FatalError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the user's own
+                    self._checkpoints.note_repeating(task, f"pre_commit({txid}), which raised {headline(error)}")
+                    self._port.report(error, f"pre_commit({txid}) is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
+                await asyncio.sleep(pause_secs)
+        finally:
+            self._checkpoints.note_repeating(task, None)
 
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)

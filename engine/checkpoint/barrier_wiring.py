@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -9,6 +10,7 @@ from engine.api import All, FieldsGrouping, TaskContext
 from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.sources import SourceTask
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
@@ -32,11 +34,19 @@ def is_keyed(spec: ComponentSpec) -> bool:
 def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Iterable[StatePlace]) -> Topology:
     """Return the topology with a checkpoint spout after the user's components. Every bolt forwards its barriers.
 
-    A bolt receives barriers from every task of each bolt that feeds it, and from the checkpoint spout if a spout feeds it. The checkpoint
-    spout also sends a notice of each new round directly to all bolts (docs/decisions/0002).
+    A bolt receives barriers from every task of each bolt and of each rewinding spout that feeds it. If another spout feeds it, it also
+    receives them from the checkpoint spout.
     """
     components = dict(topology.components)
     place_of = {place.component_id: place for place in places}
+    for component_id in checkpoints.sources.layouts:
+        spec = components[component_id]
+        components[component_id] = replace(
+            spec,
+            streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
+            source_handler=partial(SourceTask, checkpoints.sources, component_id, checkpoints.note_lost_task),
+        )
+    checkpoints.prepare.tasks = sum(spec.parallelism for spec in topology.bolts)
     for spec in topology.bolts:
         components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
     components[CHECKPOINT_COMPONENT] = ComponentSpec(
@@ -54,16 +64,16 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
 
 def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, place: StatePlace | None) -> ComponentSpec:
     sources = dict.fromkeys(subscription.source for subscription in spec.subscriptions)
-    bolts = [source for source in sources if topology.components[source].kind == "bolt"]
-    by_spout = len(bolts) < len(sources)
-    barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in (CHECKPOINT_COMPONENT, *bolts))
+    senders = [source for source in sources if topology.components[source].kind == "bolt" or source in checkpoints.sources.layouts]
+    barriers_from = (*senders, *([CHECKPOINT_COMPONENT] if len(senders) < len(sources) else []))
+    barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in barriers_from)
     return replace(
         spec,
         defers_acks=place is not None,
         progress=spec.progress if place is None else "a committed checkpoint",
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),
-        control_handler=_HandlerFactory(checkpoints, frozenset([*bolts, *([CHECKPOINT_COMPONENT] if by_spout else [])]), place),
+        control_handler=_HandlerFactory(checkpoints, frozenset(barriers_from), place),
     )
 
 
@@ -87,6 +97,6 @@ class _HandlerFactory:
     def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BarrierHandler:
         sources = frozenset(task for component in self.barriers_from for task in task_ids[component])
         if self.place is None:
-            return BarrierHandler(self.checkpoints, context, port, sources)
+            return BarrierHandler(self.checkpoints, bolt, context, port, sources)
         place = replace(self.place, task_index=context.task_index)
         return StatefulBarrierHandler(self.checkpoints, bolt, context, port, sources, place)

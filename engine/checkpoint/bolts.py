@@ -65,7 +65,11 @@ class KeepsState(ABC):
         return None
 
     def pre_rollback(self) -> Awaitable[None] | None:
-        """Called before uncommitted changes are dropped."""
+        """Forget all rows and all changes since the last commit, because the run goes back to it (EO-5).
+
+        An instance whose class defines this hook stays, and gets no `init_state`: after the hook, its state has the values of the last
+        commit. Without the hook, the engine makes a fresh instance. An instance in another process is always made anew.
+        """
         return None
 
 
@@ -127,6 +131,7 @@ class StatefulFunctionBolt(StatefulBasicBolt):
     Each instance has a copy of the function. In this copy, the default of the parameter `state` is the state of the task.
     """
 
+    survives_rollback = True
     function: StatefulCallable
     fields_declared_at: str
 

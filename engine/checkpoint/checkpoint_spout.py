@@ -1,25 +1,30 @@
 """The checkpoint spout carries out the steps of the state machine.
 
-For each step it saves the record, sends a barrier, and waits for the result (CP-3).
+For each step it saves the record, then acts and waits for the result (CP-3). PREPARE is a barrier that flows behind the tuples. Commits and
+recoveries go to the tasks directly, so that no queue delays them.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.backoff import Backoff
+from engine.cancellation import aio_task_error
+from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.machine import Event, Step
-from engine.names import CHECKPOINT_STREAM
+from engine.errors import ERROR, ROLLBACK, Failure
+from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.topology.task_port import SpoutPortUser
 
-BARRIER_FIELDS: Final = Fields("round", "txid", "action")
+BARRIER_FIELDS: Final = Fields(*Barrier._fields)
 LONGEST_PAUSE_SECS: Final = 0.1
 """Longest pause between two checks whether a checkpoint is due."""
-BACKOFF: Final = Backoff(0.1, 5.0)
-"""Pauses between the attempts of a recovery. The first attempt is immediate."""
+OUTAGE_BACKOFF: Final = Backoff(0.5, 10.0)
+"""Pauses before an interval is repeated in which a component has failed and processed nothing."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
 """Statuses of a spout that may wait for a commit. If every spout has such a status, a checkpoint begins before its interval is over."""
 
@@ -31,8 +36,9 @@ class CheckpointSpout(Spout, SpoutPortUser):
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._verdict: asyncio.Future[Event] | None = None
         self._wanted = asyncio.Event()
+        self._outages = 0
+        """Passes in a row in which nothing counted."""
 
     def open(self) -> None:
         self.port.run.on_commit_request(self._wanted.set)
@@ -46,60 +52,104 @@ class CheckpointSpout(Spout, SpoutPortUser):
     def next_tuple(self) -> None:
         raise SpoutExhausted
 
-    def ack(self, message_id: object) -> None:
-        self._judge(message_id, Event.DONE)
-
-    def fail(self, message_id: object) -> None:
-        if self.context.failure is not None:
-            self._checkpoints.note_cause(self.context.failure)
-        self._judge(message_id, Event.FAILED)
-
-    def _judge(self, round_: object, event: Event) -> None:
-        """Note the result of the current barrier. Results of older rounds are ignored."""
-        if round_ == self._checkpoints.machine.record.round and self._verdict is not None and not self._verdict.done():
-            self._verdict.set_result(event)
-
     async def _drive(self) -> None:
         checkpoints, machine = self._checkpoints, self._checkpoints.machine
-        event = Event.BEGIN if machine.step is Step.IDLE and not checkpoints.begun else Event.FAILED
-        checkpoints.begun = True
-        failures = 0
+        event, is_start = Event.FAILED, not checkpoints.begun
+        if is_start:
+            event, checkpoints.begun = Event.BEGIN, True
         while True:
             before = machine.step
             machine.apply_event(event)
             checkpoints.note_event()
-            failures = failures + 1 if event is Event.FAILED else 0
             if event is Event.FAILED:
                 checkpoints.note_recovery()
-                if failures > 1:
-                    await asyncio.sleep(BACKOFF.pause_secs(failures - 1))
             checkpoints.hold_spouts()
             await checkpoints.save()
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()
+                checkpoints.sources.begin_interval(self.port.run.acked())
             checkpoints.note_step()
-            event = await (self._wait_until_due() if machine.step is Step.IDLE else self._send())
+            match machine.step:
+                case Step.IDLE:
+                    event = await self._wait_until_due()
+                case Step.PREPARE:
+                    event = await self._prepare()
+                case Step.COMMIT:
+                    checkpoints.sources.note_committed()
+                    txid = machine.record.txid
+                    event = await self._order([task.order_commit(txid) for task in checkpoints.tasks])
+                case Step.RECOVER:
+                    event = await self._recover(is_start=is_start)
+            is_start = False
 
-    async def _send(self) -> Event:
-        """Send the barrier of the step, and wait until its tree is settled or a task dies."""
-        checkpoints, machine = self._checkpoints, self._checkpoints.machine
-        # A recovery initialises every task, so an earlier death needs no action. In other steps, a death must fail the step.
-        if machine.recovers:
-            checkpoints.lost.clear()
-        self._verdict = asyncio.get_running_loop().create_future()
-        record = machine.record
-        self.port.emit_control(
-            (record.round, record.txid, machine.action),
-            record.round,
-            CHECKPOINT_STREAM,
-            timeout_secs=self.context.config.checkpoint_timeout_secs,
-        )
-        lost = asyncio.get_running_loop().create_task(checkpoints.lost.wait())
-        lost.add_done_callback(lambda _: self._judge(record.round, Event.FAILED))
+    async def _prepare(self) -> Event:
+        """Let the barriers flow, and wait until all bolts have prepared and no row of before the barrier has failed (EO-3)."""
+        checkpoints, record = self._checkpoints, self._checkpoints.machine.record
+        barrier = Barrier(record.round, record.txid)
+        checkpoints.prepare.begin(record.round)
+        checkpoints.sources.begin_prepare()
+        self.port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
+        sources = [asyncio.ensure_future(task.prepare(barrier)) for task in checkpoints.sources.tasks]
+        for task in sources:
+            task.add_done_callback(self._check_source)
         try:
-            return await self._verdict
+            if not await checkpoints.prepare.wait(lambda: sum(self.port.run.acked().values())):
+                return Event.FAILED
+            for source in checkpoints.sources.tasks:
+                await source.verdicts_arrived()
+        except TimeoutError:
+            text = f"a checkpoint waited {checkpoints.prepare.timeout_secs:g} s, and nothing went on (checkpoint_timeout_secs)"
+            checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, text))
+            return Event.FAILED
+        finally:
+            for task in sources:
+                task.cancel()
+        return Event.FAILED if checkpoints.lost.is_set() or checkpoints.sources.have_failed else Event.DONE
+
+    def _check_source(self, task: "asyncio.Task[None]") -> None:
+        """End the run if a source cannot give its position, because no repetition would change that."""
+        error = aio_task_error(task)
+        if error is not None:
+            self._checkpoints.fail_run(error)
+
+    async def _recover(self, *, is_start: bool) -> Event:
+        """Take every task back to the last commit: drop what is in flight, then restore the states and the sources (EO-5)."""
+        checkpoints, record = self._checkpoints, self._checkpoints.machine.record
+        is_committing = record.phase == "committing"
+        if is_committing:
+            checkpoints.sources.note_committed()
+        if not is_start:
+            await self._end_pass()
+            failure = Failure(ROLLBACK, CHECKPOINT_COMPONENT, None, checkpoints.cause)
+            await self.port.run.roll_back(failure, checkpoints.release_settles if is_committing else _release_nothing)
+        checkpoints.sources.begin_pass(self.port.run.acked())
+        # Each task has a fresh instance or has gone back, so an earlier death needs no further action.
+        checkpoints.lost.clear()
+        txid = record.txid if is_committing else None
+        return await self._order([task.order_recovery(txid) for task in checkpoints.tasks])
+
+    async def _end_pass(self) -> None:
+        """Count the failed rows. After an outage, pause before the next pass."""
+        if self._checkpoints.sources.end_pass(self.port.run.acked()):
+            self._outages = 0
+            return
+        self._outages += 1
+        await asyncio.sleep(OUTAGE_BACKOFF.pause_secs(self._outages))
+
+    async def _order(self, orders: Sequence[asyncio.Future[None]]) -> Event:
+        """Wait until every stateful task has carried out its order. Return FAILED as soon as a task dies, or if one has died before."""
+        checkpoints = self._checkpoints
+        checkpoints.note_ordered(orders)
+        lost = asyncio.get_running_loop().create_task(checkpoints.lost.wait())
+        waits_for: set[asyncio.Future[Any]] = {lost, *orders}
+        try:
+            while len(waits_for) > 1 and not lost.done():
+                done, waits_for = await asyncio.wait(waits_for, return_when=asyncio.FIRST_COMPLETED)
+                if any(order.cancelled() or order.exception() is not None for order in done - {lost}):
+                    return Event.FAILED
         finally:
             lost.cancel()
+        return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
 
     async def _wait_until_due(self) -> Event:
         """Wait for the interval. Wait less if a checkpoint is requested, or if all spouts of the user wait for one."""
@@ -124,3 +174,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
     def _all_wait(self) -> bool:
         statuses = self.port.run.spout_status().values()
         return bool(statuses) and EARLY.issuperset(statuses)
+
+
+async def _release_nothing() -> None:
+    """Nothing of the interval counts, so no ack is released."""

@@ -10,11 +10,13 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
+from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, checksums_entry, codec_entry, layout_entries, record_entry
+from engine.checkpoint.sources import SourceLayout, Sources
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
-from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
+from engine.errors import ComponentError, EngineError, Failure, StateError, StateFenced, StateUnavailable
 from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
@@ -31,23 +33,41 @@ LOGGER: Final = EngineLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
 
-class HasWork(Protocol):
-    """Handler of a task with state."""
+class StatefulTask(Protocol):
+    """Barrier handler of a task with state."""
+
+    @property
+    def task_id(self) -> int: ...
 
     @property
     def has_work(self) -> bool: ...
+
+    def order_commit(self, txid: int) -> "asyncio.Future[None]": ...
+
+    def order_recovery(self, committing: int | None) -> "asyncio.Future[None]": ...
+
+    async def release_settles(self) -> None: ...
 
 
 class Checkpoints:
     """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses this object."""
 
-    def __init__(self, topology_name: str, provider: StateProvider, config: Config, clock: Clock, places: Collection[StatePlace]) -> None:
-        """places: one for each stateful task of the run."""
+    def __init__(
+        self,
+        topology_name: str,
+        provider: StateProvider,
+        config: Config,
+        clock: Clock,
+        places: Collection[StatePlace],
+        sources: Collection[SourceLayout] = (),
+    ) -> None:
+        """places: one for each stateful task of the run. sources: those whose positions are in the checkpoint."""
         self._topology_name = topology_name
         self._provider = provider
         self._config = config
         self._clock = clock
         self._places = places
+        self.sources = Sources(topology_name, sources, config.max_retries)
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -56,9 +76,10 @@ class Checkpoints:
         self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()
         """Set when a stateful task has died. A recovery then begins at once."""
+        self.prepare = Prepare(config.checkpoint_timeout_secs, self.lost)
         self.begun = False
         """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
-        self._handlers: dict[tuple[str, int], HasWork] = {}
+        self._handlers: dict[tuple[str, int], StatefulTask] = {}
         self._idle = Waiters()
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
@@ -70,6 +91,10 @@ class Checkpoints:
         self._troubles = 0
         """Number of store calls that are being retried."""
         self._waiting: dict[int, Collection[int]] = {}
+        self._unsettled: set[int] = set()
+        """Tasks that wait for their unsettled inputs before they forward the barrier."""
+        self._ordered: dict[asyncio.Future[None], int] = {}
+        """Orders of the current step, each with its task."""
         self._repeating: dict[int, str] = {}
         """The hook that each of these tasks repeats until it succeeds, and its last error, as text."""
         self._step_began = self._prepare_began = 0.0
@@ -89,6 +114,7 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
+        self.sources.take_up(entries)
         record, layouts = stored.record, stored.layouts
         for place in self._places:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)
@@ -136,6 +162,8 @@ class Checkpoints:
         ledger = self._ledger
         assert ledger is not None
         entry = record_entry(self.machine.record)
+        if self.machine.record.phase == "committing":
+            entry |= self.sources.entries()  # this write is the commit point
         await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
@@ -154,7 +182,14 @@ class Checkpoints:
             self._fail_run(error, what, "A state provider raises StateUnavailable for temporary errors, and StateError for all others.")
             raise
 
-    def _fail_run(self, error: Exception, message: str, hint: str | None) -> None:
+    def fail_run(self, error: BaseException) -> None:
+        """End the run with an error that no recovery can repair."""
+        if isinstance(error, EngineError):
+            self._fail_run(error, error.message, error.hint)
+        else:
+            self._fail_run(error, f"raised {raised_text(error)}", "position() must return a value, and may not raise.")
+
+    def _fail_run(self, error: BaseException, message: str, hint: str | None) -> None:
         if self._end_run is not None:
             self._end_run(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
 
@@ -189,14 +224,24 @@ class Checkpoints:
         """Return the state of a task, or None if it is not loaded."""
         return self._states.get((place.component_id, place.task_index))
 
-    def note_handler(self, place: StatePlace, handler: HasWork) -> None:
+    def note_handler(self, place: StatePlace, handler: StatefulTask) -> None:
         """Note the barrier handler of a task's new instance."""
         self._handlers[place.component_id, place.task_index] = handler
 
     @property
+    def tasks(self) -> Collection[StatefulTask]:
+        """The barrier handlers of all tasks with state."""
+        return self._handlers.values()
+
+    async def release_settles(self) -> None:
+        """Release the prepared acks of all tasks."""
+        for handler in self._handlers.values():
+            await handler.release_settles()
+
+    @property
     def has_work(self) -> bool:
         """True while a task has changes or acks that no checkpoint has committed."""
-        return any(handler.has_work for handler in self._handlers.values())
+        return any(handler.has_work for handler in self._handlers.values()) or any(task.has_work for task in self.sources.tasks)
 
     @property
     def is_settled(self) -> bool:
@@ -230,6 +275,8 @@ class Checkpoints:
             self._alignment_secs = 0.0
         self._step_began = now
         self._waiting.clear()
+        self._unsettled.clear()
+        self._ordered.clear()
         self._is_idle = step is Step.IDLE
         if self._is_idle:
             self.cause = None
@@ -268,6 +315,14 @@ class Checkpoints:
         else:
             self._waiting.pop(task, None)
 
+    def note_unsettled(self, task: int, *, waits: bool) -> None:
+        """Note that a task waits for its unsettled inputs before it forwards the barrier, or does no longer."""
+        (self._unsettled.add if waits else self._unsettled.discard)(task)
+
+    def note_ordered(self, orders: Collection["asyncio.Future[None]"]) -> None:
+        """Note the orders of all tasks, in the order of `tasks`."""
+        self._ordered = dict(zip(orders, (task.task_id for task in self.tasks), strict=True))
+
     def note_repeating(self, task: int, text: str | None) -> None:
         """Note the call of a hook that a task repeats, and its last error, as text. None: it repeats none."""
         if text is None:
@@ -289,6 +344,9 @@ class Checkpoints:
             f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
             for task, sources in sorted(self._waiting.items())
         ]
+        waits += [f"{self._named(task)} waits until its inputs of before the barrier are settled" for task in sorted(self._unsettled)]
+        busy = sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys())
+        waits += [f"{self._named(task)} has not done the step" for task in busy]
         return CheckpointSnapshot(
             step=machine.step.value,
             step_secs=self._clock.now() - self._step_began,

@@ -19,12 +19,22 @@ if TYPE_CHECKING:
 
 KEEPS_STATE: Final = "keeps_state"
 """Class attribute of stateful bolts."""
-RECOVERIES: Final[tuple[CheckpointStep, ...]] = ("initialise", "commit again", "roll back")
-"""Steps in which the spouts wait."""
+REWINDS: Final = "rewinds"
+PARTITIONED: Final = "partitioned"
+"""Class attributes of spouts whose positions are in the checkpoint."""
+RECOVERY: Final[CheckpointStep] = "recover"
+"""The step in which the spouts wait."""
 
 
 def _stateful_bolts(topology: Topology) -> list[ComponentSpec]:
     return [spec for spec in topology.bolts if KEEPS_STATE in spec.marks]
+
+
+def rewinding_spouts(topology: Topology, config: Config) -> list[ComponentSpec]:
+    """Return the spouts whose rows are processed exactly once in a run with this config."""
+    if config.processing_guarantee == "at_least_once":
+        return []
+    return [spec for spec in topology.spouts if REWINDS in spec.marks]
 
 
 def _names(specs: Iterable[ComponentSpec]) -> str:
@@ -35,7 +45,7 @@ class CheckpointFeature(Feature):
     """Makes state durable by aligned barriers (CP-1 to CP-9). Active in topologies with stateful bolts."""
 
     name = "checkpoint"
-    marks: ClassVar[Any] = {"bolt": (KEEPS_STATE,)}
+    marks: ClassVar[Any] = {"bolt": (KEEPS_STATE,), "spout": (REWINDS, PARTITIONED)}
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
         """Yield the faults of cycles that a barrier cannot pass, and of stateful bolts with concurrent calls (GRP-5, ACK-10)."""
@@ -54,6 +64,8 @@ class CheckpointFeature(Feature):
         stateful = _stateful_bolts(topology)
         if not stateful:
             return
+        if config.processing_guarantee == "exactly_once":
+            yield from _inexact(topology, config)
         if config.acker_executors == 0:
             yield f"{stateful[0].where}: state needs tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
         if 3 * config.state_checkpoint_interval_ms > config.message_timeout_secs * 1000:
@@ -74,6 +86,19 @@ class CheckpointFeature(Feature):
         return CheckpointRun(config)
 
 
+def _inexact(topology: Topology, config: Config) -> Iterator[str]:
+    """Yield the reasons for which a topology with state cannot be exact (EO-7)."""
+    wish = "processing_guarantee='exactly_once'"
+    for spec in topology.spouts:
+        if REWINDS not in spec.marks:
+            yield (
+                f"{spec.where}: {wish} needs a source that can rewind. Give it the methods seek(position) and position(), or write "
+                "@spout(..., positions=True)."
+            )
+    if config.state_provider.startswith("memory:"):
+        yield f"state_provider={config.state_provider!r}: {wish} needs a store that survives the process, such as sqlite:///state.db."
+
+
 class CheckpointRun(FeatureRun):
     """The checkpoints of one run. Does nothing in a run without stateful bolts."""
 
@@ -88,10 +113,15 @@ class CheckpointRun(FeatureRun):
             return topology
         from engine.checkpoint.barrier_wiring import state_places, with_checkpoints  # here, because a run without state must not import it
         from engine.checkpoint.checkpoints import Checkpoints
+        from engine.checkpoint.sources import SourceLayout
 
         assert start.provider is not None
         places = state_places(stateful, self._config.key_groups)
-        self._checkpoints = Checkpoints(topology.name, start.provider, self._config, start.clock, places)
+        sources = [
+            SourceLayout(spec.component_id, spec.parallelism, PARTITIONED in spec.marks)
+            for spec in rewinding_spouts(topology, self._config)
+        ]
+        self._checkpoints = Checkpoints(topology.name, start.provider, self._config, start.clock, places, sources)
         await self._checkpoints.open()
         return with_checkpoints(topology, self._checkpoints, places)
 
@@ -140,7 +170,7 @@ class CheckpointEntry(SnapshotEntry):
             return None
         if now.trouble is not None:
             return f"The spouts wait, because the state store is unavailable: {now.trouble}"
-        if now.step in RECOVERIES:
+        if now.step == RECOVERY:
             return f"The spouts wait until the states are recovered. {_step_text(now)}"
         return None
 

@@ -2,7 +2,7 @@
 
 The machine uses no clock, no store and no tuples. The checkpoint spout applies the events.
 
-The `Record` is durable, and the `Step` in progress is not. The record of each transition is saved before the barrier of its step is sent.
+The `Record` is durable, and the `Step` in progress is not. The record of each transition is saved before its step begins.
 """
 
 from collections.abc import Mapping
@@ -11,21 +11,18 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 Phase: TypeAlias = Literal["committed", "preparing", "committing"]
-Action: TypeAlias = Literal["initstate", "prepare", "commit", "rollback"]
 
 MOST_COUNTED: Final = 128
 """Maximum number of committed deltas that a record lists. Tasks must have folded all older deltas."""
 
 
 class Step(Enum):
-    """Step in progress. In every step except IDLE, a barrier flows through the topology."""
+    """Step in progress."""
 
     IDLE = "idle"
-    INITIALISE = "initialise"
+    RECOVER = "recover"
     PREPARE = "prepare"
     COMMIT = "commit"
-    COMMIT_AGAIN = "commit again"
-    ROLL_BACK = "roll back"
 
 
 class Event(Enum):
@@ -33,18 +30,8 @@ class Event(Enum):
 
     BEGIN = "the run begins"
     DUE = "a checkpoint is due"
-    DONE = "every task has acked the step"
+    DONE = "every task has done the step"
     FAILED = "the step failed or timed out, or a task died"
-
-
-ACTIONS: Final[Mapping[Step, Action]] = {
-    Step.INITIALISE: "initstate",
-    Step.PREPARE: "prepare",
-    Step.COMMIT: "commit",
-    Step.COMMIT_AGAIN: "commit",
-    Step.ROLL_BACK: "rollback",
-}
-"""Action of the tasks at the barrier of each step."""
 
 
 class Transition(NamedTuple):
@@ -56,27 +43,29 @@ class Transition(NamedTuple):
 
 
 TABLE: Final[Mapping[tuple[Phase, Step, Event], Transition]] = {
-    ("committed", Step.IDLE, Event.BEGIN): Transition("committed", 0, Step.INITIALISE),
-    ("committing", Step.IDLE, Event.BEGIN): Transition("committing", 0, Step.COMMIT_AGAIN),
-    ("committed", Step.INITIALISE, Event.DONE): Transition("committed", 0, Step.IDLE),
-    ("committed", Step.INITIALISE, Event.FAILED): Transition("committed", 0, Step.INITIALISE),
+    ("committed", Step.IDLE, Event.BEGIN): Transition("committed", 0, Step.RECOVER),
+    ("committing", Step.IDLE, Event.BEGIN): Transition("committing", 0, Step.RECOVER),
     ("committed", Step.IDLE, Event.DUE): Transition("preparing", +1, Step.PREPARE),
-    ("committed", Step.IDLE, Event.FAILED): Transition("committed", 0, Step.INITIALISE),
+    ("committed", Step.IDLE, Event.FAILED): Transition("committed", 0, Step.RECOVER),
     ("preparing", Step.PREPARE, Event.DONE): Transition("committing", 0, Step.COMMIT),
-    ("preparing", Step.PREPARE, Event.FAILED): Transition("preparing", 0, Step.ROLL_BACK),
-    ("preparing", Step.ROLL_BACK, Event.DONE): Transition("committed", -1, Step.INITIALISE),
-    ("preparing", Step.ROLL_BACK, Event.FAILED): Transition("preparing", 0, Step.ROLL_BACK),
+    ("preparing", Step.PREPARE, Event.FAILED): Transition("committed", -1, Step.RECOVER),
     ("committing", Step.COMMIT, Event.DONE): Transition("committed", 0, Step.IDLE),
-    ("committing", Step.COMMIT, Event.FAILED): Transition("committing", 0, Step.COMMIT_AGAIN),
-    ("committing", Step.COMMIT_AGAIN, Event.DONE): Transition("committed", 0, Step.INITIALISE),
-    ("committing", Step.COMMIT_AGAIN, Event.FAILED): Transition("committing", 0, Step.COMMIT_AGAIN),
+    ("committing", Step.COMMIT, Event.FAILED): Transition("committing", 0, Step.RECOVER),
+    ("committed", Step.RECOVER, Event.DONE): Transition("committed", 0, Step.IDLE),
+    ("committing", Step.RECOVER, Event.DONE): Transition("committed", 0, Step.IDLE),
+    ("committed", Step.RECOVER, Event.FAILED): Transition("committed", 0, Step.RECOVER),
+    ("committing", Step.RECOVER, Event.FAILED): Transition("committing", 0, Step.RECOVER),
 }
-"""All transitions. Other events are impossible or ignored, for example the result of an older round."""
+"""All transitions. Other events are impossible or ignored, for example the result of an older round.
+
+There is one recovery for every failure. A PREPARE that failed never counts, so its txid is free again at once. A COMMIT that failed
+counts, and the recovery completes it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Saved record, with the phase and its txid, the round of the last barrier, and the committed deltas."""
+    """Saved record, with the phase and its txid, the round of the last step, and the committed deltas."""
 
     phase: Phase = "committed"
     txid: int = -1
@@ -97,7 +86,7 @@ class Record:
 
 
 class Machine:
-    """State of a run's checkpoints. After each `apply_event` the caller saves `record`, then sends the barrier of `step`."""
+    """State of a run's checkpoints. After each `apply_event` the caller saves `record`, then carries out `step`."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -109,8 +98,7 @@ class Machine:
         if transition is None:
             return False
         before = self.record
-        sends = transition.step is not Step.IDLE
-        round_ = before.round + 1 if sends else before.round
+        round_ = before.round + (transition.step is not Step.IDLE)
         record = replace(before, phase=transition.phase, txid=before.txid + transition.moves, round=round_)
         if transition.step is Step.PREPARE:
             record = replace(record, prepared_round=round_)
@@ -121,13 +109,8 @@ class Machine:
 
     @property
     def recovers(self) -> bool:
-        """True from a failure or the start until every task is initialised. During this time the user's spouts are not polled."""
-        return self.step in (Step.INITIALISE, Step.COMMIT_AGAIN, Step.ROLL_BACK)
-
-    @property
-    def action(self) -> Action | None:
-        """Action of the tasks at the current barrier. None while idle."""
-        return ACTIONS.get(self.step)
+        """True from a failure or the start until every task is back at the last commit. The user's spouts are not polled meanwhile."""
+        return self.step is Step.RECOVER
 
 
 def settled_at_start(record: Record) -> Record:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-CheckpointStep: TypeAlias = Literal["idle", "initialise", "prepare", "commit", "commit again", "roll back"]
+CheckpointStep: TypeAlias = Literal["idle", "recover", "prepare", "commit"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,11 @@ class Config:
     state_checkpoint_interval_ms: float = setting(
         1000.0, minimum=5, help="Milliseconds between two checkpoints, at most a third of message_timeout_secs."
     )
+    processing_guarantee: Literal["exactly_once", "at_least_once"] | None = setting(
+        None,
+        help="What a topology with state promises. exactly_once: refuse sources that cannot rewind. at_least_once: rewind none, so that "
+        "bolts may keep inputs. none: exactly once for the sources that can rewind.",
+    )
     checkpoint_timeout_secs: float = setting(600.0, above=0, help="Seconds that a step of a checkpoint may take before the run recovers.")
     state_timeout_secs: float = setting(60.0, minimum=0, help="Seconds of retries while a store is unavailable, before the run ends.")
     standby: bool = setting(
@@ -114,7 +119,7 @@ class Config:
         3,
         minimum=1,
         maximum=_C_INT_MAXIMUM,
-        help="Attempts of a batch in which a row must fail before it is given up and becomes a dead letter. none: it is never given up.",
+        help="Attempts of a batch, or of an interval between two checkpoints, in which a row must fail before it is given up. none: never.",
     )
     state_cache_keys: int = setting(100_000, minimum=1, help="Keys that a task caches in memory if its state is read from disk (SQLite).")
     seed: int | None = setting(

@@ -18,13 +18,14 @@ from engine.runtime.diversion import Diversion
 from engine.runtime.error_report import failure_text
 from engine.runtime.executor import Executor
 from engine.runtime.held_calls import HoldingCollector
+from engine.runtime.orders import Order, Orders, Work
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.runtime.settle_warnings import SettleWarnings
 from engine.runtime.task_ports import ExecutorBoltPort
 from engine.runtime.usage_errors import UsageErrors
 from engine.topology import ComponentSpec
-from engine.topology.task_port import BoltPortUser
+from engine.topology.task_port import BoltPortUser, ControlHandler
 
 PAUSED_PERIOD_SECS: Final = 0.05
 """Minimum time between two turns of a task without an instance. Otherwise a spout that replays at once would keep the loop busy."""
@@ -68,6 +69,8 @@ class BoltExecutor(Executor):
         self._handle_control: Callable[[Tuple], Any] | None = None
         self._open_controls: list[Tuple] = []
         """Control tuples that the instance has not settled. If the instance dies, these tuples fail."""
+        self._handler: ControlHandler | None = None
+        self.orders = Orders(run_context.loop, self.wake)
 
     # The instance
 
@@ -104,11 +107,12 @@ class BoltExecutor(Executor):
 
     async def _connect_port(self, bolt: Any) -> None:
         """Give the port to the handler of control tuples, which is the topology's control handler or the bolt itself."""
-        self._handle_control = None
+        self._handle_control = self._handler = None
+        self.orders.cancel()  # they are for the handler of an earlier instance
         if self.spec.control_handler is not None:
             handler = self.spec.control_handler(bolt, bolt.context, self.port, self.run_context.task_ids)
             await handler.begin(restarted=self._died_before)
-            self._handle_control = handler.on_control
+            self._handle_control, self._handler = handler.on_control, handler
         elif isinstance(bolt, BoltPortUser):
             bolt.port = self.port
             if self._died_before:
@@ -143,7 +147,11 @@ class BoltExecutor(Executor):
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
+        self.orders.cancel()
         self.core.leave_burst()
+        if self._rollback is not None:  # the spouts fail all trees, when every task has stopped
+            self.core.drop_taken(failure)
+            return
         self.calls.requeue_waiting()
         self.core.fail_taken(failure)
         self._fail_open_controls(failure)
@@ -153,12 +161,64 @@ class BoltExecutor(Executor):
             self.core.settle_control(tup, failure)
         self._open_controls.clear()
 
+    # Rollback
+
+    def drop_inputs(self, failure: Failure) -> None:
+        """Drop all inputs, because their trees fail at the spouts (EO-5)."""
+        self.core.drop_inputs(failure)
+        self._open_controls.clear()
+        self._burst_error = None
+
+    async def _begin_after_rollback(self) -> None:
+        if not self._is_open or self._handler is None or not self._handler.survives_rollback:
+            await super()._begin_after_rollback()
+            return
+        assert self._rollback is not None
+        self._replace_for = None
+        self.streak.length = 0
+        self.orders.cancel()
+        self.core.drop_taken(self._rollback.failure)
+        await self._stop_calls()
+        try:
+            await self._handler.forget_rows()
+        except (Exception, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                raise
+            await self._replace(error)
+            return
+        await self._rollback.stopped(self)
+        self._handler.go_back()
+        self.calls.use_instance(self.component, self._collector if isinstance(self._collector, HoldingCollector) else None)
+        self._note_ready()
+
     # Turns
+
+    async def _carry_out(self, order: Order) -> None:
+        """Carry out an order when all running calls have returned. An error of it kills the instance."""
+        instance = self.component
+        try:
+            await self.calls.wait_until_returned()
+            while (failed := self.calls.take_failure()) is not None:
+                await self._handle_call_error(*failed)
+            if self.component is not instance:  # one of these calls has ended it, and the order was for it
+                order.done.cancel()
+                return
+            await self._other_steps(_call_work(order.work))
+        except BaseException as error:
+            order.done.cancel()
+            if was_cancelled(error) or not isinstance(error, (Exception, asyncio.CancelledError)):
+                raise
+            await self._replace(error)
+        else:
+            if not order.done.done():
+                order.done.set_result(None)
 
     async def _serve(self) -> None:
         variables = self.variables
         while self._is_serving and self.variables is variables:
-            if self.calls.one_by_one:
+            if self.orders:
+                await self._carry_out(self.orders.take())
+            elif self.calls.one_by_one:
                 await self._turn_by_calls()
             else:
                 await self._turn_by_burst()
@@ -453,6 +513,10 @@ class BoltExecutor(Executor):
         core = self.core
         waiting = len(core.mailbox) + core.retrying + len(core.held_tuples)
         return self.is_idle and not waiting and self.calls.in_flight == 0
+
+
+async def _call_work(work: Work) -> None:
+    await work()
 
 
 async def _call_handler(handle: Callable[[Tuple], Any], tup: Tuple) -> None:

@@ -28,6 +28,7 @@ from engine.runtime.actor import CLOSER, Actor
 from engine.runtime.error_report import ErrorReporter, error_text
 from engine.runtime.plan import TaskInfo
 from engine.runtime.restart_policy import FailureStreak, RestartPolicy
+from engine.runtime.rollback import Rollback
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import BackgroundTasks, ExecutorContext
 from engine.safe_text import safe_repr
@@ -57,6 +58,10 @@ class TaskKilled(Exception):
 
 class RestartRequested(Exception):
     """An operator asked for a fresh instance. The old one has not died, so nothing counts as a death (SV-9)."""
+
+
+class RolledBack(Exception):
+    """The run goes back to its last commit, and this instance with it. The instance has not died (EO-5)."""
 
 
 class TooManyFailures(Exception):
@@ -122,7 +127,7 @@ class Executor(Actor):
         """Error that kills the instance as soon as the coroutine runs."""
         self._replace_for: BaseException | None = None
         """Error of background work. When the running calls have returned, the instance is replaced because of this error."""
-        self._is_open = self._is_retiring = False
+        self._is_open = self._is_retiring = self._is_pausing = False
         self._skips_pause = False
         """True if an operator asked for a restart while the instance was being replaced."""
         self._background: BackgroundTasks | None = None
@@ -133,12 +138,16 @@ class Executor(Actor):
         self._run_variables: Context | None = None
         """Context variables of the caller of the first `begin`. Each instance begins with a copy of them."""
         self._ready_waiters = Waiters()
+        self._rollback: Rollback | None = None
+        """The rollback in progress, until this task serves again."""
 
     # Start and stop
 
     async def begin(self) -> None:
         """Create and prepare an instance, and retry after each failure. Raises the ComponentError that ends the run."""
         while not self.core.closing:
+            if self._rollback is not None:
+                await self._rollback.stopped(self)
             if self._run_variables is None:
                 self._run_variables = copy_context()
             self.variables = instance_context(self._run_variables)
@@ -153,15 +162,18 @@ class Executor(Actor):
             except BaseException as raised:
                 raise self._program_end_error(raised) from raised
             if error is None:
+                self._note_ready()
                 return
             await self._retire_instance(call_close=True)
+            if isinstance(error, RolledBack):
+                continue
             if isinstance(error, RestartRequested):
                 self._skips_pause = False
                 self.policy.note_restart()
                 await asyncio.sleep(0)
                 continue
             pause_secs = self._decide_after_death(error, counts=True)
-            await self._wait_to_restart(pause_secs, self._death_failure(error))
+            await self._pause_before_restart(pause_secs, self._death_failure(error))
 
     def start(self) -> None:
         """Start the coroutine, with the context variables of the instance (ACK-17)."""
@@ -192,7 +204,8 @@ class Executor(Actor):
             if error is not None:
                 self.reporter.report(error, next_step="nothing: the task is closing")
             return
-        self._killed_by = error or TaskKilled(f"task {self.info.task_id} was killed")
+        if not isinstance(self._killed_by, RolledBack):  # else there is a fresh instance soon, and the rollback waits for this task
+            self._killed_by = error or TaskKilled(f"task {self.info.task_id} was killed")
         if self._aio_task is not None and self._has_begun:
             # An asyncio task that is cancelled before its first step ends without running `_main`. `_main` itself checks for kills.
             self._aio_task.cancel()
@@ -209,6 +222,20 @@ class Executor(Actor):
         if not self._is_retiring:  # else the instance is being replaced already
             # A second request cancels again, because a call may swallow the first cancellation.
             self.kill(self._killed_by or RestartRequested("restarted by request"))
+
+    def roll_back(self, rollback: Rollback) -> None:
+        """Cancel the running calls, and wait for the rollback with a fresh instance or, if it survives rollbacks, with this one (EO-5)."""
+        if self.core.closing:
+            rollback.note_gone(self)
+            return
+        self._rollback = rollback
+        if not self._is_retiring and not self._is_pausing:  # else it stops by itself, and a pause keeps its length (SV-3)
+            self.kill(RolledBack("the run goes back to its last commit"))
+
+    def _note_ready(self) -> None:
+        rollback, self._rollback = self._rollback, None
+        if rollback is not None:
+            rollback.note_ready(self)
 
     async def _main(self) -> None:
         """Serve, and replace the instance when it dies. Any error that is left ends the run.
@@ -316,6 +343,9 @@ class Executor(Actor):
 
     async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
         """Report the death of the instance, fail its open inputs, and begin another one (ACK-12, ACK-15)."""
+        if isinstance(error, RolledBack):
+            await self._begin_after_rollback()
+            return
         if isinstance(error, RestartRequested):
             await self._replace_by_request(error)
             return
@@ -331,6 +361,14 @@ class Executor(Actor):
         finally:
             await self._end_instance(self._death_failure(error), call_close=not isinstance(error, TaskKilled))
         await self._begin_next(pause_secs, self._death_failure(error))
+
+    async def _begin_after_rollback(self) -> None:
+        """End the instance, and begin a fresh one when all queues are empty. This does not count as a death."""
+        assert self._rollback is not None
+        self._replace_for = None
+        self.streak.length = 0
+        await self._end_instance(self._rollback.failure, call_close=True)
+        await self.begin()
 
     async def _replace_after_streak(self, error: BaseException) -> None:
         """Replace an instance after many failed calls in a row (SV-1). This does not count as a death."""
@@ -367,10 +405,17 @@ class Executor(Actor):
     async def _begin_next(self, pause_secs: float, failure: Failure) -> None:
         if self.core.closing:
             return
-        await asyncio.sleep(0)  # instances that die at once must not starve other tasks
-        skips_pause, self._skips_pause = self._skips_pause, False
-        await self._wait_to_restart(0.0 if skips_pause else pause_secs, failure)
+        await self._pause_before_restart(pause_secs, failure)
         await self.begin()
+
+    async def _pause_before_restart(self, secs: float, failure: Failure) -> None:
+        self._is_pausing = True
+        try:
+            await asyncio.sleep(0)  # instances that die at once must not starve other tasks
+            skips_pause, self._skips_pause = self._skips_pause, False
+            await self._wait_to_restart(0.0 if skips_pause else secs, failure)
+        finally:
+            self._is_pausing = False
 
     async def _retire_instance(self, *, call_close: bool) -> None:
         """End calls and background work of the instance, and close it. Does nothing without an instance."""

@@ -136,11 +136,12 @@ class Run:
         )
         self._assembly = assemble(plan, run_context)
         self._run_context = run_context
-        port.spouts = self._assembly.user_spouts
+        port.spouts, port.bolts = self._assembly.user_spouts, self._assembly.bolts
         self._traces = MessageTraces(self._assembly, run_context)
         self._supervisor = Supervisor(
             topology.name, self._assembly, self.config, self._features, generator_errors=run_context.generator_errors
         )
+        port.take_back = self._supervisor.roll_back
         self._features.join(RunHandle(port, plan.component_of, self._end_run, self.snapshot))
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)

@@ -1,9 +1,11 @@
 """Implementation of `RunPort`: requests of tasks and features to the whole run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import EngineBug
+from engine.errors import EngineBug, Failure
+from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.spout_executor import SpoutExecutor
 from engine.topology.task_port import SpoutStatus
 
@@ -17,8 +19,11 @@ class LiveRunPort:
     def __init__(self, ledger_of: "Callable[[str], Ledger] | None" = None) -> None:
         self._ledger_of = ledger_of
         self.spouts: Sequence[SpoutExecutor] = ()
+        self.bolts: Sequence[BoltExecutor] = ()
         self._shown: dict[str, dict[int, Callable[[], Any]]] = {}
         self._begin_commit: Callable[[], None] | None = None
+        self.take_back: Callable[[Failure, Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
+        """The supervisor's `roll_back`, once there is one."""
 
     def request_commit(self) -> None:
         if self._begin_commit is not None:
@@ -30,6 +35,16 @@ class LiveRunPort:
     def hold_spouts(self, *, on: bool) -> None:
         for spout in self.spouts:
             spout.hold_back(on=on)
+
+    async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
+        if self.take_back is not None:
+            await self.take_back(failure, before_drop)
+
+    def acked(self) -> Mapping[str, int]:
+        counts: Counter[str] = Counter()
+        for bolt in self.bolts:
+            counts[bolt.info.component_id] += bolt.core.acked
+        return counts
 
     def show_in_snapshot(self, entry: str, task_id: int, read: Callable[[], Any]) -> None:
         self._shown.setdefault(entry, {})[task_id] = read

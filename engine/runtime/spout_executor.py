@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from engine.api import BurstSpout, FromGenerator, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.backoff import Backoff
@@ -13,6 +13,7 @@ from engine.errors import ENDS_OF_ITERATION, TASK_DIED, ComponentError, EngineEr
 from engine.kernel import EdgeIds, SignalRing, SpoutCollector, SpoutCore, SpoutOutcome, StepTimer
 from engine.names import ACKER_COMPONENT
 from engine.runtime.executor import Executor
+from engine.runtime.orders import Order, Orders
 from engine.runtime.pending_rows import PendingRows
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
@@ -21,10 +22,12 @@ from engine.runtime.task_ports import ExecutorSpoutPort
 from engine.runtime.usage_errors import UsageErrors
 from engine.safe_text import safe_repr
 from engine.topology import ComponentSpec
-from engine.topology.task_port import SpoutPortUser, SpoutStatus
+from engine.topology.task_port import SourceHandler, SpoutPortUser, SpoutStatus
 
 BACKOFF: Final = Backoff(0.001, 0.064)
 """Pauses after polls that emitted nothing, and after calls that raised."""
+FLUSH_BACKOFF: Final = Backoff(0.0002, 0.02)
+"""Pauses between two looks whether all verdicts have arrived."""
 
 
 class IteratorEnded(EngineError):
@@ -82,6 +85,11 @@ class SpoutExecutor(Executor):
         self.port = ExecutorSpoutPort(self)
         self.failures: Counter[str] = Counter()
         """Number of failed trees by reason."""
+        make_source = spec.source_handler
+        self.source: SourceHandler | None = None if make_source is None else make_source(info.task_index, self.port)
+        """Handler of a spout whose positions are in the checkpoint. None for any other spout."""
+        self.core.keeps_rows = self.source is not None
+        self.orders = Orders(run_context.loop, self.wake)
         self.inlet: InletHandle | None = None
         self.exhausted = False
         self.active = False
@@ -124,6 +132,10 @@ class SpoutExecutor(Executor):
         self._bind(spout)
         self.exhausted = False
         await self.call_hook(spout.open)
+        if self.source is not None:
+            await self.source.begin(spout)
+        elif spout.rewinds is True:
+            await self.call_hook(spout.seek, None)
         if self.active:
             await self.call_hook(spout.activate)
         self._set_polling()
@@ -133,6 +145,9 @@ class SpoutExecutor(Executor):
         polls_bursts = isinstance(spout, BurstSpout) and "next_tuple" not in vars(spout)  # else a fault injector has wrapped `next_tuple`
         takes_lists = isinstance(spout, BurstSpout) and type(spout).ack_many is not BurstSpout.ack_many and "ack" not in vars(spout)
         listens = type(spout).ack not in (Spout.ack, BurstSpout.ack) or "ack" in vars(spout)
+        if self.source is not None:
+            self._bind_source(spout, polls_bursts=polls_bursts, listens=listens)
+            return
         self.core.bind(
             spout.next_tuples if polls_bursts else spout.next_tuple,
             spout.ack if listens else None,
@@ -141,6 +156,41 @@ class SpoutExecutor(Executor):
             on_acks=spout.ack_many if takes_lists else None,
             polls_bursts=polls_bursts,
         )
+
+    def _bind_source(self, spout: Any, *, polls_bursts: bool, listens: bool) -> None:
+        """Let the core call an instance whose rows the handler of positions follows. It gets acks of its own message ids, and no fail."""
+
+        def ack(row: tuple[Any, str, Any]) -> Awaitable[None] | None:
+            return None if row[2] is None else cast("Awaitable[None] | None", spout.ack(row[2]))
+
+        if isinstance(spout, FromGenerator):
+            spout.let_engine_track_rows()
+        hears = listens and not isinstance(spout, FromGenerator)
+        self.core.bind(
+            spout.next_tuples if polls_bursts else spout.next_tuple, ack if hears else None, self._fail_row, polls_bursts=polls_bursts
+        )
+
+    def _fail_row(self, row: tuple[Any, str, Any], failure: Failure) -> None:
+        """Note a failed row for the handler of positions, which decides about it (EO-6)."""
+        assert self.source is not None
+        self.failures[failure.reason] += 1
+        self.run_context.failures.note(self.info, row[2], failure)
+        self.source.note_failed(row, failure)
+
+    async def rows_emitted(self) -> None:
+        """Wait until no row of an `emit_many` is left to emit."""
+        while self._rows:
+            await self._rows.wait_until_empty()
+
+    async def verdicts_arrived(self) -> None:
+        """Wait until the verdicts of all trees that have failed by now are handled. A poll that is awaited delays them."""
+        self.core.begin_flush()
+        pauses = FLUSH_BACKOFF.pauses()
+        while self.core.is_flushing:  # noqa: ASYNC110 - an event would cost a test at each verdict
+            await asyncio.sleep(next(pauses))
+
+    def drop_inputs(self, failure: Failure) -> None:
+        """Nothing to do: the trees of the instance are dropped with it."""
 
     def set_watch(self, watch: TreeWatch | None) -> None:
         """Let `watch` follow trees of this task. None ends it."""
@@ -169,9 +219,12 @@ class SpoutExecutor(Executor):
 
     def _fail_instance(self, failure: Failure) -> None:
         """Drop the trees of a dead instance, because its source replays them (ACK-13)."""
+        self.orders.cancel()
+        if self.source is not None and self._rollback is None:
+            self.source.note_died()
         self._rows.discard()
         self.core.drop_instance()
-        if isinstance(self.component, (FromGenerator, SpoutPortUser)):
+        if isinstance(self.component, (FromGenerator, SpoutPortUser)) and self.source is None:
             self.given_up += self.component.undone(0).failed
         if isinstance(self.component, Inlet):
             self.component.fail_in_flight(failure)
@@ -199,6 +252,10 @@ class SpoutExecutor(Executor):
         """Poll an exhausted spout until it raises SpoutExhausted again."""
         self.exhausted = False
         self._set_polling()
+
+    def fail_open_trees(self, failure: Failure) -> None:
+        """Fail all trees that have no verdict, because the run goes back to its last commit (EO-5)."""
+        self.core.fail_open_trees(failure)
 
     def _set_polling(self) -> None:
         self.core.polling = (self.active or self._is_finishing) and not self.exhausted and not self._held_back and not self._rows
@@ -283,6 +340,8 @@ class SpoutExecutor(Executor):
             try:
                 if self._switches:
                     await self._apply_switches()
+                if self.orders:
+                    await self._carry_out(self.orders.take())
                 await self._turn()
             except SpoutExhausted:
                 self._note_exhausted()
@@ -292,6 +351,12 @@ class SpoutExecutor(Executor):
                 if was_cancelled(error):
                     raise
                 await self._handle_error(error)
+
+    async def _carry_out(self, order: Order) -> None:
+        try:
+            await order.work()
+        finally:
+            order.done.cancel()
 
     async def _turn(self) -> None:
         core, self.waits_for_wake = self.core, False
@@ -376,7 +441,7 @@ class SpoutExecutor(Executor):
 
     async def _park(self, timeout_secs: float | None) -> bool:
         """Wait for a verdict, a wake, room to emit, or a switch. Return False if the timeout came first."""
-        if self._switches or not self.verdicts.park():
+        if self._switches or self.orders or not self.verdicts.park():
             return True
         try:
             return await self.wakeup.wait(timeout_secs)
@@ -454,7 +519,7 @@ class SpoutExecutor(Executor):
     def is_empty(self) -> bool:
         """True while no tree is open, no verdict waits, and no method runs."""
         core = self.core
-        if not self.is_idle or core.pending or len(self.verdicts) or core.has_acks_to_flush or self._in_call:
+        if not self.is_idle or core.pending or len(self.verdicts) or core.has_acks_to_flush or self._in_call or self.orders:
             return False
         return not self.is_busy
 

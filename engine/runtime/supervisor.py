@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from typing import Final, Literal, TypeAlias
 
@@ -18,6 +18,7 @@ from engine.runtime.actor import BUG_HINT, CLOSER, Actor
 from engine.runtime.assembly import Assembly
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.executor import Executor
+from engine.runtime.rollback import Rollback
 from engine.runtime.run_features import RunFeatures
 from engine.runtime.tree_timeouts import TreeClock
 from engine.runtime.undone_messages import count_undone
@@ -56,6 +57,7 @@ class Supervisor:
         self._tree_clock_aio_task: asyncio.Task[None] | None = None
         self._starting_aio_task: asyncio.Task[None] | None = None
         self._ending_by_error_aio_task: asyncio.Task[None] | None = None
+        self._rolling_back: asyncio.Task[None] | None = None
         self._check_is_scheduled = False
         self._starting_executor: Executor | None = None
         """Executor whose instance is being made."""
@@ -129,6 +131,22 @@ class Supervisor:
             self.end_run(
                 ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {headline(error)}", hint=BUG_HINT)
             )
+
+    async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
+        """Take all bolts back to the last commit (EO-5). Goes on if the caller is cancelled; the next rollback waits for it then."""
+        while self._rolling_back is not None:
+            await asyncio.wait([self._rolling_back])
+        if self._closing_aio_task is not None:
+            return
+        rewinding = (spout for spout in self._assembly.spouts if spout.source is not None)
+        rollback = Rollback((*self._assembly.bolts, *rewinding), self._assembly.spouts, failure)
+        running = self._rolling_back = self._loop.create_task(rollback.run(before_drop), name="rollback")
+        running.add_done_callback(self._note_rolled_back)
+        await asyncio.shield(running)
+
+    def _note_rolled_back(self, running: "asyncio.Task[None]") -> None:
+        self._rolling_back = None
+        aio_task_error(running)
 
     # Completion
 
@@ -341,7 +359,13 @@ class Supervisor:
             if spout.inlet is not None:
                 spout.inlet.abandon(self._end_failure(state))
         try:
-            own_tasks = (self._starting_aio_task, self._ending_by_error_aio_task, self._finishing_aio_task, self._tree_clock_aio_task)
+            own_tasks = (
+                self._starting_aio_task,
+                self._ending_by_error_aio_task,
+                self._finishing_aio_task,
+                self._tree_clock_aio_task,
+                self._rolling_back,
+            )
             await cancel_and_wait(each for each in own_tasks if each is not None and not each.done())
             actors: tuple[Actor, ...] = (*assembly.spouts, *self._bolts_in_stream_order(), *assembly.ackers)
             for _, tasks in groupby(actors, key=lambda actor: actor.info.component_id):

@@ -14,6 +14,7 @@ from engine.kernel import BatchFeed, BoltCore, Layers, SpoutCore, Tuple, reply
 from engine.names import DEFAULT_STREAM
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.error_report import ErrorReporter
+from engine.runtime.orders import Orders, Work
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec
@@ -30,8 +31,15 @@ class SpoutTask(Protocol):
     core: SpoutCore
     reporter: ErrorReporter
     waits_for_wake: bool
+    orders: Orders
 
     def poll_again(self) -> None: ...
+
+    async def call_hook(self, function: Callable[..., Any], *args: Any) -> None: ...
+
+    async def rows_emitted(self) -> None: ...
+
+    async def verdicts_arrived(self) -> None: ...
 
 
 class ExecutorSpoutPort:
@@ -63,6 +71,25 @@ class ExecutorSpoutPort:
     def report(self, error: BaseException, next_step: str) -> None:
         self._task.reporter.report(error, next_step=next_step)
 
+    async def call(self, hook: Callable[..., object], *args: object) -> None:
+        await self._task.call_hook(hook, *args)
+
+    async def rows_emitted(self) -> None:
+        await self._task.rows_emitted()
+
+    async def verdicts_arrived(self) -> None:
+        await self._task.verdicts_arrived()
+
+    def filter_rows(self, accepts: Callable[[tuple[Any, ...], str, Any], bool] | None) -> None:
+        self._task.core.row_filter = accepts
+
+    @property
+    def emitted(self) -> int:
+        return self._task.core.emitted
+
+    def after_commit(self, work: Work) -> None:
+        self._task.orders.add(work)
+
     def poll_again(self) -> None:
         self._task.poll_again()
 
@@ -80,6 +107,7 @@ class BoltTask(Protocol):
     core: BoltCore
     reporter: ErrorReporter
     has_been_ready: bool
+    orders: Orders
 
     @property
     def calls(self) -> BoltCalls: ...
@@ -116,6 +144,10 @@ class ExecutorBoltPort:
         self._task.core.release(source_task)
         self._task.wake()
 
+    @property
+    def has_unsettled(self) -> bool:
+        return bool(self._task.core.oldest_taken(1)) or self._task.core.retrying > 0
+
     def close_gate(self) -> None:
         self._task.core.gate(True)
 
@@ -149,6 +181,9 @@ class ExecutorBoltPort:
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         await self._task.call_hook(hook, *args)
 
+    def between_calls(self, work: Work) -> "asyncio.Future[None]":
+        return self._task.orders.add(work)
+
     async def returned(self) -> None:
         await self._task.calls.wait_until_returned()
 
@@ -168,18 +203,9 @@ class ExecutorBoltPort:
     async def release_settles(self) -> None:
         await self._in_bursts(self._task.core.deferred_acks.release_prepared)
 
-    async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
-        kept = self._task.core.deferred_acks
-        await self._in_bursts(lambda limit: kept.fail_deferred(limit, failure))
-        if prepared:
-            await self._in_bursts(lambda limit: kept.fail_prepared(limit, failure))
-
     async def _in_bursts(self, settle: Callable[[int], int]) -> None:
         while settle(SETTLES_PER_BURST):
             await asyncio.sleep(0)
-
-    def fail_taken(self, failure: Failure) -> int:
-        return self._task.core.fail_taken(failure)
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         return self._task.core.count_sent(on)

@@ -35,10 +35,16 @@ def process_faults(where: str, declared: object, factory: object) -> list[str]:
 
 
 def without_user_code(spec: ComponentSpec) -> ComponentSpec:
-    """Return a component without its factory, its groupings and its handler, so that it can be pickled."""
+    """Return a component without its factory, its groupings and its handlers, so that it can be pickled."""
     subscriptions = tuple(replace(each, grouping=Global()) for each in spec.subscriptions)
     return replace(
-        spec, factory=NO_FACTORY, streams=dict(spec.streams), subscriptions=subscriptions, control_handler=None, defers_acks=False
+        spec,
+        factory=NO_FACTORY,
+        streams=dict(spec.streams),
+        subscriptions=subscriptions,
+        control_handler=None,
+        source_handler=None,
+        defers_acks=False,
     )
 
 

@@ -78,6 +78,8 @@ class ComponentSpec:
     """True for components that a feature replaces in each run. The factory is not called for a trial."""
     control_handler: "MakesControlHandler | None" = None
     """Makes the handler of the control tuples of each instance of a bolt."""
+    source_handler: "MakesSourceHandler | None" = None
+    """Makes the handler of a task of a spout whose positions are in the checkpoint."""
     defers_acks: bool = False
     """True for bolts whose acks wait until the control handler releases them. Only a released ack is progress."""
     progress: str = "settling a tuple"
@@ -104,6 +106,13 @@ class MakesControlHandler(Protocol):
 
     def __call__(self, bolt: Any, context: TaskContext, port: Any, task_ids: Mapping[str, tuple[int, ...]]) -> Any:
         """Return a new `ControlHandler` for an instance. port: its `BoltPort`. task_ids: by component id."""
+
+
+class MakesSourceHandler(Protocol):
+    """Makes the handler of each task of a spout."""
+
+    def __call__(self, task_index: int, port: Any) -> Any:
+        """Return a new `SourceHandler`. port: the `SpoutPort` of the task."""
 
 
 class TopologyFeature:

@@ -4,6 +4,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 `SpoutPortUser` or `BoltPortUser` gets its port before `open` or `prepare`. For other components the API has no cost.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -35,6 +36,15 @@ class RunPort(Protocol):
 
     def hold_spouts(self, *, on: bool) -> None:
         """Pause or resume the polls of the user's spouts."""
+
+    def acked(self) -> Mapping[str, int]:
+        """Return the number of inputs that each bolt of the user has acked, by component id."""
+
+    async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
+        """Take all bolts back: fresh instances, empty queues, and failed trees (EO-5). Returns when all of them serve again.
+
+        before_drop: called when no bolt runs, and nothing is dropped yet. Cancelling the caller does not break the rollback off.
+        """
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
         """Return the status of each of the user's spout tasks, by task id."""
@@ -79,6 +89,25 @@ class SpoutPort(Protocol):
     def report(self, error: BaseException, next_step: str) -> None:
         """Report an error and the engine's next step. Each task reports at most 5 errors in 10 s."""
 
+    async def call(self, hook: Callable[..., object], *args: object) -> None:
+        """Call a hook of the user's spout, plain or async. Raises its errors, and UsageError if it returns a value."""
+
+    async def rows_emitted(self) -> None:
+        """Wait until no row of an `emit_many` is left to emit."""
+
+    async def verdicts_arrived(self) -> None:
+        """Wait until the verdicts of all trees that have failed by now are handled."""
+
+    def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
+        """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
+
+    @property
+    def emitted(self) -> int:
+        """Number of emitted rows, over all instances."""
+
+    def after_commit(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work` between two calls of the spout. An error of it is handled as that of a call."""
+
     def poll_again(self) -> None:
         """Poll the spout again although it is exhausted, because its source has new data."""
 
@@ -108,6 +137,10 @@ class BoltPort(Protocol):
 
     def release(self, source_task: int) -> None:
         """Process the buffered tuples of a source task before all others, and let the source task continue."""
+
+    @property
+    def has_unsettled(self) -> bool:
+        """True while the task has taken an input that is neither acked nor failed."""
 
     def close_gate(self) -> None:
         """Buffer all tuples except control tuples, in order and beyond the mailbox limit.
@@ -142,6 +175,12 @@ class BoltPort(Protocol):
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user's bolt, plain or async. Raises its errors, and UsageError if it returns a value."""
 
+    def between_calls(self, work: Callable[[], Awaitable[None]]) -> "asyncio.Future[None]":
+        """Do `work` when all running calls have returned, ahead of all inputs. The result is cancelled if the instance dies before.
+
+        An error of `work` kills the instance.
+        """
+
     async def returned(self) -> None:
         """Wait until all started calls have returned. No new call starts meanwhile."""
 
@@ -156,16 +195,10 @@ class BoltPort(Protocol):
         """Number of roots that wait for `release_settles`, prepared or not."""
 
     def prepare_settles(self) -> int:
-        """Prepare all acks deferred so far for `release_settles` or `fail_settles`. Return the number of prepared roots."""
+        """Prepare all acks deferred so far for `release_settles`. Return the number of prepared roots."""
 
     async def release_settles(self) -> None:
         """Send the prepared acks, in bursts."""
-
-    async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
-        """Fail the acks since the last `prepare_settles`, in bursts. prepared: fail the prepared ones too."""
-
-    def fail_taken(self, failure: Failure) -> int:
-        """Fail all unsettled inputs of the task, and return their number. Later acks and fails of these inputs are ignored."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         """Return the number of tuples sent to each target task since the last call. Count from zero again, or stop counting."""
@@ -220,6 +253,25 @@ class BoltPortUser:
         return None
 
 
+class SourceHandler(ABC):
+    """Handles the positions and the failed rows of one task of a spout, through all its instances.
+
+    The trees of the task have rows as message ids: (values, stream, message id of the user or None). Each emitted row has a tree.
+    """
+
+    @abstractmethod
+    async def begin(self, spout: Any) -> None:
+        """Begin with a new instance, after its `open`."""
+
+    @abstractmethod
+    def note_died(self) -> None:
+        """Note that an instance has died, and that its trees are dropped. Not called for the end of an instance in a rollback."""
+
+    @abstractmethod
+    def note_failed(self, row: tuple[tuple[Any, ...], str, Any], failure: Failure) -> None:
+        """Note that the tree of a row has failed."""
+
+
 class RemoteInstance:
     """Stands for the instance of a stateful bolt that lives in another process."""
 
@@ -239,3 +291,14 @@ class ControlHandler(ABC):
     @abstractmethod
     async def on_control(self, tup: Tuple) -> None:
         """Handle a control tuple when all earlier inputs have returned. Settle it by `port.settle_control`."""
+
+    @property
+    def survives_rollback(self) -> bool:
+        """True if a rollback keeps the instance, because it keeps no rows."""
+        return False
+
+    async def forget_rows(self) -> None:  # noqa: B027 - only a handler whose instance may survive needs it
+        """Let the instance forget its rows, because it survives a rollback. Its emits are dropped with all queues."""
+
+    def go_back(self) -> None:  # noqa: B027 - the same
+        """Forget the round of before the rollback. All queues are empty now."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.api import GeneratorBroken, SpoutExhausted, spout
-from engine.api.generator_spout import BUFFER_TUPLES
+from engine.api.async_generator_spout import BUFFER_TUPLES
 from engine.errors import Failure, UsageError
 from tests.api.fakes import Driver
 

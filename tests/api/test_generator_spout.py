@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from engine.api import Fields, GeneratorBroken, SpoutExhausted, spout
-from engine.api.generator_spout import BUFFER_TUPLES
+from engine.api.async_generator_spout import BUFFER_TUPLES
 from engine.errors import EngineError, Failure, UsageError
 from tests.api.fakes import Driver
 

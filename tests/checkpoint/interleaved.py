@@ -98,7 +98,6 @@ class Process:
         record, found = self.checkpoints.machine.record, self._contents()
         if record.phase == "committing":
             await asyncio.gather(*(self._commit(state, record.txid, record.prepared_round) for state in self.states))
-            await self._on(Event.DONE)
         await self._on(Event.DONE)  # fails if another process has taken over, and may have changed the contents during the reads
         self._truth.check(record, found)
 
@@ -131,8 +130,7 @@ class Process:
             await self._on(Event.FAILED)
             for state in self.states:
                 await state.rollback()
-            for event in (Event.DONE, Event.DONE):
-                await self._on(event)
+            await self._on(Event.DONE)
             await asyncio.gather(*writes)
             return
         await asyncio.gather(*writes)
@@ -141,7 +139,6 @@ class Process:
         if self._draws.random() < 0.2:
             await self._on(Event.FAILED)
             await asyncio.gather(*(self._commit(state, txid, round_) for state in self.states))
-            await self._on(Event.DONE)
         await self._on(Event.DONE)
 
     async def _commit(self, state: LayeredState[int, int], txid: int, round_: int) -> None:

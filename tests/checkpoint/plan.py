@@ -65,6 +65,8 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
     world = draw_world(draws, draws.choice(MESSAGES))
     for source in world.sources:
         source.pace_secs, source.draws = draws.choice([0.0, 0.01, 0.1, 0.5]), random.Random(f"{seed} pace of {source.name}")
+        rewinds = random.Random(f"{seed} positions of {source.name}")
+        source.rewinds, source.has_ids = rewinds.random() < 0.5, rewinds.random() < 0.5
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     resident, fold_txids, base = draws.random() < 0.5, draws.choice([1, 2, 4, 30]), _drawn_config(draws, is_calm=calm)
     processes = [_drawn_process(draws, world, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
@@ -86,6 +88,7 @@ def _drawn_config(draws: random.Random, *, is_calm: bool) -> Config:
         executor_receive_buffer_size=draws.choice([2, 16, 32768]),
         burst=draws.choice([1, 8, 256]),
         max_task_restarts=10_000,
+        max_retries=None,
         key_groups=16,
     )
 
@@ -101,6 +104,8 @@ def _drawn_process(draws: random.Random, world: World, base: Config, *, is_calm:
         strikes = [_drawn_strike(draws, draws.choice([*victims, *keepers, *keepers])) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
         kills = [(span * draws.random() ** 2, (draws.choice(victims), draws.randrange(3))) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
         faults = [_drawn_fault(draws, world) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
+        if any(source.rewinds for source in world.sources):  # no code of ours or of a user's can lose a tuple without a trace
+            faults = [fault for fault in faults if not isinstance(fault, DropTuple)]
         if draws.random() < 0.2:
             begin = span * draws.random()
             outages = [(begin, begin + draws.choice([0.3, 3.0, 12.0, 150.0]))]

@@ -16,71 +16,64 @@ def walk(*events: Event, record: Record | None = None) -> Machine:
 
 
 @pytest.mark.guarantee("CP-3")
-def test_the_first_checkpoint_initialises_prepares_and_commits() -> None:
+def test_the_first_checkpoint_recovers_prepares_and_commits() -> None:
     machine = Machine(Record())
     seen = []
     for event in (Event.BEGIN, Event.DONE, Event.DUE, Event.DONE, Event.DONE):
         machine.apply_event(event)
-        seen.append((machine.record.phase, machine.record.txid, machine.action, machine.record.round))
+        seen.append((machine.record.phase, machine.record.txid, machine.step, machine.record.round))
 
     assert seen == [
-        ("committed", -1, "initstate", 1),
-        ("committed", -1, None, 1),
-        ("preparing", 0, "prepare", 2),
-        ("committing", 0, "commit", 3),
-        ("committed", 0, None, 3),
+        ("committed", -1, Step.RECOVER, 1),
+        ("committed", -1, Step.IDLE, 1),
+        ("preparing", 0, Step.PREPARE, 2),
+        ("committing", 0, Step.COMMIT, 3),
+        ("committed", 0, Step.IDLE, 3),
     ]
     assert machine.record.counted == ((0, 2),)
 
 
 @pytest.mark.guarantee("CP-3")
-def test_a_prepare_that_fails_is_rolled_back_and_never_counts() -> None:
+def test_a_prepare_that_fails_never_counts() -> None:
     machine = walk(Event.BEGIN, Event.DONE, Event.DUE, Event.FAILED)
 
-    assert (machine.record.phase, machine.action, machine.recovers) == ("preparing", "rollback", True)
+    assert (machine.record.phase, machine.record.txid, machine.step, machine.recovers) == ("committed", -1, Step.RECOVER, True)
     assert machine.apply_event(Event.FAILED)
-    assert machine.action == "rollback"
-    assert machine.apply_event(Event.DONE)
-    assert (machine.record.phase, machine.record.txid, machine.action) == ("committed", -1, "initstate")
+    assert machine.step is Step.RECOVER
     assert machine.apply_event(Event.DONE)
     assert (machine.step, machine.record.counted) == (Step.IDLE, ())
 
 
 @pytest.mark.guarantee("CP-3")
-def test_a_commit_that_fails_is_repeated_until_it_is_done() -> None:
+def test_a_recovery_completes_a_commit_that_failed() -> None:
     machine = walk(Event.BEGIN, Event.DONE, Event.DUE, Event.DONE, Event.FAILED, Event.FAILED)
 
-    assert (machine.record.phase, machine.record.txid, machine.action) == ("committing", 0, "commit")
+    assert (machine.record.phase, machine.record.txid, machine.step) == ("committing", 0, Step.RECOVER)
     assert machine.record.is_committed(0, machine.record.prepared_round)
     assert machine.apply_event(Event.DONE)
-    assert (machine.record.phase, machine.record.txid, machine.action) == ("committed", 0, "initstate")
+    assert (machine.record.phase, machine.record.txid, machine.step) == ("committed", 0, Step.IDLE)
 
 
-@pytest.mark.guarantee("CP-3")
-def test_a_task_that_dies_between_two_checkpoints_is_initialised_at_once() -> None:
-    assert walk(Event.BEGIN, Event.DONE, Event.FAILED).action == "initstate"
+@pytest.mark.guarantee("CP-3", "EO-5")
+@pytest.mark.parametrize("events", [(), (Event.DUE,), (Event.DUE, Event.DONE)], ids=["idle", "prepare", "commit"])
+def test_a_death_in_any_step_recovers_at_once(events: tuple[Event, ...]) -> None:
+    assert walk(Event.BEGIN, Event.DONE, *events, Event.FAILED).recovers
 
 
 @pytest.mark.guarantee("CP-3", "CP-7")
 @pytest.mark.parametrize(
-    ("phase", "after", "decided", "actions"),
-    [
-        ("preparing", "committed", 3, ["initstate", None]),
-        ("committing", "committing", 4, ["commit", "initstate", None]),
-        ("committed", "committed", 4, ["initstate", None]),
-    ],
+    ("phase", "after", "decided"), [("preparing", "committed", 3), ("committing", "committing", 4), ("committed", "committed", 4)]
 )
-def test_a_start_repeats_an_interrupted_commit_and_drops_an_interrupted_prepare(
-    phase: str, after: str, decided: int, actions: list[str | None]
-) -> None:
+def test_a_start_completes_an_interrupted_commit_and_drops_an_interrupted_prepare(phase: str, after: str, decided: int) -> None:
     record = Record(phase, 4, round=9, prepared_round=8, counted=((3, 5),))  # type: ignore[arg-type]
 
     settled = settled_at_start(record)
 
     assert (settled.phase, settled.decided_txid, settled.round, settled.counted) == (after, decided, 9, ((3, 5),))
     machine = walk(Event.BEGIN, record=settled)
-    assert [machine.action, *(machine.action for _ in actions[1:] if machine.apply_event(Event.DONE))] == actions
-    assert (machine.record.phase, machine.record.txid) == ("committed", decided)
+    assert (machine.record.phase, machine.step) == (after, Step.RECOVER)
+    assert machine.apply_event(Event.DONE)
+    assert (machine.record.phase, machine.record.txid, machine.step) == ("committed", decided, Step.IDLE)
 
 
 @pytest.mark.guarantee("CP-3")
@@ -95,7 +88,7 @@ def test_in_any_sequence_rounds_rise_and_each_txid_is_committed_once(seed: int) 
             assert machine.record == before
             continue
         after = machine.record
-        assert after.round == before.round + (machine.action is not None)
+        assert after.round == before.round + (machine.step is not Step.IDLE)
         assert abs(after.txid - before.txid) <= 1
         if after.phase == "committed" and before.phase == "committing":
             assert after.txid == committed + 1
@@ -114,7 +107,7 @@ def test_every_state_of_the_table_can_be_reached_and_left() -> None:
 def test_an_event_without_a_row_changes_nothing() -> None:
     machine = walk(Event.BEGIN)
     assert not machine.apply_event(Event.DUE)
-    assert machine.step is Step.INITIALISE
+    assert machine.step is Step.RECOVER
 
 
 def test_the_diagram_of_the_page_equals_the_table() -> None:

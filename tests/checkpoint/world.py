@@ -45,6 +45,12 @@ class Source:
     pace_secs: float = 0.0
     """Average pause between two messages, so that some arrive during a checkpoint."""
     draws: random.Random = field(default_factory=random.Random)
+    rewinds: bool = False
+    """Its spout can seek, so each message is counted exactly once, whatever fails (EO-1)."""
+    has_ids: bool = False
+    """The messages of a spout that can seek have message ids."""
+    committed: int = 0
+    """Position that the spout was last told."""
 
     def again(self, message: str) -> None:
         """Queue a message to be emitted again."""
@@ -88,6 +94,39 @@ class ReplayingSpout(Spout):
     def fail(self, message_id: Any) -> None:
         if not self.source.is_gone:
             self.source.again(message_id)
+
+
+class SeekingSpout(Spout):
+    """Emits the messages of its source from a position."""
+
+    output_fields = STREAMS["default"]
+
+    def __init__(self, source: Source, messages: int) -> None:
+        self.source, self.messages = source, messages
+        self.due = 0.0
+
+    def seek(self, position: int | None) -> None:
+        self.next = position or 0
+
+    def position(self) -> int:
+        return self.next
+
+    def committed(self, position: int) -> None:
+        if not self.source.is_gone:
+            self.source.committed = position
+
+    def next_tuple(self) -> None:
+        if self.next == self.messages or self.source.is_gone:
+            raise SpoutExhausted
+        if self.source.pace_secs:
+            now = self.context.clock.now()
+            if now < self.due:
+                return
+            self.due = now + self.source.pace_secs * self.source.draws.expovariate(1)
+        message = f"{self.source.name}:{self.next}"
+        self.next += 1
+        self.source.emitted[message] += 1
+        self.collector.emit((number_of(message) % KEYS, message), message if self.source.has_ids else None)
 
 
 def number_of(message: str) -> int:
@@ -333,7 +372,8 @@ class World:
         """Build the topology of one process of the run. `tools_of` returns the witness and the chance of a bolt."""
         builder = TopologyBuilder("world")
         for source in self.sources:
-            builder.set_spout(source.name, partial(ReplayingSpout, source))
+            make_spout = partial(SeekingSpout, source, self.messages) if source.rewinds else partial(ReplayingSpout, source)
+            builder.set_spout(source.name, make_spout)
         for bolt in self.bolts:
             direct = [each.name for each in self.bolts if each.inputs.get(bolt.name) == "direct"]
             witness, chance = tools_of(bolt)

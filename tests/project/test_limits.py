@@ -21,7 +21,7 @@ LONG_FILES: dict[str, str] = {
     "tests/simulation/components.py": "one table of components, each with the mistakes of user code",
     "engine/runtime/run.py": "one class: the face of a run, which its host reads as a whole",
     "engine/runtime/executor.py": "one class: the life of a task, from its first instance to its last",
-    "engine/runtime/bolt_executor.py": "one class: turns, calls, retries and errors of a bolt's task",
+    "engine/runtime/bolt_executor.py": "one class: turns, orders, errors and rollback of a bolt's task",
     "engine/runtime/spout_executor.py": "one class: polls, verdicts, switches and ends of a spout's task",
     "engine/state/layered.py": "one class: the layers of a state and what moves them on",
 }

@@ -68,8 +68,8 @@ def test_after_the_end_the_largest_share_of_the_loop_is_named() -> None:
             "The spouts wait, because the state store is unavailable: redis://db does not answer",
         ),
         (
-            CheckpointSnapshot("roll back", 3.0, 7, 12, waits_for=("count[3] waits for split[2]", "and more")),
-            "The spouts wait until the states are recovered. The step 'roll back' has taken 3.0 s: count[3] waits for split[2].",
+            CheckpointSnapshot("recover", 3.0, 7, 12, waits_for=("count[3] waits for split[2]", "and more")),
+            "The spouts wait until the states are recovered. The step 'recover' has taken 3.0 s: count[3] waits for split[2].",
         ),
     ],
 )

@@ -1,16 +1,14 @@
-"""The task port: deferred settles, and fail_taken."""
+"""The task port: deferred settles."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from engine import Bolt, Failure, TopologyBuilder, Tuple
-from engine.errors import ROLLBACK
+from engine import Bolt, TopologyBuilder, Tuple
 from engine.runtime.task_ports import SETTLES_PER_BURST
-from engine.topology.task_port import BoltPortUser
 from tests.runtime.ports import Defers
-from tests.runtime.stage import Endless, EverySecond, LogLines, Numbers, Sink, chain, loop, play, play_run, running
+from tests.runtime.stage import Endless, EverySecond, Numbers, Sink, chain, loop, play, play_run, running
 
 
 def deferring(count: int, bolt: Bolt, *, endless: bool = True) -> tuple[Any, Numbers]:
@@ -75,29 +73,6 @@ def test_acks_after_a_prepare_wait_for_the_next_one() -> None:
 
     play(main)
     assert spout.acked == list(range(10))
-
-
-@pytest.mark.parametrize("prepared", [True, False])
-def test_deferred_acks_may_fail_those_since_the_prepare_or_all(prepared: bool) -> None:
-    bolt = Defers()
-
-    spout = TwoParts(10)
-    failure = Failure(ROLLBACK, "bolt1", 2)
-
-    async def main() -> None:
-        async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
-            await asyncio.sleep(0.5)
-            assert bolt.port.prepare_settles() == 5
-            await asyncio.sleep(1)
-            await bolt.port.fail_settles(failure, prepared=prepared)
-            await asyncio.sleep(0.1)
-            assert sorted(spout.failed) == (list(range(10)) if prepared else [5, 6, 7, 8, 9])
-            assert spout.failures == [failure] * len(spout.failed)
-            await bolt.port.release_settles()
-            await run.completed()
-
-    play(main)
-    assert sorted(spout.acked + spout.failed) == list(range(10))
 
 
 def test_deferred_acks_are_released_in_bursts_that_yield_to_others() -> None:
@@ -255,38 +230,3 @@ def test_a_drain_waits_for_deferred_acks() -> None:
 
     play(main)
     assert sorted(spout.acked) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_fail_taken_fails_taken_tuples_and_their_later_settles_are_ignored(concurrency: int) -> None:
-    class Takes(BoltPortUser, Bolt):
-        def prepare(self) -> None:
-            self.kept: list[Tuple] = []
-
-        async def execute(self, tup: Tuple) -> None:
-            if tup[0] < 3:
-                self.kept.append(tup)
-                return
-            await asyncio.sleep(2)
-            self.collector.ack(tup)
-
-    Takes.concurrency = concurrency
-    bolt, failure = Takes(), Failure(ROLLBACK, "bolt1", 2)
-    spout = Numbers(20)
-
-    async def main() -> None:
-        with LogLines() as log:
-            async with running(chain(lambda: spout, lambda: bolt)) as run:
-                await asyncio.sleep(1)
-                assert bolt.port.fail_taken(failure) == 3 + concurrency
-                assert bolt.port.fail_taken(failure) == 0
-                for tup in bolt.kept:
-                    bolt.collector.ack(tup)
-                await run.completed()
-        assert run.snapshot().components["bolt1"].settled_twice == 0
-        assert not log.lines
-
-    play(main)
-    assert sorted(spout.failed) == list(range(3 + concurrency))
-    assert set(spout.failures) == {failure}
-    assert sorted(spout.acked) == list(range(3 + concurrency, 20))

@@ -82,11 +82,6 @@ class ChildState:
         if self._loaded.prepared_txid == txid:
             await self._loaded.commit(txid)
 
-    async def pre_rollback(self) -> None:
-        """Drop all changes that are not committed."""
-        await self._executor.call_hook(self._executor.component.pre_rollback)
-        await self._loaded.rollback()
-
     @property
     def _loaded(self) -> LayeredState[Any, Any]:
         assert self._state is not None

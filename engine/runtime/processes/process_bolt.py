@@ -386,10 +386,6 @@ class _ChildInstance(RemoteInstance):
         """Call the hook, and commit in the child."""
         await self._task.call_child("pre_commit", txid)
 
-    async def pre_rollback(self) -> None:
-        """Call the hook, and drop the changes of the child."""
-        await self._task.call_child("pre_rollback")
-
 
 class _ProcessPort(ExecutorBoltPort):
     """The port of a task in a process."""

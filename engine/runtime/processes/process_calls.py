@@ -10,6 +10,7 @@ from engine.kernel import Burst, Source, Tuple, kind_of, origin_of, rows_of
 from engine.names import FAILED_STREAM, REPORT_STREAM
 from engine.raised import headline
 from engine.runtime.bolt_calls import BoltCalls
+from engine.runtime.held_calls import HoldingCollector
 from engine.runtime.processes.child_process import ChildProcess
 from engine.runtime.processes.frame_size import FrameSize
 from engine.runtime.processes.held_time import HeldTime
@@ -42,6 +43,9 @@ class ProcessCalls(BoltCalls):
         self._sources: dict[Source, int] = {}
         self.progress = NO_PROGRESS
         self.held_time = HeldTime(self._run_context.loop, self._spec.component_id)
+
+    def use_instance(self, bolt: Any, holding: HoldingCollector | None) -> None:
+        """Nothing changes after a rollback which the child has survived, because the child has had no row yet."""
 
     def use_child(self, child: ChildProcess | None) -> None:
         """Send rows to this child from now on. Its numbers begin at 1. None: it is gone, or the next one begins."""

@@ -1,0 +1,69 @@
+"""`Prepare` is the running PREPARE of a run: which tasks have done their part, and whether it goes on (CP-3)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+HOOKS_FIRST: Final = 1.1
+"""A hook that hangs is cancelled after `checkpoint_timeout_secs`, and its error says more than that of the whole step."""
+
+
+class Prepare:
+    """Counts the tasks of bolts that have done everything for a barrier. `round` is -1 between two PREPAREs."""
+
+    def __init__(self, timeout_secs: float, lost: asyncio.Event) -> None:
+        """timeout_secs: time without progress after which it fails. lost: set when a task has died, so that it fails at once."""
+        self.timeout_secs: Final = timeout_secs * HOOKS_FIRST
+        self.tasks = 0
+        """Number of tasks of bolts, which all get the barrier."""
+        self._lost = lost
+        self._round = -1
+        self._done: set[int] = set()
+        self._result: asyncio.Future[bool] | None = None
+
+    def begin(self, round_: int) -> None:
+        """Begin a round, and forget the one before."""
+        self._round = round_
+        self._done = set()
+        self._result = asyncio.get_running_loop().create_future()
+
+    def note_done(self, task: int, round_: int) -> None:
+        """Note that a task has done everything for the barrier of a round. Older rounds are ignored."""
+        if round_ == self._round:
+            self._done.add(task)
+            if len(self._done) == self.tasks:
+                self._end(is_done=True)
+
+    def note_failed(self, round_: int) -> None:
+        """Note that a task cannot do its part for the barrier of a round."""
+        if round_ == self._round:
+            self._end(is_done=False)
+
+    def note_new_instance(self, task: int) -> None:
+        """Note that a task has a new instance after a death, which knows of no barrier that has arrived before."""
+        if task not in self._done:
+            self._end(is_done=False)
+
+    def _end(self, *, is_done: bool) -> None:
+        if self._result is not None and not self._result.done():
+            self._result.set_result(is_done)
+
+    async def wait(self, processed: Callable[[], int]) -> bool:
+        """Wait until all tasks are done. Return False as soon as one cannot, or one dies. Raises TimeoutError if nothing goes on.
+
+        processed: number of inputs that all bolts have processed. Inputs of before the barrier may take longer than any limit, so the time
+        begins again whenever this number or that of the tasks has grown.
+        """
+        assert self._result is not None
+        lost = asyncio.get_running_loop().create_task(self._lost.wait())
+        lost.add_done_callback(lambda _: self._end(is_done=False))
+        progress = -1
+        try:
+            while progress != (progress := processed() + len(self._done)):
+                await asyncio.wait([self._result], timeout=self.timeout_secs)
+                if self._result.done():
+                    return self._result.result()
+        finally:
+            lost.cancel()
+            self._round = -1
+        raise TimeoutError

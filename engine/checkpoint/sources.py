@@ -1,0 +1,297 @@
+"""Sources of a run whose positions are in its checkpoints, and the rows of theirs that failed (EO-1, EO-2, EO-6).
+
+`Sources` belongs to the run, and each `SourceTask` to one task of a spout. Whatever they decide becomes true with the checkpoint's record.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias, cast
+
+from engine.api import Values
+from engine.checkpoint.alignment import Barrier
+from engine.errors import EngineError, Failure, FatalError, StateError
+from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
+from engine.safe_text import safe_repr, safe_str
+from engine.state.codec import MessagePack, Unencodable
+from engine.topology.task_port import SourceHandler, SpoutPort
+
+CODEC: Final = MessagePack()
+Row: TypeAlias = tuple[Values, str, Any]
+"""(values, stream, message id of the user or None)."""
+RowKey: TypeAlias = tuple[int, Hashable]
+"""(task index, identity). A row is known again by its message id, or else by its stream and values.
+
+Its place among the others would not do, because another pass may interleave the rows of several partitions in another way.
+"""
+
+
+class GaveUp(EngineError):
+    """A row failed in `max_retries` passes. It is not processed, so that the others can be committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLayout:
+    """How the positions of a spout are stored."""
+
+    component_id: str
+    tasks: int
+    partitioned: bool
+
+
+class Sources:
+    """The sources of one run that can rewind. They share the positions of the last commit."""
+
+    def __init__(self, topology_name: str, layouts: Collection[SourceLayout], max_retries: int | None) -> None:
+        self._topology_name = topology_name
+        self.layouts: Final = {layout.component_id: layout for layout in layouts}
+        self._max_retries = max_retries
+        self._committed: dict[str, dict[str, bytes]] = {}
+        """Encoded positions by component, and by partition or task index, as text."""
+        self._taken: dict[str, dict[str, bytes]] = {}
+        """Positions of the running PREPARE."""
+        self.tasks: list[SourceTask] = []
+        self._acked_before: Mapping[str, int] = {}
+        """Inputs that each component had processed when the pass began."""
+
+    def __bool__(self) -> bool:
+        return bool(self.layouts)
+
+    # The record
+
+    def take_up(self, entries: Mapping[str, object]) -> None:
+        """Read the positions of the last commit from the ledger. Raises StateError if they do not fit the spouts of this run."""
+        for component_id, layout in self.layouts.items():
+            entry = entries.get(entry_name(component_id))
+            if entry is None:
+                continue
+            try:
+                partitioned, tasks, positions = cast(tuple[bool, int, dict[str, bytes]], entry)
+                self._committed[component_id] = {str(name): bytes(position) for name, position in positions.items()}
+            except (TypeError, ValueError, AttributeError):
+                text = f"the positions of {component_id!r} of topology {self._topology_name!r} cannot be read: {safe_repr(entry)}"
+                raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
+            self._check_layout(layout, partitioned=bool(partitioned), tasks=int(tasks))
+
+    def _check_layout(self, layout: SourceLayout, *, partitioned: bool, tasks: int) -> None:
+        where = f"topology {self._topology_name!r}: spout {layout.component_id!r}"
+        if partitioned != layout.partitioned:
+            was, now = ("by partition", "by task") if partitioned else ("by task", "by partition")
+            text = f"{where}: its positions were stored {was}, and it now has them {now}"
+            raise StateError(text, hint="Keep `partitioned` of its class, or give the spout another id. It then starts from the beginning.")
+        if not partitioned and tasks != layout.tasks:
+            text = f"{where}: its positions were stored by {tasks} tasks, and it now has {layout.tasks}"
+            hint = f"Keep parallelism={tasks}. Only a spout with `partitioned = True` can divide its positions anew."
+            raise StateError(text, hint=hint)
+
+    def begin_prepare(self) -> None:
+        """Forget the positions of an earlier PREPARE."""
+        self._taken = {component_id: {} for component_id in self.layouts}
+
+    def entries(self) -> dict[str, object]:
+        """Return the entries of the ledger with the positions of the PREPARE. A partition that nobody has reported keeps its position."""
+        return {
+            entry_name(name): [layout.partitioned, layout.tasks, self._committed.get(name, {}) | self._taken.get(name, {})]
+            for name, layout in self.layouts.items()
+        }
+
+    def note_committed(self) -> None:
+        """The positions of the PREPARE are those of the last commit. A second call has no effect."""
+        taken, self._taken = self._taken, {}
+        for component_id, positions in taken.items():
+            self._committed.setdefault(component_id, {}).update(positions)
+        for task in self.tasks if taken else ():
+            task.note_committed()
+
+    # Positions of a task
+
+    def position_of(self, component_id: str, task_index: int) -> Any:
+        """Return the committed position of a task, None if there is none. A partitioned spout gets the positions of all its partitions."""
+        committed = self._committed.get(component_id, {})
+        if self.layouts[component_id].partitioned:
+            return {CODEC.decode(bytes.fromhex(name)): CODEC.decode(position) for name, position in committed.items()} or None
+        position = committed.get(str(task_index))
+        return None if position is None else CODEC.decode(position)
+
+    def note_taken(self, component_id: str, task_index: int, position: Any) -> None:
+        """Note the position of a task at the barrier. Raises FatalError for a position that cannot be stored."""
+        taken = self._taken[component_id]
+        where = f"spout {component_id!r}: position() returned {safe_repr(position)}"
+        try:
+            if not self.layouts[component_id].partitioned:
+                taken[str(task_index)] = bytes(CODEC.encode(position))
+                return
+            if not isinstance(position, Mapping):
+                raise FatalError(where, hint="A spout with `partitioned = True` returns a dict {partition: position}.")
+            for partition, each in position.items():
+                name = bytes(CODEC.encode(partition)).hex()
+                if name in taken:
+                    text = f"spout {component_id!r}: two of its tasks report a position of partition {safe_repr(partition)}"
+                    raise FatalError(text, hint="Each partition belongs to one task.")
+                taken[name] = bytes(CODEC.encode(each))
+        except Unencodable as error:
+            hint = "Return numbers, texts, bytes, lists or dicts."
+            raise FatalError(f"{where}, which cannot be stored: {safe_str(error)}", hint=hint) from None
+
+    # Failures
+
+    @property
+    def have_failed(self) -> bool:
+        """True if a row has failed since the last commit or rollback."""
+        return any(task.failed for task in self.tasks)
+
+    def end_pass(self, acked: Mapping[str, int]) -> bool:
+        """Count the failed rows of the pass, before the sources repeat it. Return False if it was an outage, in which nothing counts.
+
+        acked: number of inputs that each component has processed. A failure counts only if its component has processed another input in
+        this pass, because a component that processes nothing at all lacks something else than a good row.
+        """
+        worked = {component_id for component_id, count in acked.items() if count > self._acked_before.get(component_id, 0)}
+        if not self.have_failed:
+            return True
+        return sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+
+    def begin_interval(self, acked: Mapping[str, int]) -> None:
+        """Begin to count what the components process, after a commit."""
+        self._acked_before = acked
+
+    def begin_pass(self, acked: Mapping[str, int]) -> None:
+        """Begin a pass, in which the sources repeat what was not committed."""
+        self.begin_interval(acked)
+        for task in self.tasks:
+            task.begin_pass()
+
+
+def entry_name(component_id: str) -> str:
+    """Return the name of the ledger's entry with the positions of a spout."""
+    return f"positions:{component_id}"
+
+
+class SourceTask(SourceHandler):
+    """One task of a spout that can rewind, through all its instances."""
+
+    def __init__(self, sources: Sources, component_id: str, lost: Callable[[], None], task_index: int, port: SpoutPort) -> None:
+        """lost: called if an instance has died, so that the run must recover."""
+        self._sources = sources
+        self.component_id = component_id
+        self._task_index = task_index
+        self._port = port
+        self._lost = lost
+        self._spout: Any = None
+        self._position: Any = None
+        self._emitted_before = 0
+        """Emits until the last barrier. More of them are work for a checkpoint."""
+        self.failed: dict[RowKey, tuple[Row, Failure]] = {}
+        """Rows that have failed since the last commit or rollback."""
+        self._passes: Counter[RowKey] = Counter()
+        """Passes in which each row failed, since the last commit."""
+        self._given_up: set[RowKey] = set()
+        self._skipped: set[RowKey] = set()
+        """Rows that were given up and not emitted in this pass."""
+        self._skipped_before: set[RowKey] = set()
+        """Those of before the barrier."""
+        sources.tasks.append(self)
+
+    # SourceHandler
+
+    async def begin(self, spout: Any) -> None:
+        """Let a new instance continue behind the last commit."""
+        position = self._sources.position_of(self.component_id, self._task_index)
+        await self._port.call(spout.seek, position)
+        self._spout = spout
+        if position is not None:
+            self._tell(position)  # the instance before may have died with the news
+
+    def _tell(self, position: Any) -> None:
+        committed = getattr(self._spout, "committed", None)
+        if callable(committed):
+            self._port.after_commit(partial(self._port.call, committed, position))
+
+    def note_died(self) -> None:
+        """Ask for a recovery, because the trees of the instance are dropped, and nobody will know which of its rows have failed."""
+        self._spout = None
+        self._lost()
+
+    def note_failed(self, row: Row, failure: Failure) -> None:
+        """Note that the tree of a row has failed. The interval runs on to its barrier, so that all failures in it are known."""
+        if failure.component_id == ACKER_COMPONENT:
+            self._lost()  # the acker has lost all its trees, and no row is to blame
+            return
+        self.failed.setdefault(self._key_of(*row), (row, failure))
+
+    # The checkpoint
+
+    async def prepare(self, barrier: Barrier) -> None:
+        """Take the position, and send the barrier behind the rows that have been emitted. Nothing may come between the two."""
+        await self._port.rows_emitted()
+        if self._spout is None:
+            return  # it has died, so a recovery comes
+        self._position = self._spout.position()
+        self._sources.note_taken(self.component_id, self._task_index, self._position)
+        self._emitted_before = self._port.emitted
+        self._skipped_before = set(self._skipped)
+        self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
+
+    async def verdicts_arrived(self) -> None:
+        """Wait until all failures of before the barrier are known."""
+        await self._port.verdicts_arrived()
+
+    @property
+    def has_work(self) -> bool:
+        """True if rows have been emitted since the last barrier."""
+        return self._port.emitted != self._emitted_before
+
+    def note_committed(self) -> None:
+        """Tell the spout, and forget the failures of before the barrier."""
+        # Whatever has failed by now has failed behind the barrier, because the commit would have been refused otherwise.
+        self._given_up -= self._skipped_before
+        self._passes = Counter({key: self._passes[key] for key in self._given_up})
+        if not self._given_up:
+            self._port.filter_rows(None)
+        self._tell(self._position)
+
+    # Passes
+
+    def end_pass(self, worked: Collection[str], max_retries: int | None) -> bool:
+        """Count the failed rows. Return True if one of them counts. worked: components that have processed something in this pass."""
+        counted = False
+        for key, (_, failure) in self.failed.items():
+            if failure.component_id is None or failure.component_id in worked:
+                counted = True
+                self._passes[key] += 1
+                if max_retries is not None and self._passes[key] >= max_retries:
+                    self._given_up.add(key)
+        return counted
+
+    def begin_pass(self) -> None:
+        """Begin a pass."""
+        self.failed.clear()
+        self._skipped.clear()
+        self._emitted_before = self._port.emitted
+        if self._given_up:
+            self._emitted_before -= 1  # what is given up is work for a checkpoint, too
+            self._port.filter_rows(self._accepts)
+
+    def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:
+        """Tell whether a row is emitted. A row that is given up is reported."""
+        key = self._key_of(values, stream, message_id)
+        if key not in self._given_up:
+            return True
+        self._skipped.add(key)
+        self._port.report(
+            GaveUp(
+                f"spout {self.component_id!r}: the row {safe_repr(values)} failed in {self._passes[key]} passes, and was given up",
+                hint="Its effect is in no state. Correct the bolt that failed it, or let the bolt divert what it cannot process.",
+            ),
+            "the row is not emitted again",
+        )
+        return False
+
+    def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
+        if message_id is not None and isinstance(message_id, Hashable):
+            return self._task_index, ("id", message_id)
+        try:
+            return self._task_index, (stream, bytes(CODEC.encode(list(values))))
+        except (Unencodable, TypeError):
+            return self._task_index, (stream, safe_repr(values))
