@@ -118,7 +118,6 @@ def spout(
     means its beginning. In a topology with state, its rows are then processed exactly once (EO-1).
 
     burst: the function yields lists of rows, which is faster. None or an empty list means that there is nothing to emit now.
-
     Raises UsageError for wrong arguments, and for an object that is not a generator function.
 
     >>> @spout("number")
@@ -127,13 +126,11 @@ def spout(
     ...         yield (number,)
     >>> numbers(3)                          # for set_spout()
     <@spout numbers: number>
-    >>> list(numbers.function(3))           # for a unit test
-    [(0,), (1,), (2,)]
     >>> @spout("number", positions=True)
     ... def from_zero(limit, after):
     ...     for number in range(0 if after is None else after, limit):
     ...         yield number + 1, (number,)             # the position behind this row
-    >>> list(from_zero.function(3, after=1))
+    >>> list(from_zero.function(3, after=1))            # for a unit test
     [(2, (1,)), (3, (2,))]
     >>> @spout("number", burst=True)
     ... def many_numbers(limit):
