@@ -14,23 +14,20 @@ import logging
 import os
 import sys
 import sysconfig
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
-from zlib import crc32
+from typing import TextIO
 
 from engine import (
     BasicBolt,
     Burst,
     BurstBolt,
     Config,
-    FailTuple,
     Fields,
-    KeyValueState,
+    FileSpout,
     StatefulBasicBolt,
     Topology,
     TopologyBuilder,
@@ -49,8 +46,6 @@ class WordCount:
     def __init__(self, files: Sequence[Path]) -> None:
         self.files = files
         self.lines_read: dict[Path, int] = {}
-        self.lines_before = 0
-        """Number of lines that an earlier process had counted."""
         self.words: Counter[str] = Counter()
 
     def topology(self) -> Topology:
@@ -60,9 +55,9 @@ class WordCount:
         builder.set_bolt("count", lambda: Count(self.words), parallelism=4).fields_grouping("split", "word")
         return builder.build()
 
-    def has_changed(self, path: Path) -> bool:
-        """Tell whether a file has changed since its lines were counted. Raises OSError if it is gone."""
-        return False
+    def plain_count(self) -> tuple[Counter[str], list[Path]]:
+        """Count the lines that were read, without the engine. Also return the files that are gone."""
+        return count_lines(self.lines_read)
 
 
 @spout("line")
@@ -146,121 +141,46 @@ class CountMany(BurstBolt):
         self.words_of_all.update(self.words)
 
 
-# The same with --state: it survives the death of the process
-
-Position = tuple[int, int]
-"""Progress in one file: number of counted lines, and their checksum."""
+# The same with --state: it survives the death of the process, and the result is exact
 
 
 class DurableWordCount(WordCount):
-    """Keeps the counts and the positions in the files in one state. A checkpoint has a line and all of its words, or neither (CP-2).
-
-    The stored positions therefore always fit the stored counts, even after a kill. A single task that dies would lose changes that the
-    other tasks keep. Its death therefore ends the run, and the next start is exact again.
-    """
+    """Keeps the counts in a state. Each checkpoint has the counts and the places in the files up to which they were counted."""
 
     def __init__(self, files: Sequence[Path], state_provider: str) -> None:
         super().__init__(files)
         self.state_provider = state_provider
-        self.positions: dict[bytes, Position] = {}
-        self.tasks: set[int] = set()
+        self.words_of: dict[int, Counter[str]] = {}
+
+    def take_words(self, task: int, words: Counter[str]) -> None:
+        """Take the words of a task whose instance ends. After a recovery another instance of the same task has newer ones."""
+        self.words_of[task] = words
+        self.words = sum(self.words_of.values(), Counter())
 
     def topology(self) -> Topology:
-        builder = TopologyBuilder("word-count", Config(state_provider=self.state_provider, on_error="stop"))
-        builder.set_spout("lines", lines_left(self), max_spout_pending=20_000)
-        builder.set_bolt("split", lambda: SplitOnce(self), parallelism=2).fields_grouping("lines", "file")
+        builder = TopologyBuilder("word-count", Config(state_provider=self.state_provider))
+        builder.set_spout("lines", lambda: FileSpout(self.files, errors="replace"), max_spout_pending=20_000)
+        builder.set_bolt("split", split, parallelism=2).shuffle_grouping("lines")
         builder.set_bolt("count", lambda: DurableCount(self), parallelism=4).fields_grouping("split", "word")
         return builder.build()
 
-    def note(self, positions: Iterable[tuple[bytes, Position]]) -> None:
-        """Take the positions in some of the files."""
-        self.positions.update(positions)
-        self.lines_read = {Path(os.fsdecode(name)): number for name, (number, _) in self.positions.items()}
-
-    def has_changed(self, path: Path) -> bool:
-        number, checksum = self.positions[os.fsencode(path)]
-        with open_text(path) as file:
-            return checksum_of(islice(file, number)) != checksum
+    def plain_count(self) -> tuple[Counter[str], list[Path]]:
+        """Count all lines: a run that is complete has counted all of them, in this process or in an earlier one."""
+        return count_lines(dict.fromkeys(self.files))
 
 
-@spout("file", "number", "line", max_retries=None)
-def lines_left(job: DurableWordCount) -> Iterator[tuple[bytes, int, str]]:
-    """Read the rest of each file. The bolts have loaded the positions from the state before this spout starts."""
-    for path in job.files:
-        name = os.fsencode(path.resolve())
-        done, checksum = job.positions.get(name, (0, 0))
-        try:
-            with open_text(path) as file:
-                if checksum_of(islice(file, done)) != checksum:
-                    LOGGER.warning("%s has changed: its first %s lines stay counted as they were, the rest is left out", path, f"{done:,}")
-                    continue
-                for number, line in enumerate(file, done + 1):
-                    yield name, number, line
-        except OSError as error:
-            LOGGER.warning("%s cannot be read to its end (%s): start again to continue with it", path, error.strerror)
-
-
-class DurableBolt(StatefulBasicBolt):
-    """Base of both stateful bolts: a task may start only once in a run."""
+class DurableCount(StatefulBasicBolt):
+    """Counts the words of its task in the state."""
 
     def __init__(self, job: DurableWordCount) -> None:
         self.job = job
-
-    def prepare(self) -> None:
-        if self.context.task_id in self.job.tasks:
-            raise RuntimeError("this task has died in this run. Start the job again: it continues after its last checkpoint")
-        self.job.tasks.add(self.context.task_id)
-
-    def cleanup(self) -> None:
-        if hasattr(self, "state"):  # it was initialised
-            self.take_result()
-
-    @abstractmethod
-    def take_result(self) -> None:
-        """Give the content of the task's state to the job."""
-
-
-class SplitOnce(DurableBolt):
-    """Splits each line once and in order, even if the source repeats lines. Its state has the position in each file."""
-
-    output_fields = Fields("word")
-
-    def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        super().init_state(state)
-        self.job.note(state.items())
-        self.job.lines_before += sum(number for _, (number, _) in state.items())
-
-    def execute(self, tup: Tuple) -> Iterator[tuple[str]]:
-        name, number, line = tup.values
-        done, checksum = self.state.get(name, (0, 0))
-        if number <= done:
-            return
-        if number > done + 1:
-            raise FailTuple("an earlier line was rolled back and will come again")
-        self.state.put(name, (number, crc32(line.encode(), checksum)))
-        for word in line.split():
-            yield (word,)
-
-    def take_result(self) -> None:
-        self.job.note(self.state.items())
-
-
-class DurableCount(DurableBolt):
-    """Counts the words of its task in the state."""
 
     def execute(self, tup: Tuple) -> None:
         word = tup["word"]
         self.state.put(word, self.state.get(word, 0) + 1)
 
-    def take_result(self) -> None:
-        self.job.words += Counter(dict(self.state.items()))
-
-
-def checksum_of(lines: Iterable[str]) -> int:
-    checksum = 0
-    for line in lines:
-        checksum = crc32(line.encode(), checksum)
-    return checksum
+    def cleanup(self) -> None:
+        self.job.take_words(self.context.task_index, Counter(dict(self.state.items())))
 
 
 # The program
@@ -324,16 +244,19 @@ def show_outcome(job: WordCount, outcome: Outcome) -> int:
     if now is None or outcome.exit_status:
         print("The run was not finished, so its result is not compared.")
         return 1
-    words, read = now.components["split"].emitted, sum(job.lines_read.values()) - job.lines_before
+    words, read = now.components["split"].emitted, sum(job.lines_read.values())
     tuples = sum(component.transferred for component in now.components.values())
     acks = sum(component.acked for component in now.components.values() if component.kind == "bolt")
     done = sum(spout.acked for spout in now.spouts)
-    if job.lines_before:
-        print(f"Resumed after {job.lines_before:,} lines that were counted before.")
-    if job.lines_before and not read:
+    is_durable = isinstance(job, DurableWordCount)
+    if is_durable and now.state != "complete":
+        print(f"{done:,} lines done. The run was interrupted: start it again, and it continues.")
+        return 0
+    if is_durable and not done:
         print("No line was left to count: it was finished.")
         return compare(job)
-    print(f"{done:,} of {read:,} lines done: {tuples:,} tuples, {acks:,} acks")
+    print(f"{done:,} lines done: " if is_durable else f"{done:,} of {read:,} lines done: ", end="")
+    print(f"{tuples:,} tuples, {acks:,} acks")
     print(f"{words:,} words in {now.uptime_secs:.2f} s: {words / now.uptime_secs:,.0f} words/s")
     if now.state != "complete":
         print("The run was interrupted. The following compares the lines read until then.")
@@ -341,19 +264,8 @@ def show_outcome(job: WordCount, outcome: Outcome) -> int:
 
 
 def compare(job: WordCount) -> int:
-    """Compare the result with a plain count of the lines that were read. Returns the exit status."""
-    plain: Counter[str] = Counter()
-    gone: list[Path] = []
-    for path, number in job.lines_read.items():
-        try:
-            if job.has_changed(path):
-                gone.append(path)
-                continue
-            with open_text(path) as file:
-                for line in islice(file, number):
-                    plain.update(line.split())
-        except OSError:
-            gone.extend([path] if number else [])
+    """Compare the result with a plain count. Returns the exit status."""
+    plain, gone = job.plain_count()
     if not gone and job.words == plain:
         print("The result equals a plain count of the same text.")
     elif gone and job.words >= plain:
@@ -363,6 +275,20 @@ def compare(job: WordCount) -> int:
         print(f"The result DIFFERS from a plain count of the same text, by {wrong:,} words.")
         return 1
     return 0
+
+
+def count_lines(lines_of: Mapping[Path, int | None]) -> tuple[Counter[str], list[Path]]:
+    """Count the words of files, each up to a number of lines (None: to its end). Also return the files that are gone."""
+    plain: Counter[str] = Counter()
+    gone: list[Path] = []
+    for path, number in lines_of.items():
+        try:
+            with open_text(path) as file:
+                for line in islice(file, number):
+                    plain.update(line.split())
+        except OSError:
+            gone.extend([] if number == 0 else [path])
+    return plain, gone
 
 
 if __name__ == "__main__":
