@@ -64,6 +64,11 @@ class CheckpointFeature(Feature):
         stateful = _stateful_bolts(topology)
         if not stateful:
             return
+        if config.forgotten_ack == "wait" and (exact := rewinding_spouts(topology, config)):
+            yield (
+                f"{exact[0].where}: its rows are processed exactly once, but forgotten_ack='wait' would commit rows that nobody has acked. "
+                "Set forgotten_ack='fail', or processing_guarantee='at_least_once'."
+            )
         if config.processing_guarantee == "exactly_once":
             yield from _inexact(topology, config)
         if config.acker_executors == 0:
