@@ -113,8 +113,9 @@ def extensions() -> list[Extension]:
         build_dir="build/cython",
         annotate="annotate" in chosen,
         force=bool(chosen & {"force", "trace"}),
-        nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,  # on other systems, child processes would import this file again
+        nthreads=os.cpu_count() or 1,
     )
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})
+if __name__ == "__main__":  # the processes of `cythonize` import this file, since Python 3.14 on Linux too
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})

@@ -24,9 +24,6 @@ from typing import Final
 
 __path__: Final[list[str]] = []  # makes this module a package, so that Python imports it before a module of a file
 
-FALLBACK_PACKAGE: Final = __name__
-"""Package of the files that have no importable name."""
-
 LOADED: Final[set[str]] = set()
 """Names of the modules of users' files that this process has loaded."""
 
@@ -54,7 +51,7 @@ def spec_of(kind: str, path: Path) -> ModuleSpec | None:
 
     kind: the noun for the content of the file, such as `topology`. path: the resolved path, whose `package_root` is on `sys.path`.
     """
-    return _importable_spec(path) or spec_from_file_location(_unused_name(module_name(kind, path)), path)
+    return _importable_spec(path) or _lone_spec(_unused_name(module_name(kind, path)), path)
 
 
 def _importable_spec(path: Path) -> ModuleSpec | None:
@@ -114,7 +111,26 @@ def _spec_found(fullname: str, file: Path) -> ModuleSpec | None:
         module = importlib.import_module(name)
         if getattr(module, "__file__", None) == str(file):
             return ModuleSpec(fullname, _SameModule(module), origin=str(file))
-    return spec_from_file_location(fullname, file)
+    return _lone_spec(fullname, file)
+
+
+class _LoneSpec(ModuleSpec):
+    """Spec of a module whose relative imports find nothing. They must not look into the engine, of which its name is a part."""
+
+    @property
+    def parent(self) -> str:
+        """The package for relative imports: none."""
+        return ""
+
+
+def _lone_spec(name: str, path: Path) -> ModuleSpec | None:
+    """Return the spec of a file under a name of `module_name`. None if Python cannot import such a file."""
+    found = spec_from_file_location(name, path)
+    if found is None:
+        return None
+    spec = _LoneSpec(name, found.loader, origin=found.origin)
+    spec.has_location = found.has_location
+    return spec
 
 
 class _SameModule(Loader):

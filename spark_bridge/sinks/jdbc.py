@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from spark_bridge.sinks.batch import SinkError, SinkUnavailable, error_of_a_task, raised_in_a_task
 
@@ -53,20 +53,21 @@ class Database:
         'jdbc:postgresql://db:5432/logs?sslmode=require'
         >>> Database.from_url("postgresql://one,two:5433/logs?target_session_attrs=primary").url
         'jdbc:postgresql://one,two:5433/logs?targetServerType=primary'
+        >>> Database.from_url("postgresql://me@one,[::1]:5433/logs").url
+        'jdbc:postgresql://one,[::1]:5433/logs'
         """
         if url.startswith("jdbc:postgresql:"):
             return cls(url, {})
-        parts = urlsplit(url)
+        parts, hosts = _split(url)
         if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or not parts.path.strip("/"):
             raise SinkError(f"a URL with the scheme {parts.scheme!r} is not the URL of a PostgreSQL database", hint=URL_HINT)
-        host = parts.netloc.rpartition("@")[2]
         named = {"user": parts.username, "password": parts.password}
         given = parse_qsl(parts.query, keep_blank_values=True)
         options = [_as_driver_knows(*option) for option in given if option[0] not in named]
         query = f"?{urlencode(options)}" if options else ""
         credentials = {name: unquote(value) for name, value in named.items() if value is not None}
         credentials |= {name: value for name, value in given if name in named}
-        return cls(f"jdbc:postgresql://{host}{parts.path}{query}", credentials)
+        return cls(f"jdbc:postgresql://{hosts}{parts.path}{query}", credentials)
 
     @property
     def where(self) -> str:
@@ -116,6 +117,17 @@ class Database:
 
 
 SERVER_TYPES: Final = {"primary": "primary", "read-write": "primary", "standby": "secondary", "read-only": "secondary"}
+
+
+def _split(url: str) -> tuple[SplitResult, str]:
+    """Return the parts of a URL with its first host alone, and all its hosts.
+
+    The `urlsplit` of newer Pythons refuses an address in brackets that follows another host.
+    """
+    scheme, slashes, rest = url.partition("://")
+    place, *path = re.split(r"(?=[/?#])", rest, maxsplit=1)
+    user, at, hosts = place.rpartition("@")
+    return urlsplit("".join((scheme, slashes, user, at, hosts.partition(",")[0], *path))), hosts
 
 
 def _as_driver_knows(name: str, value: str) -> tuple[str, str]:

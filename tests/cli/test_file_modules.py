@@ -88,12 +88,22 @@ def test_relative_imports_find_modules_of_the_users_package(tmp_path: Path) -> N
     assert importlib.import_module("shop_app.topologies").flow is sys.modules["shop_app.topologies.flow"]
 
 
+@pytest.mark.filterwarnings("error")  # Python warns before it ignores `__package__`
 @pytest.mark.parametrize("imports", ["from .config import Config", "from ..config import Config", "from . import config"])
 @pytest.mark.parametrize("name", ["lone_flow.py", "queue.py", "my flow.1.py"])
 def test_a_relative_import_never_finds_a_module_of_the_engine(imports: str, name: str, tmp_path: Path) -> None:
     text = refusal(write(tmp_path / "folder" / name, imports))
     assert "relative import" in text
     assert "put an __init__.py into the folder of the file" in text
+
+
+def test_a_relative_import_in_another_process_never_finds_a_module_of_the_engine(tmp_path: Path) -> None:
+    """It imports the file when it loads a function that was pickled by reference."""
+    path = tmp_path / "lone.flow.py"
+    path.write_text("from ..config import Config\n")
+    sys.path.insert(0, str(tmp_path))
+    with pytest.raises(ImportError, match="relative import"):
+        importlib.import_module(module_name("topology", path))
 
 
 def test_dots_that_lead_out_of_the_package_are_explained(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_the_command_line_runs_the_example(flow_logs: ModuleType, tmp_path: Path
     assert sum(lines_by_task(done.stdout)) >= 2000
 
 
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")  # the killed instance closes nothing
 @pytest.mark.guarantee("FC-3", "FC-5")
 def test_slow_tasks_get_less_and_the_lines_of_a_stalled_task_go_to_others(flow_logs: ModuleType, tmp_path: Path) -> None:
     job = flow_logs.Job(tmp_path, LINES)

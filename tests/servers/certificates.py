@@ -10,6 +10,9 @@ from tests.servers.process import HOST
 
 DAYS: Final = "2"
 KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+SIGNS: Final = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
+EXTENSIONS: Final = f"subjectAltName=IP:{HOST},DNS:localhost\nauthorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n"
+"""Python asks for the use of the key and for the identifiers since 3.13."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,10 @@ class Certificates:
 
 
 def _make(folder: Path, made: Certificates) -> None:
-    _openssl(folder, "req", "-x509", *KEY, "-keyout", "ca.key", "-out", "ca.pem", "-days", DAYS, "-subj", "/CN=tests of stormcell")
+    _openssl(folder, "req", "-x509", *KEY, *SIGNS, "-keyout", "ca.key", "-out", "ca.pem", "-days", DAYS, "-subj", "/CN=tests of stormcell")
     _openssl(folder, "req", *KEY, "-keyout", "server.key", "-out", "server.csr", "-subj", f"/CN={HOST}")
-    (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n")
-    signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-days", DAYS)
+    (folder / "extensions").write_text(EXTENSIONS)
+    signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions", "-days", DAYS)
     _openssl(folder, "x509", "-req", "-in", "server.csr", "-out", "server.crt", *signing)
     made.key_and_certificate.write_text((folder / "server.key").read_text() + (folder / "server.crt").read_text())
 

@@ -111,6 +111,8 @@ def changed(path: Path, statement: str) -> None:
 GROUP = "a stored row of 'count', key group [0-7], "
 OF_COUNT = "component = (SELECT id FROM components WHERE name = 'count' ORDER BY id LIMIT 1)"
 ONE_ROW = f"(component, slot, key) = (SELECT component, slot, key FROM rows WHERE {OF_COUNT} LIMIT 1)"
+FIRST_ROW = "(component, slot) = (SELECT id, 0 FROM components WHERE name = 'seen' ORDER BY id LIMIT 1)"
+"""A row at the place where a task begins to read."""
 ONE_DELTA = f"rowid = (SELECT rowid FROM deltas WHERE {OF_COUNT} AND txid = 1 LIMIT 1)"
 
 
@@ -123,8 +125,9 @@ ONE_DELTA = f"rowid = (SELECT rowid FROM deltas WHERE {OF_COUNT} AND txid = 1 LI
         (f"UPDATE rows SET key = x'a17a' WHERE {ONE_ROW}", GROUP + ".* its checksum does not match"),
         (f"UPDATE rows SET value = 7 WHERE {ONE_ROW}", "it is of type int, not bytes"),
         (f"UPDATE rows SET value = 'text' WHERE {ONE_ROW}", "it is of type str, not bytes"),
-        (f"UPDATE rows SET key = 7 WHERE {ONE_ROW}", "its key is of type int, not bytes"),
-        (f"UPDATE rows SET key = 'text' WHERE {ONE_ROW}", "its key is of type str, not bytes"),
+        (f"UPDATE rows SET key = 7 WHERE {ONE_ROW}", "'count', key group or task [0-7], has a key of type integer, not bytes"),
+        (f"UPDATE rows SET key = CAST(key AS TEXT) WHERE {FIRST_ROW}", "'seen', key group or task 0, has a key of type text, not bytes"),
+        (f"UPDATE rows SET key = x'' WHERE {FIRST_ROW}", "'seen', key group or task 0, has an empty key"),
         (f"UPDATE rows SET slot = slot + 100 WHERE {ONE_ROW}", "are missing, or there are too many"),
         (f"DELETE FROM rows WHERE {ONE_ROW}", "are missing, or there are too many"),
         (f"UPDATE deltas SET txid = 0, round = 2 WHERE {ONE_DELTA}", "'count', task [01], stored for txid 0, round 2, is damaged"),

@@ -4,6 +4,7 @@ A reader may close the pipe, a disk may be full, and user code may close or repl
 never raises, and ends nothing. Standard output is a product: a failed write ends the command.
 """
 
+import logging
 import os
 import select
 import sys
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
-from logging import Formatter
 from typing import Any, Final, TextIO
 
 from engine.cli.console.streams import (
@@ -184,7 +184,7 @@ def print_to_stderr(text: str) -> None:
                 print(text, file=each.stream, flush=True)
 
 
-def format_losses(formatter: Formatter) -> None:
+def format_losses(formatter: logging.Formatter) -> None:
     """Set the format of the line that tells how many lines of standard error are lost."""
     display = display_file_of(sys.stderr)
     if display is not None:

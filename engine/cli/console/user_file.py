@@ -17,7 +17,7 @@ from typing import Final
 
 from engine.errors import ConfigError, EngineError, TopologyError
 from engine.names import nearest
-from engine.user_files import FALLBACK_PACKAGE, FOLDERS, LOADED, package_root, spec_of
+from engine.user_files import FOLDERS, LOADED, package_root, spec_of
 
 INSTALL_IT: Final = ". Install it: "
 """Separates the text of a ModuleNotFoundError of our own packages from the command that installs the missing package."""
@@ -124,8 +124,6 @@ class UserFile:
         if spec is None:
             raise self.error(f"{self.path} cannot be imported", hint="Rename the file so that its name ends in .py.")
         module = importlib.util.module_from_spec(spec)
-        if spec.parent == FALLBACK_PACKAGE:
-            module.__package__ = ""  # a relative import must not look into the engine
         sys.modules[spec.name] = module
         try:
             exec(code, vars(module))

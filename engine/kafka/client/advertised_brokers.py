@@ -5,7 +5,6 @@ never asks the bootstrap addresses again. So a wrong `advertised.listeners`, or 
 """
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaError, NodeNotReadyError
 from aiokafka.protocol.metadata import MetadataRequest
 
+from engine.log import EngineLogger
 from engine.waits import waiting_for
 
 CONNECT_SECS: Final = 10.0
@@ -34,7 +34,7 @@ _OF_A_CONNECTION: Final = (
     "sasl_kerberos_domain_name",
     "sasl_oauth_token_provider",
 )
-_LOG: Final = logging.getLogger("aiokafka")
+_LOG: Final = EngineLogger("aiokafka")
 
 
 class UnreachedBroker:

@@ -5,13 +5,13 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import asyncpg
 
 from engine.errors import StateError, StateUnavailable
 from engine.randomness import RunRandom
-from engine.state.hosts import hosts_of
+from engine.state.hosts import hosts_of, split_by_host
 from engine.state.postgres.errors import FAILURES, translated_error
 
 CONNECT_SECS: Final = 10.0
@@ -131,25 +131,25 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
 
 def _url_of_each_host(url: str) -> list[str]:
     """Return a URL for each host. Ports in the query belong to several hosts at once, so such a URL stays whole."""
-    parts, hosts = urlsplit(url), hosts_of(url)
-    if len(hosts) == 1 or "port" in dict(parse_qsl(parts.query)):
+    urls = split_by_host(url)
+    if len(urls) == 1 or "port" in dict(parse_qsl(urls[0].query)):
         return [url]
-    user, at, _ = parts.netloc.rpartition("@")
-    return [parts._replace(netloc=f"{user}{at}{host}").geturl() for host in hosts]
+    return [each.geturl() for each in urls]
 
 
 def where_of(url: str) -> str:
     """Return the server of a URL for messages, without secrets."""
     try:
-        parts, hosts = urlsplit(url), hosts_of(url)
+        urls = split_by_host(url)
+        hosts = hosts_of(urls)
     except ValueError:
         raise StateError("the postgresql:// URL has no valid host and port", hint=EXAMPLE) from None
-    if parts.scheme not in ("postgresql", "postgres"):
+    if urls[0].scheme not in ("postgresql", "postgres"):
         raise StateError("the URL of a PostgreSQL database does not begin with postgresql://", hint=EXAMPLE)
     named = [f"{host or 'its default host'}{'' if re.search(r':[0-9]+$', host) else ':5432'}" for host in hosts]
-    return f"PostgreSQL at {','.join(named)}{parts.path}"
+    return f"PostgreSQL at {','.join(named)}{urls[0].path}"
 
 
 def _without(error: Exception, url: str) -> str:
-    password = urlsplit(url).password
+    password = split_by_host(url)[0].password
     return str(error).replace(password, "…") if password else str(error)

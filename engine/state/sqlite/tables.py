@@ -54,6 +54,8 @@ _COUNTED: Final = """
 SELECT 'rows', component, slot, count(*) FROM rows GROUP BY 2, 3
     UNION ALL SELECT 'deltas', component, task, count(*) FROM deltas GROUP BY 2, 3
 """
+_LOST_KEYS: Final = "SELECT component, slot, typeof(key) FROM rows WHERE key <= x'' LIMIT 1"
+"""A row that no search for keys finds. Numbers and texts are less than any bytes, and no key is empty."""
 _CATALOGUE: Final = (
     "SELECT id, name FROM topologies ORDER BY id",
     "SELECT id, topology, name FROM components ORDER BY id",
@@ -104,6 +106,9 @@ def faults(connection: sqlite3.Connection, format_: int) -> Iterator[str]:
         if found.get(name) != statement:
             yield f"the definition of {name!r} has changed"
             return  # the following checks would query it
+    for component, slot, kind in connection.execute(_LOST_KEYS):
+        what = "an empty key" if kind == "blob" else f"a key of type {kind}, not bytes"
+        yield f"a row of component {_component_of(connection, component)}, key group or task {slot}, has {what}"
     if format_ < FORMAT:
         return
     if connection.execute("SELECT sum FROM sums WHERE name = 'catalogue'").fetchall() != [(_catalogue_sum(connection),)]:

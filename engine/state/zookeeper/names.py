@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from engine.errors import StateError
 from engine.names import did_you_mean
+from engine.state.hosts import split_by_host
 from engine.state.standby import DEFAULT_LEASE_SECS, parse_lease_secs
 
 DEFAULT_PORT: Final = 2181
@@ -43,10 +44,11 @@ def address_of(url: str) -> ZooKeeperAddress:
     ZooKeeperAddress('zookeeper://one:2181,two:2182/team/streams')
     """
     try:
-        parts = urlsplit(url)
+        urls = split_by_host(url)
     except ValueError:  # its text may have the password
         raise StateError("state_provider: the zookeeper:// URL has no valid host and port", hint=EXAMPLE) from None
-    user, _, hosts = parts.netloc.rpartition("@")
+    parts, user = urls[0], urls[0].netloc.rpartition("@")[0]
+    hosts = ",".join(each.netloc.rpartition("@")[2] for each in urls)
     username, has_password, password = user.partition(":")
     if user and not (username and has_password):
         raise StateError(f"state_provider: zookeeper://{hosts}: the URL names a user without a password", hint=EXAMPLE)

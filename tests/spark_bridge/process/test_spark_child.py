@@ -149,7 +149,7 @@ async def test_an_error_of_a_python_function_of_the_job_names_its_line(spark_chi
 
     with pytest.raises(SparkError) as raised:
         await spark_child.call(fail)
-    assert "raised ZeroDivisionError: integer division or modulo by zero" in raised.value.message
+    assert "raised ZeroDivisionError: " in raised.value.message
     assert raised.value.place is not None
     assert raised.value.place.endswith(" in divide")
     assert raised.value.condition == "PYTHON_EXCEPTION"

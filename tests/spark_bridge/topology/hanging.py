@@ -22,7 +22,7 @@ class Spins(BasicBolt):
 
     def execute(self, tup: Tuple) -> tuple[int]:
         while tup["number"] == 7:
-            pass
+            _ = tup["number"]  # not `pass`, which an interruption names since Python 3.12
         return (tup["number"],)
 
 

@@ -23,7 +23,7 @@ class WaitsInPrepare(Spins):
             pass
 
 
-@pytest.mark.parametrize(("bolt", "line"), [(Spins, 'while tup["number"] == 7'), (Waits, "threading.Event().wait()")])
+@pytest.mark.parametrize(("bolt", "line"), [(Spins, 'tup["number"]'), (Waits, "threading.Event().wait()")])
 def test_a_call_that_holds_the_loop_is_interrupted_where_it_hangs(bolt: Any, line: str, tmp_path: Path) -> None:
     earlier = signal.getsignal(signal.SIGURG)
     [status] = statuses(loaded(bolt, 0.2), str(tmp_path))
@@ -50,7 +50,7 @@ def test_a_call_that_cannot_be_interrupted_ends_its_process_once(tmp_path: Path)
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECS, check=False)
     assert ended.returncode == EXIT_STATUS
     assert "'hangs' (task " in ended.stderr
-    assert 'while tup["number"] == 7' in ended.stderr
+    assert 'tup["number"]' in ended.stderr
 
     [note] = notes_in(str(tmp_path))
     [status] = statuses(loaded(NeverMade, 0.2), str(tmp_path))  # Spark's next try of this partition
@@ -59,7 +59,7 @@ def test_a_call_that_cannot_be_interrupted_ends_its_process_once(tmp_path: Path)
     assert status.failure is not None
     assert status.failure.component_id == "hangs"
     [report] = status.reports
-    assert 'while tup["number"] == 7' in report.traceback
+    assert 'tup["number"]' in report.traceback
     assert "asyncio" not in report.traceback
 
 

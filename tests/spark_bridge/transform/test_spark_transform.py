@@ -158,7 +158,7 @@ async def test_an_exception_of_the_function_is_reported_and_the_batch_replayed(s
 
     played = await run_transform(tmp_path, fail_once)
     assert played.rows == in_order(DOUBLED)
-    assert "raised ZeroDivisionError: integer division or modulo by zero" in played.errors[0]
+    assert "raised ZeroDivisionError: " in played.errors[0]
     assert "test_spark_transform.py:" in played.errors[0]
     assert "in divided" in played.errors[0]
 

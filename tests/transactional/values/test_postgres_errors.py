@@ -160,6 +160,10 @@ async def test_after_a_failover_the_hosts_are_asked_again(new_database: str) -> 
         assert await task.update(attempt(2, 2), {"a": 1}, add) == {"a": 2}
 
 
+def test_an_address_in_brackets_may_follow_another_host() -> None:
+    assert PostgresLink("postgresql://me:s3cret@one,[::1]:5433/db").where == "PostgreSQL at one:5432,[::1]:5433/db"
+
+
 @pytest.mark.parametrize("hosts", ["one,", "one:99999", "one:port", "one,two:x", "[::1"])
 def test_an_invalid_host_is_an_error_that_shows_no_password(hosts: str) -> None:
     with pytest.raises(StateError, match="has no valid host and port") as caught:
