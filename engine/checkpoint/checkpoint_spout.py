@@ -17,12 +17,14 @@ from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.machine import Event, Step
 from engine.errors import ERROR, ROLLBACK, Failure
+from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.topology.task_port import SpoutPortUser
 
 BARRIER_FIELDS: Final = Fields(*Barrier._fields)
 LONGEST_PAUSE_SECS: Final = 0.1
 """Longest pause between two checks whether a checkpoint is due."""
+LOGGER: Final = EngineLogger("engine.checkpoint")
 OUTAGE_BACKOFF: Final = Backoff(0.5, 10.0)
 """Pauses before an interval is repeated in which a component has failed and processed nothing."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
@@ -104,7 +106,12 @@ class CheckpointSpout(Spout, SpoutPortUser):
         finally:
             for task in sources:
                 task.cancel()
-        return Event.FAILED if checkpoints.lost.is_set() or checkpoints.sources.have_failed else Event.DONE
+        if checkpoints.sources.have_failed:
+            why = checkpoints.sources.describe_failures()
+            LOGGER.warning("topology %r: %s", self.context.topology_name, why)
+            checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, why))
+            return Event.FAILED
+        return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
 
     def _check_source(self, task: "asyncio.Task[None]") -> None:
         """End the run if a source cannot give its position, because no repetition would change that."""

@@ -114,7 +114,7 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
-        self.sources.take_up(entries)
+        self.sources.take_up(entries, has_state=stored.record.txid >= 0)
         record, layouts = stored.record, stored.layouts
         for place in self._places:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)

@@ -12,12 +12,14 @@ from typing import Any, Final, TypeAlias, cast
 from engine.api import Values
 from engine.checkpoint.alignment import Barrier
 from engine.errors import EngineError, Failure, FatalError, StateError
+from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import MessagePack, Unencodable
 from engine.topology.task_port import SourceHandler, SpoutPort
 
 CODEC: Final = MessagePack()
+LOGGER: Final = EngineLogger("engine.checkpoint")
 Row: TypeAlias = tuple[Values, str, Any]
 """(values, stream, message id of the user or None)."""
 RowKey: TypeAlias = tuple[int, Hashable]
@@ -60,11 +62,20 @@ class Sources:
 
     # The record
 
-    def take_up(self, entries: Mapping[str, object]) -> None:
-        """Read the positions of the last commit from the ledger. Raises StateError if they do not fit the spouts of this run."""
+    def take_up(self, entries: Mapping[str, object], *, has_state: bool) -> None:
+        """Read the positions of the last commit from the ledger. Raises StateError if they do not fit the spouts of this run.
+
+        has_state: True if a checkpoint has been committed before.
+        """
         for component_id, layout in self.layouts.items():
             entry = entries.get(entry_name(component_id))
             if entry is None:
+                if has_state:
+                    LOGGER.warning(
+                        "topology %r: there is state, but no position of the spout %r is stored, so it begins at its beginning. If it has "
+                        "another id than before, give it the old one. If its rows are counted already, delete the state",
+                        self._topology_name, component_id,
+                    )  # fmt: skip
                 continue
             try:
                 partitioned, tasks, positions = cast(tuple[bool, int, dict[str, bytes]], entry)
@@ -140,6 +151,13 @@ class Sources:
     def have_failed(self) -> bool:
         """True if a row has failed since the last commit or rollback."""
         return any(task.failed for task in self.tasks)
+
+    def describe_failures(self) -> str:
+        """Say how many rows have failed since the last commit or rollback, and why the first one has."""
+        failed = [each for task in self.tasks for each in task.failed.values()]
+        (values, _, _), failure = failed[0]
+        rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}, because {failure.describe()}"
+        return f"{rows}; the interval since the last commit is repeated"
 
     def end_pass(self, acked: Mapping[str, int]) -> bool:
         """Count the failed rows of the pass, before the sources repeat it. Return False if it was an outage, in which nothing counts.
