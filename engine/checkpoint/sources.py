@@ -263,6 +263,7 @@ class SourceTask(SourceHandler):
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
         # Whatever has failed by now has failed behind the barrier, because the commit would have been refused otherwise.
+        self._port.note_given_up(len(self._skipped_before))
         self._given_up -= self._skipped_before
         self._passes = Counter({key: self._passes[key] for key in self._given_up})
         if not self._given_up:

@@ -31,6 +31,7 @@ class SpoutTask(Protocol):
     core: SpoutCore
     reporter: ErrorReporter
     waits_for_wake: bool
+    given_up: int
     orders: Orders
 
     def poll_again(self) -> None: ...
@@ -86,6 +87,9 @@ class ExecutorSpoutPort:
     @property
     def emitted(self) -> int:
         return self._task.core.emitted
+
+    def note_given_up(self, count: int) -> None:
+        self._task.given_up += count
 
     def after_commit(self, work: Work) -> None:
         self._task.orders.add(work)

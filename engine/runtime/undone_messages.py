@@ -21,6 +21,8 @@ def _undone_of(executor: SpoutExecutor) -> Undone:
     acked, because then nothing was replayed with success.
     """
     core, spout = executor.core, executor.component
+    if executor.source is not None:  # a failed row is repeated, until it is given up
+        return Undone(core.pending, executor.given_up)
     if isinstance(spout, (FromGenerator, SpoutPortUser)):
         return spout.undone(core.pending) + Undone(failed=executor.given_up)
     if isinstance(spout, Inlet) or not isinstance(spout, Spout):

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -310,3 +313,26 @@ def test_a_drain_ends_with_the_status_of_the_run(command: str, status: int, caps
             time.sleep(0.01)
         _, err = run_command(capsys, "ctl", served.url, command, "--token", TOKEN, status=status)
         assert "squares: left undone: 1 message failed for good" in err
+
+
+def test_a_row_that_an_exact_source_has_given_up_is_undone_once(tmp_path: Path) -> None:
+    """Given a row that fails in every pass, then the run ends with status 3 and names one message, not one per pass."""
+    topology = tmp_path / "numbers.py"
+    topology.write_text(
+        "from engine import Config, TopologyBuilder, spout, stateful_bolt\n"
+        "@spout('number', positions=True)\n"
+        "def numbers(after):\n"
+        "    for number in range(after or 0, 50):\n"
+        "        yield number + 1, (number,)\n"
+        "@stateful_bolt()\n"
+        "def count(tup, state):\n"
+        "    state.put('sum', state.get('sum', 0) + 100 // (tup['number'] - 7))\n"
+        "builder = TopologyBuilder('numbers', Config(state_checkpoint_interval_ms=20))\n"
+        "builder.set_spout('numbers', numbers)\n"
+        "builder.set_bolt('count', count).global_grouping('numbers')\n"
+        "topology = builder.build()\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, "-m", "engine", "run", str(topology)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3, done.stderr
+    assert "left undone: 1 message failed for good" in done.stderr
