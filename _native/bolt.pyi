@@ -97,6 +97,12 @@ class BoltCore(TaskCore):
     def flush_forgotten(self) -> None:
         """Fail the roots of forgotten tuples. Must be called on the loop's thread."""
 
+    def hold_all(self) -> None:
+        """Hold back tuples of all source tasks, and stop these tasks."""
+
+    def release_sources(self) -> None:
+        """End all holds."""
+
     def drop_taken(self, reason: object) -> None:
         """Drop the inputs that the task has taken, without a signal. Later settles are ignored."""
 

@@ -792,6 +792,11 @@ cdef class BoltCore(TaskCore):
         self.held_tuples.hold(source_task, (<TaskCore?>self.upstream[source_task]).backpressure)
         self.rare_paths |= HOLDS
 
+    def hold_all(self):
+        """Hold back tuples of all source tasks, and stop these tasks."""
+        for source in self.upstream:
+            self.hold(source)
+
     def release(self, int32_t source_task):
         """Take the held tuples of source_task next, in order, and let that task continue."""
         self.held_tuples.release(source_task, (<TaskCore?>self.upstream[source_task]).backpressure)
@@ -803,10 +808,14 @@ cdef class BoltCore(TaskCore):
 
     def release_all(self):
         """End all holds, and open the gate. Called when the task has no instance, so all inputs fail."""
+        self.release_sources()
+        self.held_tuples.set_gate(False)
+
+    def release_sources(self):
+        """End all holds."""
         cdef int32_t source
         for source in list(self.held_tuples.held):
             self.release(source)
-        self.held_tuples.set_gate(False)
 
     def defer_settles(self, bint on):
         """Start or stop putting acks into `deferred_acks`."""

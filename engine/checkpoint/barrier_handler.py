@@ -89,7 +89,7 @@ class BarrierHandler(ControlHandler):
         self._checkpoints.note_aligned(self._context.clock.now() - self._aligning_since if self._held else 0.0)
         barrier = Barrier(*tup.values)
         if self._checkpoints.sources and self._port.has_unsettled:
-            self._port.close_gate()
+            self._port.hold_all()  # those that send no barrier, too, so that nothing new begins
             self._waiting = self._context.create_task(self._prepare_when_settled(barrier))
         else:
             await self._prepare(barrier)
@@ -102,11 +102,11 @@ class BarrierHandler(ControlHandler):
                 break
             await asyncio.sleep(pause_secs)
         self._checkpoints.note_unsettled(self._context.task_id, waits=False)
-        await self._port.between_calls(lambda: self._prepare_behind_gate(barrier))
+        await self._port.between_calls(lambda: self._prepare_and_release(barrier))
 
-    async def _prepare_behind_gate(self, barrier: Barrier) -> None:
+    async def _prepare_and_release(self, barrier: Barrier) -> None:
         await self._prepare(barrier)
-        self._port.open_gate()
+        self._port.release_all()
 
     async def _prepare(self, barrier: Barrier) -> None:
         """Act on a complete barrier."""

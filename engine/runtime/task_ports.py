@@ -148,6 +148,13 @@ class ExecutorBoltPort:
         self._task.core.release(source_task)
         self._task.wake()
 
+    def hold_all(self) -> None:
+        self._task.core.hold_all()
+
+    def release_all(self) -> None:
+        self._task.core.release_sources()
+        self._task.wake()
+
     @property
     def has_unsettled(self) -> bool:
         return bool(self._task.core.oldest_taken(1)) or self._task.core.retrying > 0

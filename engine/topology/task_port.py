@@ -141,6 +141,12 @@ class BoltPort(Protocol):
     def release(self, source_task: int) -> None:
         """Process the buffered tuples of a source task before all others, and let the source task continue."""
 
+    def hold_all(self) -> None:
+        """Hold all source tasks. Ticks still come."""
+
+    def release_all(self) -> None:
+        """Release all source tasks that are held."""
+
     @property
     def has_unsettled(self) -> bool:
         """True while the task has taken an input that is neither acked nor failed."""
