@@ -16,12 +16,16 @@ from engine.checkpoint.checkpoints import Checkpoints
 from engine.errors import ERROR, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import headline, own_text, raised_text
+from engine.safe_text import safe_repr
 from engine.state import LayeredState, StatePlace
 from engine.topology.task_port import BoltPort, ControlHandler, RemoteInstance
 from engine.waits import waiting_for
 
 SETTLE_BACKOFF: Final = Backoff(0.0005, 0.02)
 """Pauses between two looks whether the inputs of before a barrier are settled."""
+WARN_SECS: Final = 10.0
+"""Time that a checkpoint waits for unsettled inputs of a bolt before the bolt is warned of."""
+LONGEST_TUPLE: Final = 200
 HOOK_BACKOFF: Final = Backoff(0.5, 5.0)
 """Pauses between the calls of a `pre_commit` that raises. At most 5 calls fall into 10 s, so every error is reported."""
 
@@ -97,16 +101,27 @@ class BarrierHandler(ControlHandler):
     async def _prepare_when_settled(self, barrier: Barrier) -> None:
         """Wait for the inputs of before the barrier. What the bolt still emits for them belongs before the barrier, too (EO-3)."""
         self._checkpoints.note_unsettled(self._context.task_id, waits=True)
-        for pause_secs in SETTLE_BACKOFF.pauses():
-            if not self._port.has_unsettled:
-                break
-            await asyncio.sleep(pause_secs)
+        warning = asyncio.get_running_loop().call_later(WARN_SECS, self._warn_of_unsettled)
+        try:
+            for pause_secs in SETTLE_BACKOFF.pauses():
+                if not self._port.has_unsettled:
+                    break
+                await asyncio.sleep(pause_secs)
+        finally:
+            warning.cancel()
         self._checkpoints.note_unsettled(self._context.task_id, waits=False)
         await self._port.between_calls(lambda: self._prepare_and_release(barrier))
 
     async def _prepare_and_release(self, barrier: Barrier) -> None:
         await self._prepare(barrier)
         self._port.release_all()
+
+    def _warn_of_unsettled(self) -> None:
+        self._port.warn(
+            f"bolt {self._context.component_id!r} (task {self._context.task_id}): a checkpoint has waited {WARN_SECS:g} s until the bolt "
+            f"acks or fails {safe_repr(self._port.oldest_unsettled, LONGEST_TUPLE)}. Its sources wait, too. A bolt that keeps inputs for "
+            "long should put them into its state and ack them. Else run it with Config(processing_guarantee='at_least_once')."
+        )
 
     async def _prepare(self, barrier: Barrier) -> None:
         """Act on a complete barrier."""

@@ -159,6 +159,10 @@ class ExecutorBoltPort:
     def has_unsettled(self) -> bool:
         return bool(self._task.core.oldest_taken(1)) or self._task.core.retrying > 0
 
+    @property
+    def oldest_unsettled(self) -> Tuple | None:
+        return next(iter(self._task.core.oldest_taken(1)), None)
+
     def close_gate(self) -> None:
         self._task.core.gate(True)
 
@@ -188,6 +192,9 @@ class ExecutorBoltPort:
 
     def report(self, error: BaseException, next_step: str, tup: AnyTuple | None = None) -> None:
         self._task.reporter.report(error, tup=tup, next_step=next_step)
+
+    def warn(self, text: str) -> None:
+        self._task.reporter.warn(text)
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         await self._task.call_hook(hook, *args)

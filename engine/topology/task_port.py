@@ -151,6 +151,10 @@ class BoltPort(Protocol):
     def has_unsettled(self) -> bool:
         """True while the task has taken an input that is neither acked nor failed."""
 
+    @property
+    def oldest_unsettled(self) -> Tuple | None:
+        """The first input taken of those that are neither acked nor failed. None if there is none, or if it waits to run again."""
+
     def close_gate(self) -> None:
         """Buffer all tuples except control tuples, in order and beyond the mailbox limit.
 
@@ -180,6 +184,9 @@ class BoltPort(Protocol):
 
     def report(self, error: BaseException, next_step: str, tup: Tuple | None = None) -> None:
         """Report an error and the engine's next step. Each task reports at most 5 errors in 10 s."""
+
+    def warn(self, text: str) -> None:
+        """Log a warning of the task."""
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user's bolt, plain or async. Raises its errors, and UsageError if it returns a value."""
