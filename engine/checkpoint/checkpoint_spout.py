@@ -95,7 +95,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         for task in sources:
             task.add_done_callback(self._check_source)
         try:
-            if not await checkpoints.prepare.wait(lambda: sum(self.port.run.acked().values())):
+            if not await checkpoints.prepare.wait(lambda: sum(self.port.run.acked().values()), lambda: checkpoints.sources.have_failed):
                 return Event.FAILED
             for source in checkpoints.sources.tasks:
                 await source.verdicts_arrived()

@@ -76,7 +76,7 @@ class Checkpoints:
         self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()
         """Set when a stateful task has died. A recovery then begins at once."""
-        self.prepare = Prepare(config.checkpoint_timeout_secs, self.lost)
+        self.prepare = Prepare(config.checkpoint_timeout_secs, config.message_timeout_secs, self.lost)
         self.begun = False
         """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
         self._handlers: dict[tuple[str, int], StatefulTask] = {}
@@ -187,7 +187,7 @@ class Checkpoints:
         if isinstance(error, EngineError):
             self._fail_run(error, error.message, error.hint)
         else:
-            self._fail_run(error, f"raised {raised_text(error)}", "position() must return a value, and may not raise.")
+            self._fail_run(error, f"raised {raised_text(error)}", None)
 
     def _fail_run(self, error: BaseException, message: str, hint: str | None) -> None:
         if self._end_run is not None:

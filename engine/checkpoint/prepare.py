@@ -6,14 +6,19 @@ from typing import Final
 
 HOOKS_FIRST: Final = 1.1
 """A hook that hangs is cancelled after `checkpoint_timeout_secs`, and its error says more than that of the whole step."""
+LOOK_SECS: Final = 1.0
+"""Pause between two looks whether something goes on."""
 
 
 class Prepare:
     """Counts the tasks of bolts that have done everything for a barrier. `round` is -1 between two PREPAREs."""
 
-    def __init__(self, timeout_secs: float, lost: asyncio.Event) -> None:
-        """timeout_secs: time without progress after which it fails. lost: set when a task has died, so that it fails at once."""
+    def __init__(self, timeout_secs: float, doomed_secs: float, lost: asyncio.Event) -> None:
+        """timeout_secs, doomed_secs: time without progress after which it fails, and the same after a row has failed, so that it will fail
+        anyway. lost: set when a task has died, so that it fails at once.
+        """
         self.timeout_secs: Final = timeout_secs * HOOKS_FIRST
+        self._doomed_secs: Final = doomed_secs
         self.tasks = 0
         """Number of tasks of bolts, which all get the barrier."""
         self._lost = lost
@@ -48,21 +53,28 @@ class Prepare:
         if self._result is not None and not self._result.done():
             self._result.set_result(is_done)
 
-    async def wait(self, processed: Callable[[], int]) -> bool:
+    async def wait(self, processed: Callable[[], int], has_failed: Callable[[], bool]) -> bool:
         """Wait until all tasks are done. Return False as soon as one cannot, or one dies. Raises TimeoutError if nothing goes on.
 
         processed: number of inputs that all bolts have processed. Inputs of before the barrier may take longer than any limit, so the time
-        begins again whenever this number or that of the tasks has grown.
+        begins again whenever this number or that of the tasks has grown. has_failed: tells whether a row has failed. The others still run
+        to the barrier, but a bolt may never settle an input of a failed tree.
         """
         assert self._result is not None
         lost = asyncio.get_running_loop().create_task(self._lost.wait())
         lost.add_done_callback(lambda _: self._end(is_done=False))
-        progress = -1
+        progress, quiet_secs = -1, 0.0
         try:
-            while progress != (progress := processed() + len(self._done)):
-                await asyncio.wait([self._result], timeout=self.timeout_secs)
+            while quiet_secs < self.timeout_secs:
+                if progress != (progress := processed() + len(self._done)):
+                    quiet_secs = 0.0
+                elif has_failed() and quiet_secs >= self._doomed_secs:
+                    return False
+                pause = min(LOOK_SECS, self.timeout_secs - quiet_secs)
+                await asyncio.wait([self._result], timeout=pause)
                 if self._result.done():
                     return self._result.result()
+                quiet_secs += pause
         finally:
             lost.cancel()
             self._round = -1
