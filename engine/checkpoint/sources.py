@@ -3,7 +3,7 @@
 `Sources` belongs to the run, and each `SourceTask` to one task of a spout. Whatever they decide becomes true with the checkpoint's record.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ from engine.checkpoint.alignment import Barrier
 from engine.errors import EngineError, Failure, FatalError, StateError
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
+from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import MessagePack, Unencodable
 from engine.topology.task_port import SourceHandler, SpoutPort
@@ -27,6 +28,8 @@ RowKey: TypeAlias = tuple[int, Hashable]
 
 Its place among the others would not do, because another pass may interleave the rows of several partitions in another way.
 """
+Copy: TypeAlias = tuple[RowKey, int]
+"""Rows with the same key are copies. They are told apart by a number only: the n-th one that fails in a pass."""
 
 
 class GaveUp(EngineError):
@@ -154,7 +157,7 @@ class Sources:
 
     def describe_failures(self) -> str:
         """Say how many rows have failed since the last commit or rollback, and why the first one has."""
-        failed = [each for task in self.tasks for each in task.failed.values()]
+        failed = [each for task in self.tasks for copies in task.failed.values() for each in copies]
         (values, _, _), failure = failed[0]
         rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}, because {failure.describe()}"
         return f"{rows}; the interval since the last commit is repeated"
@@ -200,14 +203,15 @@ class SourceTask(SourceHandler):
         self._position: Any = None
         self._emitted_before = 0
         """Emits until the last barrier. More of them are work for a checkpoint."""
-        self.failed: dict[RowKey, tuple[Row, Failure]] = {}
-        """Rows that have failed since the last commit or rollback."""
-        self._passes: Counter[RowKey] = Counter()
-        """Passes in which each row failed, since the last commit."""
-        self._given_up: set[RowKey] = set()
-        self._skipped: set[RowKey] = set()
-        """Rows that were given up and not emitted in this pass."""
-        self._skipped_before: set[RowKey] = set()
+        self.failed: defaultdict[RowKey, list[tuple[Row, Failure]]] = defaultdict(list)
+        """Rows that have failed since the last commit or rollback, with all their copies."""
+        self._passes: Counter[Copy] = Counter()
+        """Passes in which each copy of a row failed, since the last commit."""
+        self._given_up: Counter[RowKey] = Counter()
+        """Number of copies of each row that were given up."""
+        self._skipped: Counter[RowKey] = Counter()
+        """Copies that were given up and not emitted in this pass."""
+        self._skipped_before: Counter[RowKey] = Counter()
         """Those of before the barrier."""
         sources.tasks.append(self)
 
@@ -236,7 +240,7 @@ class SourceTask(SourceHandler):
         if failure.component_id == ACKER_COMPONENT:
             self._lost()  # the acker has lost all its trees, and no row is to blame
             return
-        self.failed.setdefault(self._key_of(*row), (row, failure))
+        self.failed[self._key_of(*row)].append((row, failure))
 
     # The checkpoint
 
@@ -245,11 +249,18 @@ class SourceTask(SourceHandler):
         await self._port.rows_emitted()
         if self._spout is None:
             return  # it has died, so a recovery comes
-        self._position = self._spout.position()
+        self._position = self._current_position()
         self._sources.note_taken(self.component_id, self._task_index, self._position)
         self._emitted_before = self._port.emitted
-        self._skipped_before = set(self._skipped)
+        self._skipped_before = self._skipped.copy()
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
+
+    def _current_position(self) -> Any:
+        try:
+            return self._spout.position()
+        except Exception as error:
+            text = f"spout {self.component_id!r}: position() raised {raised_text(error)}"
+            raise FatalError(text, hint="It returns the position behind the last emitted row, and may not raise.") from error
 
     async def verdicts_arrived(self) -> None:
         """Wait until all failures of before the barrier are known."""
@@ -263,9 +274,11 @@ class SourceTask(SourceHandler):
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
         # Whatever has failed by now has failed behind the barrier, because the commit would have been refused otherwise.
-        self._port.note_given_up(len(self._skipped_before))
+        self._port.note_given_up(self._skipped_before.total())
         self._given_up -= self._skipped_before
-        self._passes = Counter({key: self._passes[key] for key in self._given_up})
+        self._skipped -= self._skipped_before
+        self._skipped_before.clear()
+        self._passes = Counter({(key, copy): self._passes[key, copy] for key, copies in self._given_up.items() for copy in range(copies)})
         if not self._given_up:
             self._port.filter_rows(None)
         self._tell(self._position)
@@ -274,14 +287,16 @@ class SourceTask(SourceHandler):
 
     def end_pass(self, worked: Collection[str], max_retries: int | None) -> bool:
         """Count the failed rows. Return True if one of them counts. worked: components that have processed something in this pass."""
-        counted = False
-        for key, (_, failure) in self.failed.items():
-            if failure.component_id is None or failure.component_id in worked:
-                counted = True
-                self._passes[key] += 1
-                if max_retries is not None and self._passes[key] >= max_retries:
-                    self._given_up.add(key)
-        return counted
+        has_counted = False
+        for key, failures in self.failed.items():
+            counting = sum(failure.component_id is None or failure.component_id in worked for _, failure in failures)
+            first = self._given_up[key]  # copies below were not emitted in this pass
+            for copy in range(first, first + counting):
+                has_counted = True
+                self._passes[key, copy] += 1
+                if max_retries is not None and self._passes[key, copy] >= max_retries:
+                    self._given_up[key] += 1
+        return has_counted
 
     def begin_pass(self) -> None:
         """Begin a pass."""
@@ -295,12 +310,14 @@ class SourceTask(SourceHandler):
     def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:
         """Tell whether a row is emitted. A row that is given up is reported."""
         key = self._key_of(values, stream, message_id)
-        if key not in self._given_up:
+        copy = self._skipped[key]
+        if copy >= self._given_up[key]:
             return True
-        self._skipped.add(key)
+        self._skipped[key] += 1
+        passes = self._passes[key, copy]
         self._port.report(
             GaveUp(
-                f"spout {self.component_id!r}: the row {safe_repr(values)} failed in {self._passes[key]} passes, and was given up",
+                f"spout {self.component_id!r}: the row {safe_repr(values)} failed in {passes} pass{'es' * (passes > 1)}, and was given up",
                 hint="Its effect is in no state. Correct the bolt that failed it, or let the bolt divert what it cannot process.",
             ),
             "the row is not emitted again",
