@@ -1,0 +1,105 @@
+"""Scenarios in which a simpler rule stands still (EO-3, EO-5).
+
+Behind each scenario stands its mutant, the simpler rule, as a patch of the engine.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import pytest
+
+from engine import TopologyBuilder, Tuple
+from engine.checkpoint.prepare import Prepare
+from engine.checkpoint.sources import SourceTask
+from engine.runtime.bolt_executor import BoltExecutor
+from engine.testing import KillTask, run_topology
+from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted
+
+Patch: TypeAlias = pytest.MonkeyPatch
+
+
+# 8, 9, 12: nothing may stand still
+
+
+class HangsOnce(PassOn):
+    """A call hangs, the first time."""
+
+    failed: set[int]
+
+    async def execute(self, tup: Tuple) -> Any:
+        if tup["n"] == 5 and not self.failed:
+            self.failed.add(5)
+            await asyncio.sleep(10_000)
+        return super().execute(tup)
+
+
+def hung_call() -> Counter[Any]:
+    hangs = type("Hangs", (HangsOnce,), {"failed": set()})
+    return counted(partial(Numbers, 40, pace_secs=0.1), hangs, faults=[KillTask("count", at_secs=1.5)], limit_secs=20)
+
+
+def waits_for_the_call(patch: Patch) -> None:
+    def kill_between_calls(self: BoltExecutor, rollback: Any) -> None:
+        self._rollback = rollback
+        if self.calls.running_secs == 0:
+            kill(self, rollback)
+
+    kill = BoltExecutor.roll_back
+    patch.setattr(BoltExecutor, "roll_back", kill_between_calls)
+
+
+class SlowCount(Tally):
+    """Takes 0.2 s for each row."""
+
+    async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
+        await asyncio.sleep(0.2)
+        super().execute(tup)
+
+
+def full_mailbox() -> Counter[Any]:
+    config = FAST.replace(checkpoint_timeout_secs=20)
+    return counted(partial(Numbers, 300, burst=300), count=SlowCount, config=config, limit_secs=200)
+
+
+def fixed_deadline(patch: Patch) -> None:
+    async def wait(self: Prepare, processed: Callable[[], int], has_failed: Callable[[], bool]) -> bool:
+        return await unchanged(self, lambda: 0, has_failed)
+
+    unchanged = Prepare.wait
+    patch.setattr(Prepare, "wait", wait)
+
+
+class Waits(Numbers):
+    """Waits 60 s in the poll behind its tenth row."""
+
+    async def next_tuple(self) -> None:
+        if self.next == 10:
+            await asyncio.sleep(60)
+        super().next_tuple()
+
+
+def one_source_waits_in_a_poll() -> Counter[Any]:
+    told, builder = Told(), TopologyBuilder("scenario")
+    builder.set_spout("waits", partial(Waits, 20, first=1000))
+    builder.set_spout("numbers", partial(Numbers, 40, pace_secs=0.1))
+    builder.set_bolt("count", told.create).shuffle_grouping("numbers").shuffle_grouping("waits")
+    run_topology(builder.build(), FAST, until=20)
+    return told.counts()
+
+
+def waits_for_the_poll(patch: Patch) -> None:
+    async def prepare(self: SourceTask, barrier: Any) -> None:
+        taken = asyncio.get_running_loop().create_future()
+
+        async def take() -> None:
+            await unchanged(self, barrier)
+            taken.set_result(None)
+
+        self._port.after_commit(take)
+        await taken
+
+    unchanged = SourceTask.prepare
+    patch.setattr(SourceTask, "prepare", prepare)

@@ -1,0 +1,172 @@
+"""Rows of exact sources that fail: once, always, in an outage, and those that a bolt retries or diverts (EO-1, EO-6)."""
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import pytest
+
+from engine import Bolt, SpoutExhausted, TopologyBuilder, Tuple
+from engine.testing import Capture, Finished, KillTask, run_topology
+from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, once
+
+
+class Fails(PassOn):
+    """Fails rows, each as often as the class says. None: always. All instances share the class."""
+
+    often: dict[Any, int | None]
+    calls: Counter[Any]
+
+    def execute(self, tup: Tuple) -> Any:
+        row = tup["n"]
+        self.calls[row] += 1
+        if row in self.often:
+            often = self.often[row]
+            if often is None or self.calls[row] <= often:
+                raise ValueError("bad")
+        return super().execute(tup)
+
+
+def fails(often: dict[Any, int | None]) -> Any:
+    return type("FailsThese", (Fails,), {"often": often, "calls": Counter()})
+
+
+def run_with(spout: Any, bolt: Any, **settings: Any) -> tuple[Counter[Any], Finished]:
+    """Run `numbers` > `p` > `count`."""
+    told, builder = Told(), TopologyBuilder("failed")
+    builder.set_spout("numbers", spout)
+    builder.set_bolt("p", bolt).shuffle_grouping("numbers")
+    builder.set_bolt("count", told.create).shuffle_grouping("p")
+    finished = run_topology(builder.build(), FAST.replace(**settings))
+    return told.counts(), finished
+
+
+def given_up(finished: Finished) -> list[str]:
+    return [error.text for error in finished.errors if error.text.startswith("GaveUp")]
+
+
+@pytest.mark.guarantee("EO-6")
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize(("max_retries", "passes"), [(1, "1 pass"), (2, "2 passes"), (3, "3 passes")])
+def test_rows_that_always_fail_are_given_up_after_max_retries_passes(max_retries: int, passes: str, ids: bool) -> None:
+    bad = fails({3: None, 7: None})
+    counts, finished = run_with(partial(Numbers, 20, ids=ids), bad, max_retries=max_retries)
+    assert counts == once(20) - Counter([3, 7])
+    assert bad.calls[3] == bad.calls[7] == max_retries
+    assert bad.calls[0] == max_retries + 1
+    assert [text.partition(",) ")[0] for text in given_up(finished)] == [f"GaveUp: spout 'numbers': the row ({row}" for row in (3, 7)]
+    assert all(f"failed in {passes}, and was given up" in text for text in given_up(finished))
+
+
+@pytest.mark.guarantee("EO-6")
+def test_a_row_that_fails_once_is_counted_once_and_none_gives_nothing_up() -> None:
+    assert run_with(partial(Numbers, 20), fails({3: 1, 7: 2}))[0] == once(20)
+    counts, finished = run_with(partial(Numbers, 20), fails({3: 11}), max_retries=None)
+    assert counts == once(20)
+    assert not given_up(finished)
+
+
+class Equal(Numbers):
+    """All rows have the same values."""
+
+    def next_tuple(self) -> None:
+        if self.next == self.rows:
+            raise SpoutExhausted
+        self.next += 1
+        self.collector.emit(("same",))
+
+
+@pytest.mark.guarantee("EO-1", "EO-6")
+def test_of_equal_rows_only_as_many_are_given_up_as_have_failed() -> None:
+    class FailsTwoOfFifty(PassOn):
+        left = 0
+
+        def prepare(self) -> None:
+            self.calls = 0
+
+        def execute(self, tup: Tuple) -> Any:
+            self.calls += 1
+            if self.calls in (7, 30) and FailsTwoOfFifty.left < 6:
+                FailsTwoOfFifty.left += 1
+                raise ValueError("bad")
+            return super().execute(tup)
+
+    counts, finished = run_with(partial(Equal, 50), FailsTwoOfFifty)
+    assert counts == {"same": 48}
+    assert finished.snapshot.checkpoint is not None
+    assert finished.snapshot.checkpoint.recoveries == 3
+
+
+@pytest.mark.guarantee("EO-6")
+@pytest.mark.parametrize("stateful", [False, True])
+def test_an_outage_gives_nothing_up(stateful: bool) -> None:
+    began: list[float] = []
+
+    class Away:
+        def execute(self, tup: Tuple) -> Any:
+            if not began:
+                began.append(self.context.clock.now())  # type: ignore[attr-defined]
+            if 2 < self.context.clock.now() - began[0] < 62:  # type: ignore[attr-defined]
+                raise OSError("away")
+            return super().execute(tup)  # type: ignore[misc]
+
+    told, builder = Told(), TopologyBuilder("outage")
+    builder.set_spout("numbers", partial(Numbers, 40, pace_secs=0.1))
+    away = partial(type("Away", (Away, Tally), {}), told) if stateful else type("Away", (Away, PassOn), {})
+    builder.set_bolt("away", away).shuffle_grouping("numbers")
+    builder.set_bolt("count", told.create).shuffle_grouping("numbers" if stateful else "away")
+    finished = run_topology(builder.build(), FAST)
+    assert told.counts("away" if stateful else "count") == once(40)
+    assert not given_up(finished)
+    assert 62 < finished.secs < 80
+    assert finished.snapshot.checkpoint is not None
+    assert finished.snapshot.checkpoint.recoveries < 15  # the pauses grow
+
+
+class Keeps(Bolt):
+    """Never settles the row 5."""
+
+    output_fields = "n"
+
+    def prepare(self) -> None:
+        self.kept: list[Tuple] = []
+
+    def execute(self, tup: Tuple) -> None:
+        if tup["n"] == 5:
+            self.kept.append(tup)
+            return
+        self.collector.emit((tup["n"],), tup)
+        self.collector.ack(tup)
+
+
+@pytest.mark.guarantee("EO-3", "EO-6")
+def test_an_input_that_is_never_settled_costs_one_message_timeout_for_each_pass() -> None:
+    counts, finished = run_with(partial(Numbers, 40, pace_secs=0.1), Keeps)
+    assert counts == once(40) - Counter([5])
+    assert finished.secs < 4 * 40  # and not three times checkpoint_timeout_secs
+
+
+class FailsAfterItsChange(Tally):
+    """Changes its state and fails, the row 3 once and the row 5 always."""
+
+    calls: Counter[Any]
+
+    def execute(self, tup: Tuple) -> None:
+        super().execute(tup)
+        self.calls[tup["n"]] += 1
+        if tup["n"] == 5 or (tup["n"] == 3 and self.calls[3] == 1):
+            raise ValueError("bad")
+
+
+@pytest.mark.guarantee("EO-1", "EO-6")
+@pytest.mark.parametrize(("retries", "lost"), [(0, [3, 5]), (1, [5])])
+def test_a_stateful_bolt_with_retries_that_diverts_is_exact(retries: int, lost: list[int]) -> None:
+    told, builder, bad = Told(), TopologyBuilder("diverts"), Capture()
+    bolt = type("Diverts", (FailsAfterItsChange,), {"calls": Counter()})
+    builder.set_spout("numbers", partial(Numbers, 40, pace_secs=0.05))
+    builder.set_bolt("count", partial(bolt, told), retries=retries, on_error="divert").shuffle_grouping("numbers")
+    builder.set_bolt("bad", bad).shuffle_grouping("count", stream="failed")
+    finished = run_topology(builder.build(), FAST.replace(state_checkpoint_interval_ms=300), faults=[KillTask("count", at_secs=1.5)])
+    assert told.counts() == once(40) - Counter(lost)
+    assert [values[4]["n"] for values in bad.values] == lost
+    assert not given_up(finished)
