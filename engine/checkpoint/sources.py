@@ -3,6 +3,7 @@
 `Sources` belongs to the run, and each `SourceTask` to one task of a spout. Whatever they decide becomes true with the checkpoint's record.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import MessagePack, Unencodable
 from engine.topology.task_port import SourceHandler, SpoutPort
+from engine.waits import waiting_for
 
 CODEC: Final = MessagePack()
+COMMITTED_SECS: Final = 30.0
+"""Longest time of a call of `committed`. The spout is not polled meanwhile."""
 LOGGER: Final = EngineLogger("engine.checkpoint")
 Row: TypeAlias = tuple[Values, str, Any]
 """(values, stream, message id of the user or None)."""
@@ -228,7 +232,13 @@ class SourceTask(SourceHandler):
     def _tell(self, position: Any) -> None:
         committed = getattr(self._spout, "committed", None)
         if callable(committed):
-            self._port.after_commit(partial(self._port.call, committed, position))
+            self._port.after_commit(partial(self._call_committed, committed, position))
+
+    async def _call_committed(self, committed: Callable[..., object], position: Any) -> None:
+        """Call the hook. It only brings news, so one that hangs is cancelled, and the spout goes on."""
+        with waiting_for(f"committed() of spout {self.component_id!r}"):
+            async with asyncio.timeout(COMMITTED_SECS):
+                await self._port.call(committed, position)
 
     def note_died(self) -> None:
         """Ask for a recovery, because the trees of the instance are dropped, and nobody will know which of its rows have failed."""
@@ -268,8 +278,13 @@ class SourceTask(SourceHandler):
 
     @property
     def has_work(self) -> bool:
-        """True if rows have been emitted since the last barrier."""
-        return self._port.emitted != self._emitted_before
+        """True if rows have been emitted since the last barrier, or the spout has passed rows that it does not emit."""
+        if self._port.emitted != self._emitted_before:
+            return True
+        try:
+            return self._spout is not None and self._position is not None and self._spout.position() != self._position
+        except Exception:  # noqa: BLE001 - raised again by `prepare`, which names the spout
+            return True
 
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
