@@ -1,6 +1,5 @@
 """Spouts with positions: what is stored, what is refused, and which rows may stand beside them (EO-1, EO-2, EO-7, EO-8)."""
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -393,33 +392,3 @@ def test_with_at_least_once_no_checkpoint_waits_for_a_join_by_hand() -> None:
     assert counts == once(40)
     assert finished.snapshot.checkpoint is not None
     assert finished.snapshot.checkpoint.committed > 3
-
-
-@pytest.mark.guarantee("EO-1")
-def test_a_committed_that_hangs_is_cancelled_and_the_spout_goes_on() -> None:
-    class Hangs(Numbers):
-        async def committed(self, position: Any) -> None:
-            await asyncio.Event().wait()
-
-    assert counted(partial(Hangs, 40)) == once(40)
-
-
-@pytest.mark.guarantee("EO-1")
-def test_a_position_that_moves_without_an_emit_is_committed() -> None:
-    """Given a spout that passes rows which it does not emit, then another start does not read them again."""
-    told: list[int] = []
-
-    class Skips(Numbers):
-        def next_tuple(self) -> None:
-            if self.next >= 20:
-                self.next = min(self.next + 1, 400)
-                if self.next == 400:
-                    raise SpoutExhausted
-                return
-            super().next_tuple()
-
-        def committed(self, position: int) -> None:
-            told.append(position)
-
-    counted(partial(Skips, 500))
-    assert told[-1] == 400
