@@ -86,4 +86,4 @@ def test_a_position_without_a_row_is_passed_over(source: Any, tmp_path: Path) ->
     run_counting(source, tmp_path)
     run_counting(source, tmp_path)
 
-    assert counts == {number: 1 for number in range(1, 20, 2)}
+    assert counts == dict.fromkeys(range(1, 20, 2), 1)

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from engine.names import ACKER_COMPONENT
 from engine import Run
+from engine.names import ACKER_COMPONENT
 from tests.kills.bolt_forms import strike_bolt_process
 
 TASKS_OF: Final = ("numbers", "pass", "first", "second", ACKER_COMPONENT)

@@ -8,7 +8,7 @@ from functools import partial
 from engine import Config
 from tests.checkpoint.exact.faults import Failing, strike
 from tests.checkpoint.exact.steps import STEPS
-from tests.checkpoint.exact.topology import Places, counting_topology
+from tests.checkpoint.exact.topology import Places, Settings, counting_topology
 from tests.kills import lives
 
 
@@ -18,6 +18,8 @@ class Death(lives.Death):
 
     tasks: int = 2
     """Tasks of the bolt `first`."""
+    file_tasks: int = 2
+    """Tasks of a source of files."""
     interval_ms: float = 20.0
     failing: float = 0.0
     """Share of the calls that fail, until there are enough failures."""
@@ -44,7 +46,8 @@ async def main() -> None:
     random.seed(death.seed)
     failing = Failing(places.folder, death.failing)
     failing.allow(death.failures)
-    topology = counting_topology(places, death.tasks, failing, death.pace_secs)
+    settings = Settings(tasks=death.tasks, file_tasks=death.file_tasks, pace_secs=death.pace_secs)
+    topology = counting_topology(places, settings, failing)
     strikes = partial(strike, strikes=death.strikes, pause_secs=death.strikes_secs, seed=death.seed)
     await lives.live(topology, config, death, STEPS, strikes)
 

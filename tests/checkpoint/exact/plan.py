@@ -1,11 +1,12 @@
 """Draws the deaths of a round."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tests.checkpoint.exact.killing import Death
-from tests.checkpoint.exact.steps import ExactStep
+from tests.checkpoint.exact.steps import STEPS, ExactStep
+from tests.checkpoint.exact.topology import SOURCES
 
 MOST_INSTANT_SECS: Final = 0.3
 ROWS_A_DEATH: Final = 150
@@ -14,9 +15,10 @@ ROWS_A_DEATH: Final = 150
 
 def death_at(step: ExactStep, draws: random.Random) -> Death:
     """Return a death at a step, with settings that lead to it."""
+    if step.needs_failures:
+        return _drawn(draws, step=step.name, at=draws.choice([1, 2]), failing=0.02, failures=20)
     is_start = step.name.startswith("start: ")
-    faults = {"failing": 0.02} if step.needs_failures else {}
-    return _drawn(draws, step=step.name, at=1 if is_start else draws.choice([1, 1, 2, 3]), **faults)
+    return _drawn(draws, step=step.name, at=1 if is_start else draws.choice([1, 1, 2, 3]))
 
 
 def death_at_an_instant(draws: random.Random) -> Death:
@@ -37,9 +39,18 @@ def deaths_at(steps: Sequence[ExactStep], instants: int, draws: random.Random) -
     return deaths
 
 
+def spread() -> Mapping[str, list[ExactStep]]:
+    """Give each step to one source that reaches it. All sources get about the same number."""
+    having: dict[str, list[ExactStep]] = {source: [] for source in SOURCES}
+    for step in sorted(STEPS.values(), key=lambda step: not step.sources):
+        having[min(step.sources or SOURCES, key=lambda source: len(having[source]))].append(step)
+    return having
+
+
 def _drawn(draws: random.Random, **death: Any) -> Death:
     settings = {
         "tasks": draws.choice([2, 3]),
+        "file_tasks": draws.choice([1, 2, 3]),
         "interval_ms": draws.choice([5.0, 20.0, 50.0]),
         "flight_secs": draws.choice([0.0, 0.0003, 0.001, 0.003]),
         "failing": draws.choice([0.0, 0.0, 0.001, 0.005]),

@@ -48,13 +48,13 @@ class KilledExact(KilledTopology[Killed, Death]):
 
     async def _has_begun(self) -> bool:
         """Return whether a process has lived long enough to store something."""
-        state = self.places.state
-        if state.startswith("sqlite:") and not Path(self.places.folder, "state.db").exists():
+        file = self.folder / "state.db"
+        if self.places.state.startswith("sqlite:") and not await asyncio.to_thread(file.exists):
             return False
-        return TOPOLOGY in await provider_of(state).inventory().topologies()
+        return TOPOLOGY in await provider_of(self.places.state).inventory().topologies()
 
     async def _stored_positions(self) -> dict[int, Any]:
-        source, tasks = self.places.source, SOURCE_TASKS[self.places.source]
+        source, tasks = self.places.source, SOURCE_TASKS.get(self.places.source, 1)
         sources = Sources(TOPOLOGY, [SourceLayout("numbers", tasks, source == "files")], None)
         async with provider_of(self.places.state).inventory().look(TOPOLOGY) as stored:
             sources.take_up(await stored.entries(LEDGER))

@@ -17,7 +17,8 @@ from tests.checkpoint.killed_bolts import CountManyNumbers, CountNumbers, Death,
 
 TOPOLOGY: Final = "exact"
 SOURCES: Final = ("class", "generator", "burst generator", "files")
-SOURCE_TASKS: Final[Mapping[str, int]] = {"class": 2, "generator": 1, "burst generator": 1, "files": 2}
+SOURCE_TASKS: Final[Mapping[str, int]] = {"class": 2, "generator": 1, "burst generator": 1}
+"""Tasks of the sources whose positions belong to tasks. Those of files can be divided anew."""
 FILES: Final = 5
 NEVER: Final = Death(None, 1)
 
@@ -68,8 +69,8 @@ def counted(indexes: Iterable[int]) -> Counter[int]:
 
 def rows_before(places: Places, positions: Mapping[int, Any]) -> Iterator[int]:
     """Yield the index of each row that lies before the positions of the tasks. A task without a position has emitted nothing."""
-    tasks = SOURCE_TASKS[places.source]
     if places.source != "files":
+        tasks = SOURCE_TASKS[places.source]
         for task, position in positions.items():
             yield from range(task, position or 0, tasks)
         return
@@ -192,14 +193,28 @@ IN_PROCESSES: Final[Mapping[str, str]] = {"processes": "pass first", "bursts in 
 """Bolts that are in processes, by form."""
 
 
-def counting_topology(places: Places, tasks: int, failing: Failing, pace_secs: float) -> Topology:
-    """Build the topology. tasks: those of the bolt `first`. pace_secs: time that `pass` takes for a row."""
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of the topology that may differ from process to process."""
+
+    tasks: int
+    """Tasks of the bolt `first`."""
+    file_tasks: int
+    """Tasks of a source of files."""
+    pace_secs: float
+    """Time that `pass` takes for a row."""
+
+
+def counting_topology(places: Places, settings: Settings, failing: Failing) -> Topology:
+    """Build the topology."""
     builder, bursts = TopologyBuilder(TOPOLOGY), places.bolts.startswith("bursts")
     in_processes = IN_PROCESSES.get(places.bolts, "").split()
     passes: Any = PacedPassOnMany if bursts else PacedPassOn
     counts: Any = FailingCountMany if bursts else FailingCount
-    builder.set_spout("numbers", source_of(places), SOURCE_TASKS[places.source], max_spout_pending=100)
-    builder.set_bolt("pass", partial(passes, failing, pace_secs), 2, processes="pass" in in_processes).shuffle_grouping("numbers")
-    builder.set_bolt("first", partial(counts, failing), tasks, processes="first" in in_processes).fields_grouping("pass", "number")
+    source_tasks = SOURCE_TASKS.get(places.source, settings.file_tasks)
+    builder.set_spout("numbers", source_of(places), source_tasks, max_spout_pending=100)
+    builder.set_bolt("pass", partial(passes, failing, settings.pace_secs), 2, processes="pass" in in_processes).shuffle_grouping("numbers")
+    first: Any = partial(counts, failing)
+    builder.set_bolt("first", first, settings.tasks, processes="first" in in_processes).fields_grouping("pass", "number")
     builder.set_bolt("second", partial(counts, failing), 2, processes="second" in in_processes).fields_grouping("first", "number")
     return builder.build()
