@@ -57,7 +57,7 @@ class KilledExact(KilledTopology[Killed, Death]):
         source, tasks = self.places.source, SOURCE_TASKS.get(self.places.source, 1)
         sources = Sources(TOPOLOGY, [SourceLayout("numbers", tasks, source == "files")], None)
         async with provider_of(self.places.state).inventory().look(TOPOLOGY) as stored:
-            sources.take_up(await stored.entries(LEDGER))
+            sources.take_up(await stored.entries(LEDGER), has_state=False)
         return {task: sources.position_of("numbers", task) for task in range(tasks)}
 
     async def _faults(self, expected: Counter[int]) -> list[str]:
