@@ -114,8 +114,8 @@ def spout(
     (None: no limit). After that the spout calls the plain function `on_give_up(values, failure)`, which by default reports an error. With
     `restartable=True` the function may start from its beginning after an exception; see `GeneratorBroken`.
 
-    positions: the function takes a parameter `after`, yields pairs of a position and a row, and begins behind the position `after`. None
-    means its beginning. In a topology with state, its rows are then processed exactly once (EO-1).
+    positions: the function takes a parameter `after`, yields pairs of a position and a row (None: no row), and begins behind the position
+    `after`. None means its beginning. In a topology with state, its rows are then processed exactly once (EO-1).
 
     burst: the function yields lists of rows, which is faster. None or an empty list means that there is nothing to emit now.
     Raises UsageError for wrong arguments, and for an object that is not a generator function.

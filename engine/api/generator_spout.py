@@ -116,7 +116,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
         """Begin the generator that a function returns."""
 
     def _split_positions(self, items: list[Any]) -> list[Any]:
-        """Return the rows of pairs of a position and a row, and keep the positions. An item that is no pair ends the generator."""
+        """Return the rows of pairs of a position and a row, and keep the positions. An item that is no pair ends the generator.
+
+        A None in place of a row moves the position behind the last emitted row, or behind the row before in this list.
+        """
         rows = []
         for index, item in enumerate(items):
             if item is None and not self._options.burst:
@@ -127,9 +130,19 @@ class FromGenerator(BurstSpout, Generic[Items]):
                     hint="With positions=True, write `yield position, (value,)`.",
                 )
                 break
+            if item[1] is None and not self._options.burst:
+                self._move_on(item[0])
+                continue
             self._positions.append(item[0])
             rows.append(item[1])
         return rows
+
+    def _move_on(self, position: Any) -> None:
+        """Pass over a position without a row. All rows of before this list have been emitted."""
+        if self._positions:
+            self._positions[-1] = position
+        else:
+            self._position = position
 
     # Emits
 

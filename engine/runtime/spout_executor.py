@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias
 
 from engine.api import BurstSpout, FromGenerator, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.backoff import Backoff
@@ -26,6 +26,8 @@ from engine.topology.task_port import SourceHandler, SpoutPortUser, SpoutStatus
 
 BACKOFF: Final = Backoff(0.001, 0.064)
 """Pauses after polls that emitted nothing, and after calls that raised."""
+SourceRow: TypeAlias = tuple[Any, str, Any]
+"""(values, stream, message id of the user or None)."""
 FLUSH_BACKOFF: Final = Backoff(0.0002, 0.02)
 """Pauses between two looks whether all verdicts have arrived."""
 
@@ -145,32 +147,19 @@ class SpoutExecutor(Executor):
         polls_bursts = isinstance(spout, BurstSpout) and "next_tuple" not in vars(spout)  # else a fault injector has wrapped `next_tuple`
         takes_lists = isinstance(spout, BurstSpout) and type(spout).ack_many is not BurstSpout.ack_many and "ack" not in vars(spout)
         listens = type(spout).ack not in (Spout.ack, BurstSpout.ack) or "ack" in vars(spout)
+        on_ack, on_acks = spout.ack if listens else None, spout.ack_many if takes_lists else None
+        on_fail: Any = self._fail_message
         if self.source is not None:
-            self._bind_source(spout, polls_bursts=polls_bursts, listens=listens)
-            return
-        self.core.bind(
-            spout.next_tuples if polls_bursts else spout.next_tuple,
-            spout.ack if listens else None,
-            self._fail_message,
-            self.port.listener,
-            on_acks=spout.ack_many if takes_lists else None,
-            polls_bursts=polls_bursts,
-        )
+            on_fail = self._fail_row
+            if isinstance(spout, FromGenerator):
+                spout.let_engine_track_rows()
+                on_ack = on_acks = None
+            on_ack, on_acks = on_ack and _ack_of_row(on_ack), on_acks and _acks_of_rows(on_acks)
+        poll = spout.next_tuples if polls_bursts else spout.next_tuple
+        listener = self.port.listener if self.source is None else None
+        self.core.bind(poll, on_ack, on_fail, listener, on_acks=on_acks, polls_bursts=polls_bursts)
 
-    def _bind_source(self, spout: Any, *, polls_bursts: bool, listens: bool) -> None:
-        """Let the core call an instance whose rows the handler of positions follows. It gets acks of its own message ids, and no fail."""
-
-        def ack(row: tuple[Any, str, Any]) -> Awaitable[None] | None:
-            return None if row[2] is None else cast("Awaitable[None] | None", spout.ack(row[2]))
-
-        if isinstance(spout, FromGenerator):
-            spout.let_engine_track_rows()
-        hears = listens and not isinstance(spout, FromGenerator)
-        self.core.bind(
-            spout.next_tuples if polls_bursts else spout.next_tuple, ack if hears else None, self._fail_row, polls_bursts=polls_bursts
-        )
-
-    def _fail_row(self, row: tuple[Any, str, Any], failure: Failure) -> None:
+    def _fail_row(self, row: SourceRow, failure: Failure) -> None:
         """Note a failed row for the handler of positions, which decides about it (EO-6)."""
         assert self.source is not None
         self.failures[failure.reason] += 1
@@ -551,6 +540,21 @@ class SpoutExecutor(Executor):
         if self.inlet is not None and self.inlet.waiting:
             return "waited_for"
         return "polling"
+
+
+def _ack_of_row(ack: Callable[[Any], Awaitable[None] | None]) -> Callable[[SourceRow], Awaitable[None] | None]:
+    """Return an `ack` for a source whose trees have rows as message ids. The spout gets its own ids."""
+    return lambda row: None if row[2] is None else ack(row[2])
+
+
+def _acks_of_rows(ack_many: Callable[[list[Any]], Awaitable[None] | None]) -> Callable[[list[SourceRow]], Awaitable[None] | None]:
+    """Return the same for lists of acks."""
+
+    def acks(rows: list[SourceRow]) -> Awaitable[None] | None:
+        ids = [row[2] for row in rows if row[2] is not None]
+        return ack_many(ids) if ids else None
+
+    return acks
 
 
 async def _awaited(returned: Awaitable[None]) -> None:

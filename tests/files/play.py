@@ -28,13 +28,13 @@ class Observed(FileSpout):
 
     kept: Kept
     start: Position | None = None
-    seeks: bool = False
+
+    def seek(self, position: Position | None) -> None:
+        super().seek(self.start if position is None else position)
 
     async def open(self) -> None:
         await super().open()
         self.kept.last[self.context.task_index] = self
-        if self.seeks:
-            self.seek(self.start)
         collector, emit_many = self.collector, self.collector.emit_many
 
         class Noting:
@@ -71,10 +71,10 @@ def rows_of(paths: Any, format: Any = "lines", **options: Any) -> list[tuple[Any
     return capture.values
 
 
-def play(paths: Any, format: Any = "lines", start: Position | None = None, *, seeks: bool = False, **options: Any) -> Kept:
+def play(paths: Any, format: Any = "lines", start: Position | None = None, **options: Any) -> Kept:
     """Run with one row per poll, and return the rows with their positions."""
     kept = Kept()
-    run_observed(kept, paths, format, start, seeks=seeks, **options)
+    run_observed(kept, paths, format, start, **options)
     return kept
 
 
@@ -84,7 +84,6 @@ def run_observed(
     format: Any = "lines",
     start: Position | None = None,
     *,
-    seeks: bool = False,
     tasks: int = 1,
     during: Any = None,
     capture: Capture | None = None,
@@ -92,7 +91,7 @@ def run_observed(
 ) -> Finished:
     def make() -> Observed:
         spout = Observed(paths, format, **options)
-        spout.kept, spout.start, spout.seeks = kept, start, seeks or start is not None
+        spout.kept, spout.start = kept, start
         return spout
 
     return run_topology(topology(make, parallelism=tasks, capture=capture), Config(), during=during)

@@ -126,7 +126,7 @@ def test_a_truncation_is_told_and_the_file_is_read_anew(longer: bool, tmp_path: 
         assert next(place[5] for place in it.position().values()) == "closed"
         assert len(it.position()) == 2
 
-    kept = follow(log, script, seeks=True)
+    kept = follow(log, script)
     assert kept.values() == ["1", "2", *("abcd" if longer else "a")]
     assert "was truncated" in caplog.text
 
@@ -165,7 +165,7 @@ def test_a_folder_that_is_away_for_a_while_continues(tmp_path: Path, caplog: pyt
         assert place[2:4] == [4, 2]
 
     with caplog.at_level(logging.INFO, "engine.files"):
-        follow(tmp_path / "logs", script, seeks=True)
+        follow(tmp_path / "logs", script)
     assert "is back. Reading continues" in caplog.text
 
 
@@ -199,7 +199,7 @@ def test_a_rotation_between_two_runs_is_recognized(tmp_path: Path) -> None:
         await it.rows(3)
         positions.append(it.kept.positions[1])
 
-    follow(log, first, seeks=True)
+    follow(log, first)
     write(tmp_path / "app.log.1.gz", gzip.compress(log.read_bytes() + b"4\n"))
     log.unlink()
     write(log, "5\n")

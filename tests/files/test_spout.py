@@ -68,7 +68,7 @@ def test_the_number_of_tasks_may_change_between_runs(tmp_path: Path) -> None:
     for number in range(10):
         write(tmp_path / f"{number}", "".join(f"{number} {line}\n" for line in range(50)))
     first, second = Kept(), Kept()
-    run_observed(first, tmp_path, tasks=3, seeks=True)
+    run_observed(first, tmp_path, tasks=3)
     position = {key: place for at in first.positions[len(first.positions) // 2 :][:1] for key, place in at.items()}
     done = sum(place[3] for place in position.values())
     run_observed(second, tmp_path, start=position, tasks=2)
@@ -142,7 +142,7 @@ def test_a_huge_line_is_bad_and_takes_little_memory(format: Any, name: str, tmp_
     assert metrics(finished)["file_bad_rows"] == (4 if format == "csv" else 3)
     assert "it has 5,000,001 bytes, and max_line_bytes is 1,048,576" in finished.errors[0].text
     if format == "lines":
-        whole = play(path, format, on_bad="skip", seeks=True)
+        whole = play(path, format, on_bad="skip")
         assert [play(path, format, at, on_bad="skip").rows for at in whole.positions] == [whole.rows[n:] for n in (1, 2, 3)]
 
 
@@ -248,7 +248,7 @@ def test_a_lost_position_ends_the_run_or_is_told(change: Any, why: str, tmp_path
     path = write(tmp_path / "rows.log", "1\n2\n3\n")
     write(tmp_path / "other.log", "4\n")
     pattern = f"{tmp_path}/*.log"
-    whole = play(pattern, seeks=True)
+    whole = play(pattern)
     behind = next(at for at in whole.positions if any(place[2] == 4 for place in at.values()))
     change(path)
     with pytest.raises(ComponentError) as raised:
@@ -270,7 +270,7 @@ def test_a_lost_position_ends_the_run_or_is_told(change: Any, why: str, tmp_path
 def test_a_file_that_was_read_to_its_end_may_be_removed(tmp_path: Path) -> None:
     path = write(tmp_path / "1.log", "1\n")
     write(tmp_path / "2.log", "2\n")
-    kept = play(f"{tmp_path}/*.log", seeks=True)
+    kept = play(f"{tmp_path}/*.log")
     path.unlink()
     assert play(f"{tmp_path}/*.log", start=kept.last[0].position()).rows == []
 

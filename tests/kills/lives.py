@@ -5,12 +5,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 import engine
-from engine import Config, Topology
+from engine import Config, Run, Topology
 
 BEGINS: Final = b"begins\n"
 RUNS: Final = b"runs\n"
@@ -51,15 +51,24 @@ def heard(places: type[PlacesT], death: type[DeathT]) -> tuple[PlacesT, DeathT, 
     return places(**of_places), death(**of_death), number
 
 
-async def live(topology: Topology, config: Config, death: Death, steps: Mapping[str, Armed]) -> None:
-    """Run to the end or to the death. Prints when it begins, and when it runs."""
+async def live(
+    topology: Topology,
+    config: Config,
+    death: Death,
+    steps: Mapping[str, Armed],
+    meanwhile: Callable[[Run], Awaitable[None]] | None = None,
+) -> None:
+    """Run to the end or to the death. Prints when it begins, and when it runs. meanwhile: faults in the run, cancelled at its end."""
     if death.step is not None:
         steps[death.step].arm(death.at, death.flight_secs)
     asyncio.get_running_loop().add_reader(sys.stdin, os.kill, os.getpid(), signal.SIGKILL)
     _tell(BEGINS)
     async with engine.run(topology, config) as run:
         _tell(RUNS)
+        faults = None if meanwhile is None else asyncio.ensure_future(meanwhile(run))
         await run.completed()
+        if faults is not None:
+            faults.cancel()
 
 
 def _tell(line: bytes) -> None:

@@ -27,14 +27,15 @@ from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.project.sources import ROOT
 from tests.simulation.simulate import simulate
-from tests.soak import campaign, cluster, flow, kafka, kills, processes, spark, transactions
+from tests.soak import campaign, cluster, exact, flow, kafka, kills, processes, spark, transactions
 from tests.soak.figures import FLOW, OFFSETS, STRICT_ORDER, Figures
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
 CHECKPOINTS, TRANSACTIONS, FLOWS, PROCESSES = kills.Checkpoints(), transactions.Transactions(), flow.Flow(), processes.Processes()
+EXACT: Final = exact.Exact()
 PARTS: Final = (
     *("dags", "offsets", "flow", "runs", "process-runs", "state", "process-state", "transactions", "cluster"),
-    *("kills", "kafka", "transaction-kills", "flow-kills", "process-kills", "spark", "cluster-kills"),
+    *("kills", "exact-kills", "kafka", "transaction-kills", "flow-kills", "process-kills", "spark", "cluster-kills"),
     "tests",
 )
 BATCH: Final = 250
@@ -62,6 +63,7 @@ class Counts:
     transactions: int
     cluster: int
     kills: int
+    exact_kills: int
     kafka: Mapping[str, int]
     transaction_kills: int
     flow_kills: int
@@ -77,7 +79,7 @@ class Counts:
             f"{sum(self.dags.values()):,} DAGs, {self.offsets:,} Kafka partitions, {self.flow:,} schedules of a flow, "
             f"{self.runs:,} runs, {self.process_runs:,} with processes, "
             f"{self.state:,} runs with state, {self.process_state:,} with state in processes, {self.transactions:,} with transactions, "
-            f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, "
+            f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, {self.exact_kills:,} with exact sources, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
             f"{self.flow_kills:,} of flows, {self.process_kills:,} of bolts in processes, {self.spark_kills:,} kills around Spark, "
             f"{self.cluster_kills:,} around topologies on Spark{', the tests marked soak' if self.has_tests else ''}"
@@ -95,6 +97,7 @@ FULL: Final = Counts(
     transactions=5000,
     cluster=1000,
     kills=CHECKPOINTS.full,
+    exact_kills=EXACT.full,
     kafka=kafka.FULL,
     transaction_kills=TRANSACTIONS.full,
     flow_kills=FLOWS.full,
@@ -115,6 +118,7 @@ ROUND: Final = Counts(
     transactions=100,
     cluster=20,
     kills=kills.ROUND,
+    exact_kills=exact.ROUND,
     kafka=kafka.ROUND,
     transaction_kills=transactions.ROUND,
     flow_kills=flow.ROUND,
@@ -156,6 +160,7 @@ class Soak:
                 partial(simulate_state, processes=True), figures.add_process_state, counts.process_state
             ),
             "kills": lambda: self.kill(CHECKPOINTS, figures.add_kills, counts.kills),
+            "exact-kills": lambda: self.kill(EXACT, figures.add_exact_kills, counts.exact_kills),
             "flow": lambda: self.prove({FLOW: counts.flow}),
             "transactions": lambda: self.simulate(simulate_transactions, figures.add_transactions, counts.transactions),
             "cluster": lambda: self.simulate_on_spark(counts.cluster),

@@ -54,6 +54,8 @@ class Figures:
     """Transactional topologies as real processes: kills by combination and step."""
     killed_flows: Counter[str] = field(default_factory=Counter)
     """Topologies under flow control as real processes: kills by combination and step, and repeated records."""
+    exact_kills: Counter[str] = field(default_factory=Counter)
+    """Topologies with exact sources: kills by combination and step."""
     killed_processes: Counter[str] = field(default_factory=Counter)
     """Bolts in processes: kills by topology and step."""
     spark: Counter[str] = field(default_factory=Counter)
@@ -138,6 +140,10 @@ class Figures:
         counts.update(records=result.records, repeats=result.repeats)
         counts["most repeats"] = max(counts["most repeats"], result.most_repeats)
 
+    def add_exact_kills(self, result: campaign.KillsResult[Any]) -> None:
+        """Count rounds of kills of topologies with exact sources."""
+        self._add_kills(self.exact_kills, result)
+
     def add_killed_processes(self, result: campaign.KillsResult[Any]) -> None:
         """Count rounds of kills of bolts in processes."""
         self._add_kills(self.killed_processes, result)
@@ -200,6 +206,7 @@ class Figures:
             *self.kafka_lines(),
             *self.killed_transactions_lines(),
             *self.killed_flows_lines(),
+            *self.exact_kills_lines(),
             *self.killed_processes_lines(),
             *self.spark_lines(),
             *self.killed_clusters_lines(),
@@ -244,6 +251,15 @@ class Figures:
         return [
             f"kill -9 of topologies under flow control: {counts['kills']:,}, in {counts['rounds']:,} rounds; "
             f"{counts['records']:,} records, {counts['repeats']:,} repeats, {counts['most repeats']:,} of one task at once",
+            f"  by combination: {list_counts(counts, 'of ')}",
+            f"  by step: {list_counts(counts, 'died ')}",
+        ]
+
+    def exact_kills_lines(self) -> list[str]:
+        """Totals of the kills of topologies with exact sources."""
+        counts = self.exact_kills
+        return [
+            f"kill -9 of topologies with exact sources: {counts['kills']:,}, in {counts['rounds']:,} rounds",
             f"  by combination: {list_counts(counts, 'of ')}",
             f"  by step: {list_counts(counts, 'died ')}",
         ]

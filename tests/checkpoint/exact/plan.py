@@ -1,0 +1,61 @@
+"""Draws the deaths of a round."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tests.checkpoint.exact.killing import Death
+from tests.checkpoint.exact.steps import STEPS, ExactStep
+from tests.checkpoint.exact.topology import SOURCES
+
+MOST_INSTANT_SECS: Final = 0.3
+ROWS_A_DEATH: Final = 150
+"""Rows with which a process comes to its death, and the last one to its end."""
+
+
+def death_at(step: ExactStep, draws: random.Random) -> Death:
+    """Return a death at a step, with settings that lead to it."""
+    if step.needs_failures:
+        return _drawn(draws, step=step.name, at=draws.choice([1, 2]), failing=0.02, failures=20)
+    is_start = step.name.startswith("start: ")
+    return _drawn(draws, step=step.name, at=1 if is_start else draws.choice([1, 1, 2, 3]))
+
+
+def death_at_an_instant(draws: random.Random) -> Death:
+    """Return a death at a random time of the start or the run."""
+    return _drawn(draws, secs=draws.uniform(0, MOST_INSTANT_SECS), from_the_beginning=draws.random() < 0.2)
+
+
+def last_life(draws: random.Random) -> Death:
+    """Return a life without a kill, in which rows fail and tasks die."""
+    return _drawn(draws, pace_secs=0.0001, strikes=3)
+
+
+def deaths_at(steps: Sequence[ExactStep], instants: int, draws: random.Random) -> list[Death]:
+    """Return a death at each step and at random times, in random order."""
+    deaths = [death_at(step, draws) for step in steps]
+    deaths += [death_at_an_instant(draws) for _ in range(instants)]
+    draws.shuffle(deaths)
+    return deaths
+
+
+def spread() -> Mapping[str, list[ExactStep]]:
+    """Give each step to one source that reaches it. All sources get about the same number."""
+    having: dict[str, list[ExactStep]] = {source: [] for source in SOURCES}
+    for step in sorted(STEPS.values(), key=lambda step: not step.sources):
+        having[min(step.sources or SOURCES, key=lambda source: len(having[source]))].append(step)
+    return having
+
+
+def _drawn(draws: random.Random, **death: Any) -> Death:
+    settings = {
+        "tasks": draws.choice([2, 3]),
+        "file_tasks": draws.choice([1, 2, 3]),
+        "interval_ms": draws.choice([5.0, 20.0, 50.0]),
+        "flight_secs": draws.choice([0.0, 0.0003, 0.001, 0.003]),
+        "failing": draws.choice([0.0, 0.0, 0.001, 0.005]),
+        "strikes": draws.choice([0, 0, 2]),
+        "strikes_secs": draws.choice([0.02, 0.1]),
+        "seed": draws.getrandbits(32),
+    }
+    return Death(**{**settings, **death})

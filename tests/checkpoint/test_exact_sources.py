@@ -1,0 +1,89 @@
+"""Sources whose positions are in the checkpoint, of each kind: they get the acks of their own ids, and continue behind their position."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import BurstSpout, Config, FileSpout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, spout
+from engine.testing import Finished, run_topology
+
+counts: Counter[Any] = Counter()
+
+
+class Count(StatefulBasicBolt):
+    output_fields = ()
+
+    def execute(self, tup: Tuple) -> None:
+        counts[tup[0]] += 1
+
+
+@pytest.fixture(autouse=True)
+def _no_counts() -> None:
+    counts.clear()
+
+
+def run_counting(source: Any, folder: Path) -> Finished:
+    builder = TopologyBuilder("exact")
+    builder.set_spout("source", source)
+    builder.set_bolt("count", Count).global_grouping("source")
+    return run_topology(builder.build(), Config(state_provider=f"sqlite:///{folder}/state.db"))
+
+
+@pytest.mark.guarantee("EO-1")
+def test_a_spout_that_takes_lists_of_acks_gets_those_of_its_own_ids(tmp_path: Path) -> None:
+    acked: list[int] = []
+
+    class Rows(BurstSpout):
+        output_fields = "number"
+
+        def seek(self, position: int | None) -> None:
+            self.number = position or 0
+
+        def position(self) -> int:
+            return self.number
+
+        def next_tuples(self, limit: int) -> None:
+            if self.number == 10:
+                raise SpoutExhausted
+            self.collector.emit((self.number,), self.number if self.number % 2 else None)
+            self.number += 1
+
+        def ack_many(self, message_ids: list[Any]) -> None:
+            acked.extend(message_ids)
+
+    assert run_counting(Rows, tmp_path).state == "complete"
+    assert sorted(acked) == [1, 3, 5, 7, 9]
+
+
+@pytest.mark.guarantee("EO-1", "FI-7")
+def test_a_file_with_more_rows_than_may_be_in_flight_is_read_to_its_end(tmp_path: Path) -> None:
+    Path(tmp_path, "rows").write_text("".join(f"{number}\n" for number in range(50)))
+
+    finished = run_counting(lambda: FileSpout(f"{tmp_path}/rows", max_in_flight=10), tmp_path)
+
+    assert finished.state == "complete"
+    assert counts == {str(number): 1 for number in range(50)}
+
+
+@spout("number", positions=True)
+def odd_numbers(after: int | None) -> Iterator[tuple[int, tuple[int] | None]]:
+    for number in range(after or 0, 20):
+        yield number + 1, (number,) if number % 2 else None
+
+
+@spout("number", positions=True)
+async def odd_numbers_later(after: int | None) -> AsyncIterator[tuple[int, tuple[int] | None]]:
+    for number in range(after or 0, 20):
+        yield number + 1, (number,) if number % 2 else None
+
+
+@pytest.mark.guarantee("EO-1")
+@pytest.mark.parametrize("source", [odd_numbers, odd_numbers_later])
+def test_a_position_without_a_row_is_passed_over(source: Any, tmp_path: Path) -> None:
+    run_counting(source, tmp_path)
+    run_counting(source, tmp_path)
+
+    assert counts == dict.fromkeys(range(1, 20, 2), 1)
