@@ -28,13 +28,10 @@ class Observed(FileSpout):
 
     kept: Kept
     start: Position | None = None
-    seeks: bool = False
 
     async def open(self) -> None:
         await super().open()
         self.kept.last[self.context.task_index] = self
-        if self.seeks:
-            self.seek(self.start)
         collector, emit_many = self.collector, self.collector.emit_many
 
         class Noting:
@@ -46,6 +43,9 @@ class Observed(FileSpout):
                 self.kept.rows += map(tuple, rows)
 
         self.collector = Noting()  # type: ignore[assignment]
+
+    def seek(self, position: Position | None) -> None:
+        super().seek(self.start)
 
     def next_tuples(self, limit: int) -> None:
         before = len(self.kept.rows)
@@ -92,7 +92,9 @@ def run_observed(
 ) -> Finished:
     def make() -> Observed:
         spout = Observed(paths, format, **options)
-        spout.kept, spout.start, spout.seeks = kept, start, seeks or start is not None
+        spout.kept, spout.start = kept, start
+        if seeks or start is not None:
+            spout.let_engine_track_rows()
         return spout
 
     return run_topology(topology(make, parallelism=tasks, capture=capture), Config(), during=during)
