@@ -117,6 +117,7 @@ class SpoutExecutor(Executor):
 
     async def _make_instance(self) -> None:
         spout: Any = self.spec.factory.create()
+        self.orders.cancel()  # they are for an earlier instance
         self._background = self._new_background()
         self._context = spout.context = self._new_context(self._background)
         self._collector = spout.collector = SpoutCollector(self.core, self._rows, ready=self.ready, report_error=self.report_from_component)
@@ -146,7 +147,7 @@ class SpoutExecutor(Executor):
         takes_lists = isinstance(spout, BurstSpout) and type(spout).ack_many is not BurstSpout.ack_many and "ack" not in vars(spout)
         listens = type(spout).ack not in (Spout.ack, BurstSpout.ack) or "ack" in vars(spout)
         if self.source is not None:
-            self._bind_source(spout, polls_bursts=polls_bursts, listens=listens)
+            self._bind_source(spout, polls_bursts=polls_bursts, listens=listens, takes_lists=takes_lists)
             return
         self.core.bind(
             spout.next_tuples if polls_bursts else spout.next_tuple,
@@ -157,17 +158,25 @@ class SpoutExecutor(Executor):
             polls_bursts=polls_bursts,
         )
 
-    def _bind_source(self, spout: Any, *, polls_bursts: bool, listens: bool) -> None:
+    def _bind_source(self, spout: Any, *, polls_bursts: bool, listens: bool, takes_lists: bool) -> None:
         """Let the core call an instance whose rows the handler of positions follows. It gets acks of its own message ids, and no fail."""
 
         def ack(row: tuple[Any, str, Any]) -> Awaitable[None] | None:
             return None if row[2] is None else cast("Awaitable[None] | None", spout.ack(row[2]))
 
-        if isinstance(spout, FromGenerator):
+        def ack_many(rows: list[tuple[Any, str, Any]]) -> Awaitable[None] | None:
+            return cast("Awaitable[None] | None", spout.ack_many([row[2] for row in rows if row[2] is not None]))
+
+        hears = True
+        if isinstance(spout, (FromGenerator, SpoutPortUser)):
             spout.let_engine_track_rows()
-        hears = listens and not isinstance(spout, FromGenerator)
+            hears = False
         self.core.bind(
-            spout.next_tuples if polls_bursts else spout.next_tuple, ack if hears else None, self._fail_row, polls_bursts=polls_bursts
+            spout.next_tuples if polls_bursts else spout.next_tuple,
+            ack if hears and listens else None,
+            self._fail_row,
+            on_acks=ack_many if hears and takes_lists else None,
+            polls_bursts=polls_bursts,
         )
 
     def _fail_row(self, row: tuple[Any, str, Any], failure: Failure) -> None:
@@ -183,11 +192,13 @@ class SpoutExecutor(Executor):
             await self._rows.wait_until_empty()
 
     async def verdicts_arrived(self) -> None:
-        """Wait until the verdicts of all trees that have failed by now are handled. A poll that is awaited delays them."""
+        """Wait until all failures that have been sent by now are handled. This does not wait for a poll that is awaited."""
         self.core.begin_flush()
-        pauses = FLUSH_BACKOFF.pauses()
-        while self.core.is_flushing:  # noqa: ASYNC110 - an event would cost a test at each verdict
-            await asyncio.sleep(next(pauses))
+        for pause_secs in FLUSH_BACKOFF.pauses():
+            self.core.take_failures()
+            if not self.core.is_flushing:
+                return
+            await asyncio.sleep(pause_secs)
 
     def drop_inputs(self, failure: Failure) -> None:
         """Nothing to do: the trees of the instance are dropped with it."""
