@@ -140,7 +140,7 @@ cdef class DeferredAcks:
     cdef SignalRing ring_of(self, uint64_t root)
     cdef int defer_foreign(self, uint64_t root, uint64_t value) except -1
     cdef int take_back(self, object reason) except -1
-    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1
+    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit) except -1
 
 
 cdef inline void begin_call(DeferredAcks acks) noexcept:

@@ -92,8 +92,6 @@ class HeldTuples:
     def set_gate(self, closed: bool) -> None:
         """Hold back tuples of all sources except control tuples, or put the held tuples next in line, in order."""
 
-    @property
-    def is_gated(self) -> bool: ...
     def tuples(self) -> list[Tuple]:
         """Return all tuples that are held back or next in line."""
 
@@ -104,7 +102,7 @@ class HeldTuples:
 
 @final
 class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed.
+    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released.
 
     Consecutive acks of one root become one entry, because the acker would XOR their values anyway (ACK-2). Tuples of one root mostly
     arrive one after the other, so no table is needed.
@@ -122,13 +120,8 @@ class DeferredAcks:
     def release_earlier(self) -> None:
         """Send all deferred acks that the running call has not added. Each root must have one ack only, because no ack may be joined."""
 
-    def fail_prepared(self, limit: int, reason: object) -> int:
-        """Fail up to limit prepared acks, and return how many are left."""
-
     def clear(self) -> None:
-        """Forget all acks."""
-    def fail_deferred(self, limit: int, reason: object) -> int:
-        """Fail up to limit acks that are not prepared, and return how many are left."""
+        """Forget all acks. Their trees fail in another way."""
 
     def refresh(self, position: int, limit: int) -> int:
         """Restart the timeout of up to limit roots from position on. Return the next position, -1 at the end (ACK-8)."""

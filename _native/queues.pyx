@@ -296,10 +296,6 @@ cdef class HeldTuples:
             self.released.extend(self.gated)
             self.gated = None
 
-    @property
-    def is_gated(self):
-        return self.gated is not None
-
     cdef bint holds_back(self, Tuple tup) except -1:
         """Hold tup back if the gate is closed, or its source is held."""
         if self.gated is not None:
@@ -329,7 +325,7 @@ cdef class HeldTuples:
 
 @cython.final
 cdef class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released or failed.
+    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released.
 
     Consecutive acks of one root become one entry, because the acker would XOR their values anyway (ACK-2). Tuples of one root mostly
     arrive one after the other, so no table is needed.
@@ -352,25 +348,17 @@ cdef class DeferredAcks:
 
     def release_prepared(self, Py_ssize_t limit):
         """Send up to limit prepared acks to their ackers, and return how many are left."""
-        return self.drain(self.prepared, limit, None)
+        return self.drain(self.prepared, limit)
 
     def release_earlier(self):
         """Send all deferred acks that the running call has not added. Each root must have one ack only, because no ack may be joined."""
-        self.drain(self.deferred, self.before_call, None)
+        self.drain(self.deferred, self.before_call)
         self.before_call = 0
-
-    def fail_prepared(self, Py_ssize_t limit, reason not None):
-        """Fail up to limit prepared acks, and return how many are left."""
-        return self.drain(self.prepared, limit, reason)
 
     def clear(self):
         """Forget all acks. Their trees fail in another way."""
         self.before_call, self.joined_at, self.joined_value = 0, -1, 0
         self.deferred, self.prepared = SignalRing(), SignalRing()
-
-    def fail_deferred(self, Py_ssize_t limit, reason not None):
-        """Fail up to limit acks that are not prepared, and return how many are left."""
-        return self.drain(self.deferred, limit, reason)
 
     cdef SignalRing ring_of(self, uint64_t root):
         return self.ackers[<Py_ssize_t>(root % <uint64_t>len(self.ackers))]
@@ -401,21 +389,17 @@ cdef class DeferredAcks:
             send_signal_with(self.ring_of(joined.root), FAIL, joined.root, self.task_id, reason)
         return 0
 
-    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1:
+    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit) except -1:
         cdef Py_ssize_t count = min(limit, ring.tail - ring.head), i
         cdef Signal* entry
-        if reason is None:
-            self.released += count
-        if reason is None and len(self.ackers) == 1:
+        self.released += count
+        if len(self.ackers) == 1:
             move_signals(<SignalRing>self.ackers[0], ring, count)
             count = 0
         for i in range(count):
             entry = &ring.ring[ring.head & ring.mask]
             ring.head += 1
-            if reason is None:
-                send_signal(self.ring_of(entry.root), ACK, entry.root, entry.value, self.task_id)
-            else:
-                send_signal_with(self.ring_of(entry.root), FAIL, entry.root, self.task_id, reason)
+            send_signal(self.ring_of(entry.root), ACK, entry.root, entry.value, self.task_id)
         if ring.head == ring.tail:
             ring.reset_empty()
         return ring.tail - ring.head

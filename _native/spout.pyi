@@ -94,6 +94,12 @@ class SpoutCore(TaskCore):
     def begin_flush(self) -> None:
         """Send a mark through each acker, behind all signals that have been sent."""
 
+    def take_failures(self) -> None:
+        """Handle the failures and marks among the waiting verdicts, and leave the acks to the next burst.
+
+        For a spout whose `on_fail` is the engine's own, because it may run while a call of the spout is awaited.
+        """
+
     @property
     def is_flushing(self) -> bool:
         """True until all marks are back."""

@@ -498,6 +498,7 @@ cdef class SpoutCore(TaskCore):
     cdef int fail_trees_of(self, uint64_t acker) except -1:
         """Fail every open tree of an acker that died and lost them (ACK-13)."""
         cdef uint64_t root
+        self.flushed_roots = {root for root in self.flushed_roots if root % self.acker_count != acker}
         for root in self.open_trees.roots():
             if root % self.acker_count == acker:
                 send_signal_with(self.verdicts, FAILED, root, -1, self.acker_failure)
@@ -513,6 +514,40 @@ cdef class SpoutCore(TaskCore):
                 root = draw_edge(self.ids)
             self.flushed_roots.add(root)
             signal_acker(self, INIT, root, 0)     # a tree without tuples, of which this core knows nothing: only its verdict comes back
+
+    def take_failures(self):
+        """Handle the failures and marks among the waiting verdicts, and leave the acks to the next burst.
+
+        For a spout whose `on_fail` is the engine's own, because it may run while a call of the spout is awaited.
+        """
+        cdef SignalRing ring = self.verdicts
+        cdef Py_ssize_t at, kept = ring.head
+        cdef Signal got
+        cdef uint64_t root
+        failed, dead = [], []
+        for at in range(ring.head, ring.tail):
+            got = ring.ring[at & ring.mask]
+            if got.kind == FAILED:
+                failed.append(got.root)
+            elif got.kind == ACKER_DIED:
+                dead.append(got.value)
+            elif got.kind != ACKED or got.root not in self.flushed_roots:
+                ring.ring[kept & ring.mask] = got
+                kept += 1
+            else:
+                self.flushed_roots.discard(got.root)
+        ring.tail = kept
+        for root in failed:
+            failure = ring.objects.popleft()
+            message_id = self.close_tree(root, False)
+            if message_id is not self:
+                self.failed += 1
+                self.handed_out += 1
+                self.on_fail(message_id, failure)
+        for root in dead:
+            self.fail_trees_of(root)
+        if dead:
+            self.take_failures()     # of the trees that the acker has lost
 
     @property
     def is_flushing(self):

@@ -58,11 +58,10 @@ WRITING = KafkaSinkConfig(brokers=BROKERS, topic=COUNTS, key=lambda tup: tup["wo
 
 def topology() -> Topology:
     """Return the topology for `python -m engine run`."""
-    begun: set[int] = set()
     builder = TopologyBuilder("kafka-word-count", Config(state_provider=STATE, on_error="stop"))
     builder.set_spout("lines", lambda: KafkaSpout(READING))
-    builder.set_bolt("split", lambda: Split(begun), parallelism=2).fields_grouping("lines", "partition")
-    builder.set_bolt("count", lambda: Count(begun), parallelism=4).fields_grouping("split", "word")
+    builder.set_bolt("split", Split, parallelism=2).fields_grouping("lines", "partition")
+    builder.set_bolt("count", Count, parallelism=4).fields_grouping("split", "word")
     builder.set_bolt("counts", lambda: KafkaSink(WRITING)).global_grouping("count")
     return builder.build()
 
@@ -70,20 +69,7 @@ def topology() -> Topology:
 FROM_ZERO = "To count from zero, use new names, or delete topics, group and state together."
 
 
-class OneLife(StatefulBasicBolt):
-    """Base of both stateful bolts. The death of a task ends the run, because it loses changes that the other tasks would keep."""
-
-    def __init__(self, begun: set[int]) -> None:
-        self.begun = begun
-        """The tasks that have begun in this run."""
-
-    def prepare(self) -> None:
-        if self.context.task_id in self.begun:
-            raise FatalError("this task has died in this run", hint="Start it again: it continues after its last checkpoint.")
-        self.begun.add(self.context.task_id)
-
-
-class Split(OneLife):
+class Split(StatefulBasicBolt):
     """Splits lines. Its state has the offsets of the lines, and one checkpoint holds them together with their counts (CP-2).
 
     A repeated line counts 0 words. The words are still emitted, because their counts may not be in Kafka yet. The offsets belong to one
@@ -105,7 +91,7 @@ class Split(OneLife):
             yield word, int(is_new)
 
 
-class Count(OneLife):
+class Count(StatefulBasicBolt):
     """Counts the words of its task in the state, and emits each new count."""
 
     output_fields = Fields("word", "count")

@@ -199,11 +199,7 @@ class StatefulBarrierHandler(BarrierHandler):
         error, self._unwritten = self._unwritten, None
         if error is not None:
             raise error
-        try:
-            await super().on_control(tup)
-        except Exception as raised:
-            self._note_cause(raised)
-            raise
+        await super().on_control(tup)
 
     def _note_cause(self, raised: Exception) -> None:
         self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))
@@ -221,8 +217,12 @@ class StatefulBarrierHandler(BarrierHandler):
         if state is None or not self._is_initialised:
             self._checkpoints.prepare.note_failed(barrier.round)
             return
-        await self._call_hook(self._bolt.pre_prepare, barrier.txid)
-        keys = state.freeze(barrier.txid, barrier.round)
+        try:
+            await self._call_hook(self._bolt.pre_prepare, barrier.txid)
+            keys = state.freeze(barrier.txid, barrier.round)
+        except Exception as raised:
+            self._note_cause(raised)
+            raise
         self._port.prepare_settles()
         self._forward(barrier)
         self._context.create_task(self._write(state, keys, barrier.round))

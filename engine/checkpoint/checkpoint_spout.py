@@ -122,21 +122,26 @@ class CheckpointSpout(Spout, SpoutPortUser):
     async def _recover(self, *, is_start: bool) -> Event:
         """Take every task back to the last commit: drop what is in flight, then restore the states and the sources (EO-5)."""
         checkpoints, record = self._checkpoints, self._checkpoints.machine.record
-        is_committing = record.phase == "committing"
-        if is_committing:
+        committing = record.txid if record.phase == "committing" else None
+        if committing is not None:
             checkpoints.sources.note_committed()
+
+        async def begin_pass() -> None:
+            """Begin the next pass, when no task runs. What a task notes from then on belongs to it."""
+            if committing is not None:
+                await checkpoints.release_settles()
+            checkpoints.lost.clear()
+            checkpoints.sources.begin_pass(self.port.run.acked())
+
         if not is_start:
             await self._end_pass()
-            failure = Failure(ROLLBACK, CHECKPOINT_COMPONENT, None, checkpoints.cause)
-            await self.port.run.roll_back(failure, checkpoints.release_settles if is_committing else _release_nothing)
-        checkpoints.sources.begin_pass(self.port.run.acked())
-        # Each task has a fresh instance or has gone back, so an earlier death needs no further action.
-        checkpoints.lost.clear()
-        txid = record.txid if is_committing else None
-        return await self._order([task.order_recovery(txid) for task in checkpoints.tasks])
+            await self.port.run.roll_back(Failure(ROLLBACK, CHECKPOINT_COMPONENT, None, checkpoints.cause), begin_pass)
+        return await self._order([task.order_recovery(committing) for task in checkpoints.tasks])
 
     async def _end_pass(self) -> None:
         """Count the failed rows. After an outage, pause before the next pass."""
+        for source in self._checkpoints.sources.tasks:
+            await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
         if self._checkpoints.sources.end_pass(self.port.run.acked()):
             self._outages = 0
             return
@@ -181,7 +186,3 @@ class CheckpointSpout(Spout, SpoutPortUser):
     def _all_wait(self) -> bool:
         statuses = self.port.run.spout_status().values()
         return bool(statuses) and EARLY.issuperset(statuses)
-
-
-async def _release_nothing() -> None:
-    """Nothing of the interval counts, so no ack is released."""

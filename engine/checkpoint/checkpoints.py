@@ -220,10 +220,6 @@ class Checkpoints:
         record = self.machine.record
         return record.txid if record.phase == "committed" else record.txid - 1
 
-    def state_if_loaded(self, place: StatePlace) -> LayeredState[Any, Any] | None:
-        """Return the state of a task, or None if it is not loaded."""
-        return self._states.get((place.component_id, place.task_index))
-
     def note_handler(self, place: StatePlace, handler: StatefulTask) -> None:
         """Note the barrier handler of a task's new instance."""
         self._handlers[place.component_id, place.task_index] = handler

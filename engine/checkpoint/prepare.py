@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 HOOKS_FIRST: Final = 1.1
 """A hook that hangs is cancelled after `checkpoint_timeout_secs`, and its error says more than that of the whole step."""
@@ -62,7 +62,7 @@ class Prepare:
         """
         assert self._result is not None
         lost = asyncio.get_running_loop().create_task(self._lost.wait())
-        lost.add_done_callback(lambda _: self._end(is_done=False))
+        ends: tuple[asyncio.Future[Any], ...] = (self._result, lost)
         progress, quiet_secs = -1, 0.0
         try:
             while quiet_secs < self.timeout_secs:
@@ -71,7 +71,9 @@ class Prepare:
                 elif has_failed() and quiet_secs >= self._doomed_secs:
                     return False
                 pause = min(LOOK_SECS, self.timeout_secs - quiet_secs)
-                await asyncio.wait([self._result], timeout=pause)
+                await asyncio.wait(ends, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                if lost.done():
+                    return False
                 if self._result.done():
                     return self._result.result()
                 quiet_secs += pause

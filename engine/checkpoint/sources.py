@@ -6,6 +6,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
@@ -340,8 +341,9 @@ class SourceTask(SourceHandler):
         return False
 
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
-        if message_id is not None and isinstance(message_id, Hashable):
-            return self._task_index, ("id", message_id)
+        if message_id is not None:
+            with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
+                return self._task_index, ("id", bytes(CODEC.encode(message_id)))
         try:
             return self._task_index, (stream, bytes(CODEC.encode(list(values))))
         except (Unencodable, TypeError):

@@ -83,7 +83,7 @@ class FileSpout(BurstSpout, SpoutPortUser):
         self._reading: ReadAhead | None = None
         self._reading_task: asyncio.Task[None] | None = None
         self._places: dict[str, Place] = {}
-        self._has_positions = False
+        self._engine_tracks_rows = False
         self._files: dict[str, FileProgress] = {}
         self._file: FileProgress | None = None
         """The file whose rows are being emitted."""
@@ -138,6 +138,10 @@ class FileSpout(BurstSpout, SpoutPortUser):
 
     # Positions
 
+    def let_engine_track_rows(self) -> None:
+        """Keep no rows, and keep the places of files that were read to their end until they are committed."""
+        self._engine_tracks_rows = True
+
     def seek(self, position: Any) -> None:
         """Continue behind a position that `position` has returned, or begin with the first row if it is None.
 
@@ -149,7 +153,6 @@ class FileSpout(BurstSpout, SpoutPortUser):
         except ValueError as error:
             raise FatalError(f"this is no position of a FileSpout: {error}", hint="Reset the position of this spout.") from None
         self._stop_reading()
-        self._has_positions = True
         self._in_flight.clear()
         self._files = {}
         self._file = self._rows = None
@@ -209,7 +212,7 @@ class FileSpout(BurstSpout, SpoutPortUser):
             file.skip_line(event)
         elif isinstance(event, FileEnd):
             file.note_end(event)
-            if event.is_last and not self._has_positions:
+            if event.is_last and not self._engine_tracks_rows:
                 del self._files[file.key]
         else:
             self._metrics.bytes.add(len(event.data))
@@ -246,12 +249,14 @@ class FileSpout(BurstSpout, SpoutPortUser):
 
     def _emit(self, values: list[Any], message_ids: list[Any], rows: Rows, file: FileProgress) -> int:
         """Emit rows, and return their number. A row that cannot be emitted, for example because its key has no hash, is a bad row."""
-        self._in_flight.add(message_ids, values)
+        if not self._engine_tracks_rows:
+            self._in_flight.add(message_ids, values)
         try:
             self.collector.emit_many(values, message_ids)
         except BaseException as error:
             emitted = self.collector.rows_emitted
-            self._in_flight.forget(message_ids[emitted:])
+            if not self._engine_tracks_rows:
+                self._in_flight.forget(message_ids[emitted:])
             if not isinstance(error, Exception):
                 raise
             text = f"it cannot be emitted: {error.message if isinstance(error, EngineError) else headline(error)}"
@@ -271,7 +276,8 @@ class FileSpout(BurstSpout, SpoutPortUser):
             self.collector.report_error(EngineError(f"{text}. The row is skipped: {short_repr(raw)}"))
             return
         message_id, values = (file.key, number), _Diverted((file.name, number, error, raw))
-        self._in_flight.add([message_id], [values])
+        if not self._engine_tracks_rows:
+            self._in_flight.add([message_id], [values])
         self.collector.emit(values, message_id, BAD_STREAM)
 
     # Verdicts

@@ -111,7 +111,7 @@ class BoltExecutor(Executor):
         self.orders.cancel()  # they are for the handler of an earlier instance
         if self.spec.control_handler is not None:
             handler = self.spec.control_handler(bolt, bolt.context, self.port, self.run_context.task_ids)
-            await handler.begin(restarted=self._died_before)
+            await handler.begin(restarted=self._died_before and self._rollback is None)
             self._handle_control, self._handler = handler.on_control, handler
         elif isinstance(bolt, BoltPortUser):
             bolt.port = self.port
@@ -170,26 +170,42 @@ class BoltExecutor(Executor):
         self._burst_error = None
 
     async def _begin_after_rollback(self) -> None:
-        if not self._is_open or self._handler is None or not self._handler.survives_rollback:
+        if not self._is_open or self._replace_for is not None or self._handler is None or not self._handler.survives_rollback:
             await super()._begin_after_rollback()
             return
         assert self._rollback is not None
-        self._replace_for = None
         self.streak.length = 0
-        self.orders.cancel()
         self.core.drop_taken(self._rollback.failure)
-        await self._stop_calls()
         try:
-            await self._handler.forget_rows()
+            has_forgotten = await self._forget_rows(self._handler)
         except (Exception, asyncio.CancelledError) as error:
             if was_cancelled(error):
                 raise
             await self._replace(error)
             return
+        if not has_forgotten:
+            await super()._begin_after_rollback()
+            return
         await self._rollback.stopped(self)
+        self.orders.cancel()  # they were for the time before, those of background work that has gone on meanwhile, too
         self._handler.go_back()
         self.calls.use_instance(self.component, self._collector if isinstance(self._collector, HoldingCollector) else None)
         self._note_ready()
+
+    async def _forget_rows(self, handler: ControlHandler) -> bool:
+        """Cancel the running calls, and let the instance forget its rows. Raises the errors of its hook.
+
+        Return False if a call has not ended. It may still emit, and only the collector of an instance that has ended refuses that.
+        """
+        self._goes_back = True
+        try:
+            errors, still_running = await self.calls.cancel_all()
+            self._report_cancelled_work(errors, still_running)
+            if not still_running:
+                await handler.forget_rows()
+            return not still_running
+        finally:
+            self._goes_back = False
 
     # Turns
 

@@ -128,6 +128,8 @@ class Executor(Actor):
         self._replace_for: BaseException | None = None
         """Error of background work. When the running calls have returned, the instance is replaced because of this error."""
         self._is_open = self._is_retiring = self._is_pausing = False
+        self._goes_back = False
+        """True while the instance forgets its rows for a rollback."""
         self._skips_pause = False
         """True if an operator asked for a restart while the instance was being replaced."""
         self._background: BackgroundTasks | None = None
@@ -204,11 +206,21 @@ class Executor(Actor):
             if error is not None:
                 self.reporter.report(error, next_step="nothing: the task is closing")
             return
-        if not isinstance(self._killed_by, RolledBack):  # else there is a fresh instance soon, and the rollback waits for this task
-            self._killed_by = error or TaskKilled(f"task {self.info.task_id} was killed")
+        before, self._killed_by = self._killed_by, error or TaskKilled(f"task {self.info.task_id} was killed")
+        if isinstance(before, RolledBack):  # the rollback waits for this task
+            before, self._killed_by = self._killed_by, before
+        if isinstance(self._killed_by, RolledBack) and before is not None and not isinstance(before, RolledBack):
+            self._note_error_in_rollback(before)
         if self._aio_task is not None and self._has_begun:
             # An asyncio task that is cancelled before its first step ends without running `_main`. `_main` itself checks for kills.
             self._aio_task.cancel()
+
+    def _note_error_in_rollback(self, error: BaseException) -> None:
+        """Keep an error that has killed the instance at the same time as a rollback, so that it is handled as a death."""
+        if self._replace_for is None:
+            self._replace_for = error
+        elif self._replace_for is not error:
+            self.reporter.report(error, next_step="the task is replaced by a fresh instance anyway")
 
     def restart(self) -> None:
         """Replace the instance by a fresh one, for an operator (SV-9). Has no effect on a task that is closing."""
@@ -229,7 +241,7 @@ class Executor(Actor):
             rollback.note_gone(self)
             return
         self._rollback = rollback
-        if not self._is_retiring and not self._is_pausing:  # else it stops by itself, and a pause keeps its length (SV-3)
+        if not (self._is_retiring or self._is_pausing or self._goes_back):  # else it stops by itself, and a pause keeps its length (SV-3)
             self.kill(RolledBack("the run goes back to its last commit"))
 
     def _note_ready(self) -> None:
@@ -363,9 +375,11 @@ class Executor(Actor):
         await self._begin_next(pause_secs, self._death_failure(error))
 
     async def _begin_after_rollback(self) -> None:
-        """End the instance, and begin a fresh one when all queues are empty. This does not count as a death."""
+        """End the instance, and begin a fresh one when all queues are empty. This counts as a death only if another error has killed it."""
         assert self._rollback is not None
-        self._replace_for = None
+        if self._replace_for is not None:
+            await self._replace(self._replace_for)
+            return
         self.streak.length = 0
         await self._end_instance(self._rollback.failure, call_close=True)
         await self.begin()

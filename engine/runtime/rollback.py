@@ -11,7 +11,7 @@ CANCEL_AGAIN_SECS: Final = 0.5
 
 
 class RollbackTask(Protocol):
-    """A bolt's task, as a rollback sees it."""
+    """A task that goes back, as a rollback sees it: of a bolt, or of a spout whose positions are in the checkpoint."""
 
     def roll_back(self, rollback: "Rollback") -> None:
         """Cancel the running calls and the pause before a restart. The task then waits in `stopped`."""
@@ -21,7 +21,7 @@ class RollbackTask(Protocol):
 
 
 class RollbackSource(Protocol):
-    """A spout's task, as a rollback sees it."""
+    """A task of any spout, as a rollback sees it."""
 
     def fail_open_trees(self, failure: Failure) -> None:
         """Fail all trees that have no verdict."""

@@ -119,6 +119,7 @@ class SpoutExecutor(Executor):
 
     async def _make_instance(self) -> None:
         spout: Any = self.spec.factory.create()
+        self.orders.cancel()  # they are for an earlier instance
         self._background = self._new_background()
         self._context = spout.context = self._new_context(self._background)
         self._collector = spout.collector = SpoutCollector(self.core, self._rows, ready=self.ready, report_error=self.report_from_component)
@@ -151,7 +152,7 @@ class SpoutExecutor(Executor):
         on_fail: Any = self._fail_message
         if self.source is not None:
             on_fail = self._fail_row
-            if isinstance(spout, FromGenerator):
+            if isinstance(spout, (FromGenerator, SpoutPortUser)):
                 spout.let_engine_track_rows()
                 on_ack = on_acks = None
             on_ack, on_acks = on_ack and _ack_of_row(on_ack), on_acks and _acks_of_rows(on_acks)
@@ -172,11 +173,13 @@ class SpoutExecutor(Executor):
             await self._rows.wait_until_empty()
 
     async def verdicts_arrived(self) -> None:
-        """Wait until the verdicts of all trees that have failed by now are handled. A poll that is awaited delays them."""
+        """Wait until all failures that have been sent by now are handled. This does not wait for a poll that is awaited."""
         self.core.begin_flush()
-        pauses = FLUSH_BACKOFF.pauses()
-        while self.core.is_flushing:  # noqa: ASYNC110 - an event would cost a test at each verdict
-            await asyncio.sleep(next(pauses))
+        for pause_secs in FLUSH_BACKOFF.pauses():
+            self.core.take_failures()
+            if not self.core.is_flushing:
+                return
+            await asyncio.sleep(pause_secs)
 
     def drop_inputs(self, failure: Failure) -> None:
         """Nothing to do: the trees of the instance are dropped with it."""

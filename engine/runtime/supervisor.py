@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final, Literal, TypeAlias
 
@@ -11,7 +12,7 @@ from engine.cancellation import aio_task_error, cancel_and_wait, was_cancelled
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
 from engine.log import EngineLogger
-from engine.names import ACKER_COMPONENT
+from engine.names import ACKER_COMPONENT, CHECKPOINT_COMPONENT
 from engine.outward import call_outward
 from engine.raised import headline
 from engine.runtime.actor import BUG_HINT, CLOSER, Actor
@@ -116,7 +117,7 @@ class Supervisor:
         self._tree_clock_aio_task = self._loop.create_task(
             TreeClock(self._config, assembly.bolts, assembly.ackers).run(), name="tree clock"
         )
-        self._tree_clock_aio_task.add_done_callback(self._note_tree_clock_end)
+        self._tree_clock_aio_task.add_done_callback(partial(self._end_by_bug, ACKER_COMPONENT, "the clock of trees"))
         self.state = "running"
         for acker in assembly.ackers:
             acker.start()
@@ -125,12 +126,10 @@ class Supervisor:
         for ticker in assembly.tickers:
             ticker.start()
 
-    def _note_tree_clock_end(self, aio_task: "asyncio.Task[None]") -> None:
-        error = aio_task_error(aio_task)
-        if error is not None:
-            self.end_run(
-                ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {headline(error)}", hint=BUG_HINT)
-            )
+    def _end_by_bug(self, component_id: str, what: str, ended: "asyncio.Task[None]") -> None:
+        """End the run if an asyncio task of the engine itself has raised."""
+        if (error := aio_task_error(ended)) is not None:
+            self.end_run(ComponentError(component_id, None, error, message=f"{what} failed: {headline(error)}", hint=BUG_HINT))
 
     async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
         """Take all bolts back to the last commit (EO-5). Goes on if the caller is cancelled; the next rollback waits for it then."""
@@ -138,15 +137,15 @@ class Supervisor:
             await asyncio.wait([self._rolling_back])
         if self._closing_aio_task is not None:
             return
-        rewinding = (spout for spout in self._assembly.spouts if spout.source is not None)
-        rollback = Rollback((*self._assembly.bolts, *rewinding), self._assembly.spouts, failure)
+        bolts, spouts = self._assembly.bolts, self._assembly.spouts
+        rollback = Rollback((*bolts, *(spout for spout in spouts if spout.source is not None)), spouts, failure)
         running = self._rolling_back = self._loop.create_task(rollback.run(before_drop), name="rollback")
         running.add_done_callback(self._note_rolled_back)
         await asyncio.shield(running)
 
     def _note_rolled_back(self, running: "asyncio.Task[None]") -> None:
         self._rolling_back = None
-        aio_task_error(running)
+        self._end_by_bug(CHECKPOINT_COMPONENT, "a rollback", running)  # else its tasks would wait for ever
 
     # Completion
 

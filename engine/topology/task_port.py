@@ -41,9 +41,9 @@ class RunPort(Protocol):
         """Return the number of inputs that each bolt of the user has acked, by component id."""
 
     async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
-        """Take all bolts back: fresh instances, empty queues, and failed trees (EO-5). Returns when all of them serve again.
+        """Take all bolts and exact spouts back: fresh instances, empty queues, failed trees (EO-5). Returns when all of them serve again.
 
-        before_drop: called when no bolt runs, and nothing is dropped yet. Cancelling the caller does not break the rollback off.
+        before_drop: called when none of them runs, and nothing is dropped yet. Cancelling the caller does not break the rollback off.
         """
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
@@ -96,7 +96,7 @@ class SpoutPort(Protocol):
         """Wait until no row of an `emit_many` is left to emit."""
 
     async def verdicts_arrived(self) -> None:
-        """Wait until the verdicts of all trees that have failed by now are handled."""
+        """Wait until all failures that have been sent by now are handled."""
 
     def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
@@ -225,6 +225,9 @@ class SpoutPortUser:
 
     port: SpoutPort
     """Set before `open`."""
+
+    def let_engine_track_rows(self) -> None:
+        """Keep no rows for a retry, because a failed one is repeated with its interval (EO-6). The spout gets no verdicts."""
 
     @property
     def is_busy(self) -> bool:

@@ -27,7 +27,7 @@ async def test_two_requests_for_the_state_of_a_task_that_is_loading_get_the_same
     place = StatePlace("count", 0, 1, True, 8)
     checkpoints = Checkpoints("words", SlowToOpen(SlowLookupStore()), Config(), Clock(), [place])
     first, second = await asyncio.gather(checkpoints.state_of(place, None), checkpoints.state_of(place, None))
-    assert first is second is checkpoints.state_if_loaded(place)
+    assert first is second
     await checkpoints.close(fold=True)
 
 

@@ -29,9 +29,6 @@ class Observed(FileSpout):
     kept: Kept
     start: Position | None = None
 
-    def seek(self, position: Position | None) -> None:
-        super().seek(self.start if position is None else position)
-
     async def open(self) -> None:
         await super().open()
         self.kept.last[self.context.task_index] = self
@@ -46,6 +43,9 @@ class Observed(FileSpout):
                 self.kept.rows += map(tuple, rows)
 
         self.collector = Noting()  # type: ignore[assignment]
+
+    def seek(self, position: Position | None) -> None:
+        super().seek(self.start)
 
     def next_tuples(self, limit: int) -> None:
         before = len(self.kept.rows)
@@ -92,6 +92,7 @@ def run_observed(
     def make() -> Observed:
         spout = Observed(paths, format, **options)
         spout.kept, spout.start = kept, start
+        spout.let_engine_track_rows()  # as in front of a state
         return spout
 
     return run_topology(topology(make, parallelism=tasks, capture=capture), Config(), during=during)

@@ -34,7 +34,17 @@ from tests.hostile.bolts import (
     function,
 )
 from tests.hostile.case import FIELDS, RAISES, Case, Value, Verdicts
-from tests.hostile.sources import AsyncSource, BurstSource, Producer, Source, ValueEmitter, async_generator, generator, giving_up
+from tests.hostile.sources import (
+    AsyncSource,
+    BurstSource,
+    ExactSource,
+    Producer,
+    Source,
+    ValueEmitter,
+    async_generator,
+    generator,
+    giving_up,
+)
 from tests.transactional.batch_topologies import Batches
 
 
@@ -94,9 +104,9 @@ def inlet(case: Case, verdicts: Verdicts, processes: bool) -> Topology:
     return builder.build()
 
 
-def keyed(case: Case, verdicts: Verdicts, processes: bool) -> Topology:
+def keyed(case: Case, verdicts: Verdicts, processes: bool, *, source: type[Source] = Source) -> Topology:
     builder = TopologyBuilder("counts")
-    builder.set_spout("source", partial(Source, case, verdicts))
+    builder.set_spout("source", partial(source, case, verdicts))
     builder.set_bolt("work", Keeps, processes=processes).fields_grouping("source", "number")
     return builder.build()
 
@@ -160,6 +170,7 @@ FORMS: Final = {
     "@bolt(burst)": of_bolt(burst_function),
     "background": Form(partial(rows, Source, WaitsInTheBackground), ("dies", "ends")),
     "stateful": Form(keyed, USUAL, in_child=True),
+    "exact": Form(partial(keyed, source=ExactSource), ("tries again", "ends")),
     "flow": Form(flow, ("tries again", "ends"), in_child=True, hears_acks=False),
     "batch": Form(batches, ("tries again", "ends"), in_child=True),
     "Spout": of_source(Source, "source raises"),

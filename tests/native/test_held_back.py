@@ -151,20 +151,22 @@ def test_acks_that_are_prepared_twice_add_up_in_order() -> None:
     assert bolt.deferred_acks.prepare() == 3
     assert bolt.deferred_acks.release_prepared(1) == 2
     assert hear(stage, spout) == (["a"], [])
-    assert bolt.deferred_acks.fail_prepared(99, "rolled back") == 0
-    assert hear(stage, spout) == (["a"], [("b", "rolled back"), ("c", "rolled back")])
+    assert bolt.deferred_acks.release_prepared(99) == 0
+    assert hear(stage, spout) == (["a", "b", "c"], [])
 
 
-def test_deferred_acks_may_be_failed_while_prepared_ones_wait() -> None:
+@pytest.mark.guarantee("EO-5")
+def test_deferred_and_prepared_acks_are_dropped_with_the_inputs() -> None:
     stage, spout, bolt = deferring("a")
     bolt.deferred_acks.prepare()
     spout.emit(("b",), "b")
     bolt.ack(take_next(bolt))
-    assert bolt.deferred_acks.fail_deferred(99, "rolled back") == 0
-    assert hear(stage, spout) == ([], [("b", "rolled back")])
-    bolt.deferred_acks.release_prepared(99)
-    assert hear(stage, spout)[0] == ["a"]
-    assert len(bolt.deferred_acks) == 0
+    assert len(bolt.deferred_acks) == 2
+    bolt.drop_inputs("rolled back")
+    assert (len(bolt.deferred_acks), bolt.deferred_acks.release_prepared(99)) == (0, 0)
+    spout.core.fail_open_trees("rolled back")
+    acked, failed = hear(stage, spout)
+    assert (acked, sorted(failed)) == ([], [("a", "rolled back"), ("b", "rolled back")]), "open trees have no order"
 
 
 def test_a_deferred_ack_keeps_all_trees_of_its_tuple() -> None:
@@ -210,5 +212,3 @@ def test_deferred_acks_are_refreshed_in_slices(limit: int) -> None:
 def test_deferred_acks_belong_to_one_task() -> None:
     kept = DeferredAcks([], 1)
     assert (len(kept), kept.prepare(), kept.release_prepared(5), kept.refresh(0, 5)) == (0, 0, 0, -1)
-    with pytest.raises(TypeError):
-        kept.fail_prepared(5, None)
