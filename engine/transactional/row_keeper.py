@@ -30,17 +30,17 @@ class RowKeeper:
         self._rows_given_up = 0
 
     def restore(self, record: Record, policy: RowPolicy) -> None:
-        """Continue with a txid whose commit phase had begun when an earlier run ended.
+        """Continue with a txid whose commit phase had begun when an earlier run ended, with all of its rows or without some.
 
         Raises FatalError if the run cannot leave out the rows that the txid lacks.
         """
         txid = record.committed + 1
         letters = self._letters.of_txid(txid)
-        if record.next_output is None or not letters or self.given_up.replays_differ:
+        if record.next_output is None or self.given_up.replays_differ:
             return
         names = sorted({letter.component_id for letter in letters})
         gone = [name for name in names if not self._has_component(name)]
-        if gone or not policy.leaves_out:
+        if gone or (letters and not policy.leaves_out):
             why = f"the topology has no bolt {gone[0]!r} any more" if gone else "a topology on Spark cannot do so"
             raise FatalError(
                 f"batch {txid} of {self._context.topology_name!r} began to commit without {len(letters):,} of its rows, and this run must "

@@ -161,3 +161,13 @@ def test_a_ledger_of_bounded_size_keeps_slim_letters() -> None:
     assert len(MessagePack().encode(changes)) < 500_000
     assert stored.last is not None
     assert stored.last.row.text == "values of 10,004 bytes"
+
+
+@pytest.mark.guarantee("TX-13")
+def test_the_next_run_gives_up_no_row_of_a_batch_in_doubt_that_lacked_none() -> None:
+    """A committer may have stored it with all its rows."""
+    given_up, bad = GivenUpRows(1, tasks_of, replays_differ=False), row("bad").digest
+    given_up.restore(1, [])
+    given, stuck = fail(given_up, 2**32 + 1, report(5, {bad: 1}))
+    assert given == 0
+    assert "its commit has begun" in stuck
