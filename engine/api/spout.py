@@ -62,7 +62,10 @@ class Spout(ABC):
     """Reaction to an exception of this spout. None: `Config.on_error`, "fail" by default."""
 
     partitioned: ClassVar[bool] = False
-    """True if the positions of this spout are dicts {partition: position}, so that its parallelism may change between runs (EO-8)."""
+    """True if the positions of this spout are dicts {partition: position}, so that its parallelism may change between runs (EO-8).
+
+    A task reports a partition until its last rows are committed. One that is dropped earlier keeps an old position.
+    """
     rewinds: ClassVar[bool] = False
     """True for a spout with the methods `seek(position)` and `position()`. Set by the class itself.
 
