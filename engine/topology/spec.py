@@ -80,8 +80,10 @@ class ComponentSpec:
     """Makes the handler of the control tuples of each instance of a bolt."""
     source_handler: "MakesSourceHandler | None" = None
     """Makes the handler of a task of a spout whose positions are in the checkpoint."""
-    defers_acks: bool = False
-    """True for bolts whose acks wait until the control handler releases them. Only a released ack is progress."""
+    keeps_state: bool = False
+    """True for bolts whose control handler keeps their state. Only what it commits is progress."""
+    holds_acks: bool = False
+    """True for spouts that are told of an ack when the effects of its tree are committed (EO-4)."""
     progress: str = "settling a tuple"
     """Description of the progress that prevents a death from counting as a failed restart, for error texts."""
     label: str = ""
