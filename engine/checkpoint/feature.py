@@ -183,7 +183,9 @@ class CheckpointEntry(SnapshotEntry):
     @classmethod
     def from_json(cls, value: Any) -> "CheckpointEntry":
         """Return the entry of a result of `to_json`."""
-        return cls(None if value is None else CheckpointSnapshot(**{**value, **{name: tuple(value[name]) for name in ("waits_for", "held_acks")}}))
+        if value is None:
+            return cls(None)
+        return cls(CheckpointSnapshot(**{**value, "waits_for": tuple(value["waits_for"]), "held_acks": tuple(value["held_acks"])}))
 
     def families(self, topology_name: str) -> Iterator[Family]:
         """Yield the families of `stormcell_checkpoint_…`."""

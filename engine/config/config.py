@@ -98,9 +98,7 @@ class Config:
     state_codec: Literal["msgpack", "pickle"] = setting(
         "msgpack", help="Encoding of stored keys and values. pickle stores any object, but runs code when it reads one."
     )
-    state_checkpoint_interval_ms: float = setting(
-        1000.0, minimum=5, help="Milliseconds between two checkpoints, at most a third of message_timeout_secs."
-    )
+    state_checkpoint_interval_ms: float = setting(1000.0, minimum=5, help="Milliseconds between two checkpoints.")
     processing_guarantee: Literal["exactly_once", "at_least_once"] | None = setting(
         None,
         help="What a topology with state promises. exactly_once: refuse sources that cannot rewind. at_least_once: rewind none, so that "

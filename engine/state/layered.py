@@ -495,5 +495,5 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(value, self._codec)) for key, value in entries]
             await asyncio.sleep(0)
             if self._frozen is not None:
-                async with self._frozen.lock:  # a delta that is being written has priority, because acks wait for it
+                async with self._frozen.lock:  # a delta that is being written has priority, because the commit waits for it
                     pass

@@ -65,7 +65,7 @@ def test_an_ack_leaves_when_its_call_returns() -> None:
 
 @pytest.mark.guarantee("EO-4")
 def test_an_ack_of_a_basic_bolt_leaves_at_once_because_its_call_has_returned() -> None:
-    stage, spout, bolt = bolt_with_words("a", "b")
+    stage, _, bolt = bolt_with_words("a", "b")
     bolt.bind(lambda tup: None, basic=True)
     bolt.guard_state(Layers(object()))
     stage.settle()

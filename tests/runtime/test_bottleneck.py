@@ -220,8 +220,8 @@ def test_with_state_open_trees_wait_for_the_checkpoint() -> None:
         "The step 'prepare' has taken 2.0 s: count[3] waits for the barrier of split[2]."
     )
 
-    exact = CheckpointSnapshot("idle", 2.0, 7, 12, held_acks=("in",))
-    assert found(full, entries=entries(checkpoint=exact)).text.endswith("and nothing is busy. Raise max_spout_pending."), "acks of another spout"
+    of_another = CheckpointSnapshot("idle", 2.0, 7, 12, held_acks=("in",))
+    assert found(full, entries=entries(checkpoint=of_another)).text.endswith("and nothing is busy. Raise max_spout_pending.")
 
 
 def test_the_last_trees_of_a_run_wait_for_the_slowest_bolt() -> None:
