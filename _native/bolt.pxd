@@ -78,12 +78,11 @@ cdef class BoltCore(TaskCore):
     cdef int ack_now(self, Tuple tup) except -1
     cdef int ack_as(self, Tuple tup, uint32_t rare) except -1
     cdef int ack_rarely(self, Tuple tup, uint32_t rare) except -1
-    cdef int ack_with_call(self, Tuple tup) except -1
     cdef int fail_tuple(self, Tuple tup, object reason) except -1
     cdef int count_failure(self, object reason) except -1
     cdef uint32_t ms_taken(self, Tuple tup, double now_secs) noexcept
     cdef void take_sample(self, Tuple tup, double at) noexcept
     cdef int end_sample(self, Tuple tup) except -1
     cdef int report_settle(self, Tuple tup) except -1
-    cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1
+    cdef int signal_roots(self, Tuple tup, int kind, object carried, SignalRing kept=*) except -1
     cdef int note_forgotten(self, uint64_t root, Roots* many) except -1

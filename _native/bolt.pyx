@@ -647,22 +647,9 @@ cdef class BoltCore(TaskCore):
             self.report_settle(tup)
         if rare & GUARDS and self.state.guarding:
             if not is_foreign(self.state):
-                return self.ack_with_call(tup)
+                return self.signal_roots(tup, ACK, None, self.call_acks)
             self.acked_before += 1      # so this ack stays if the awaited call raises
         return self.signal_roots(tup, ACK, None)
-
-    cdef int ack_with_call(self, Tuple tup) except -1:
-        """Keep the ack until the running call returns."""
-        cdef Roots* many
-        cdef Py_ssize_t i
-        if tup.root == 0:
-            return 0
-        if not tup.flags & MANY_ROOTS:
-            return send_signal(self.call_acks, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
-        many = <Roots*><size_t>tup.root
-        for i in range(many.count):
-            send_signal(self.call_acks, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
-        return 0
 
     cdef void take_sample(self, Tuple tup, double at) noexcept:
         # Only the last sample has an exact start. Earlier ones use the ms of the tuple.
@@ -700,8 +687,8 @@ cdef class BoltCore(TaskCore):
         self.failed += 1
         return 0
 
-    cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1:
-        """Send one signal for each root of tup. An ACK has a value, a FAIL has a reason, a RESET has none."""
+    cdef int signal_roots(self, Tuple tup, int kind, object carried, SignalRing kept=None) except -1:
+        """Send one signal for each root of tup. An ACK has a value, a FAIL has a reason, a RESET has none. kept: ring for all of them."""
         cdef Roots* many
         cdef Roots one
         cdef Py_ssize_t i
@@ -714,7 +701,7 @@ cdef class BoltCore(TaskCore):
             one.count, one.items[0].root, one.items[0].edge = 1, tup.root, tup.edge
             many = &one
         for i in range(many.count):
-            ring = acker_ring(self, many.items[i].root)
+            ring = acker_ring(self, many.items[i].root) if kept is None else kept
             if kind == FAIL:
                 send_signal_with(ring, FAIL, many.items[i].root, self.task_id, carried)
             else:

@@ -1,9 +1,9 @@
 """Time from emit to ack while checkpoints of 100,000 changed keys are written.
 
 One run has two parts that share only the loop. A spout feeds a stateful bolt with keys at a fixed rate, 100,000 different ones in each
-interval. The spout is told of these acks after a checkpoint, so they are not measured. The other part is spout -> id -> null at 1,000 tuples/s,
-acked at once. Its times from emit to ack and from due to ack are measured during each checkpoint. The *added* time is the difference to the
-same load on a bolt that keeps its keys in a dict. This load is measured first.
+interval. The spout is told of these acks after a checkpoint, so they are not measured. The other part is spout -> id -> null at 1,000
+tuples/s, acked at once. Its times from emit to ack and from due to ack are measured during each checkpoint. The *added* time is the
+difference to the same load on a bolt that keeps its keys in a dict. This load is measured first.
 """
 
 import asyncio

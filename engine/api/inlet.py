@@ -7,7 +7,7 @@ The message id of an open tree is the waiting call itself. So a Reply finds the 
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable
-from typing import Final, Literal, Protocol, cast
+from typing import Final, Literal, Protocol, TypeAlias, cast
 
 from engine.api.arguments import checked_count, number_within
 from engine.api.bolt import Bolt
@@ -19,6 +19,7 @@ from engine.home_loop import HomeLoop
 from engine.raised import headline
 from engine.waiters import Places
 
+Answers: TypeAlias = Literal["committed", "settled"]
 DEFAULT_MAX_WAITING: Final = 10_000
 """Default limit of the sends that an inlet accepts at the same time."""
 
@@ -161,9 +162,8 @@ class InletHandle:
     async def send(self, values: Values) -> None:
         """Emit one tuple, and return when its whole tree is processed. There is no retry.
 
-        - TupleFailed: the tree failed or timed out. The attribute `failure` of the error is the reason.
-        - RunEnded: the run ended before or during the send.
-        - InletClosed: `close()` was called before.
+        - TupleFailed: the tree failed, timed out or was rolled back. The attribute `failure` of the error is the reason.
+        - RunEnded or InletClosed: the run ended before or during the send, or `close()` was called before.
         - UsageError: a wrong number of values, a key that cannot be hashed, or a call on another thread. Nothing was emitted.
 
         A cancelled send is removed if its tuple is not emitted yet. An emitted tuple is still processed.
@@ -176,8 +176,7 @@ class InletHandle:
 
         timeout: seconds after which the call raises TimeoutError. By default the call waits until the tree ends or times out.
         Raises the errors of `send`, and UsageError if the topology has no Reply or the run has no ackers. A cancelled call drops its
-        result. With stateful bolts, the next checkpoint begins as soon as the tree of a call is processed, so its result does not wait for
-        the checkpoint interval (SV-8).
+        result. With stateful bolts, a checkpoint begins as soon as the tree of a call is processed, and the result comes with it (SV-8).
         """
         secs = number_within(timeout, 0)
         if timeout is not None and secs is None:
@@ -316,9 +315,8 @@ class Inlet(Spout):
     `output_fields` are names of the default stream, or one Fields that is not direct. Each send waits until its tree is processed. The
     inlet accepts at most `max_waiting` sends at the same time (default 10,000). See `InletHandle.send` for the errors.
 
-    In a topology with state, a sender gets its answer when a checkpoint has committed what its tuple changed. With `answers="settled"`
-    the sender gets it before that, as soon as the tree is processed. Then a crash or a rollback may lose the changes of a tuple although
-    its sender has the answer. Use it for queries, which change nothing.
+    In a topology with state, a sender is answered when a checkpoint has committed what its tuple changed. With `answers="settled"` it is
+    answered as soon as the tree is processed, and a crash or a rollback may then lose the changes. Use that for queries.
 
     >>> import asyncio, engine
     >>> from engine import Inlet, TopologyBuilder, bolt
@@ -337,9 +335,7 @@ class Inlet(Spout):
     processed
     """
 
-    def __init__(
-        self, *output_fields: str | Fields, max_waiting: int = DEFAULT_MAX_WAITING, answers: Literal["committed", "settled"] = "committed"
-    ) -> None:
+    def __init__(self, *output_fields: str | Fields, max_waiting: int = DEFAULT_MAX_WAITING, answers: Answers = "committed") -> None:
         fields = decorated_fields("Inlet", output_fields)
         if fields is None or fields.direct:
             raise UsageError("an Inlet needs fields that are not direct", hint='Write Inlet("line").')

@@ -34,8 +34,8 @@ class StatefulCallable(Protocol):
 class KeepsState(ABC):
     """Base class with the state and the hooks of stateful bolts. Each method may be `async def`.
 
-    A spout that can rewind continues behind the last commit, and any other spout is told of an ack when the changes of the tuple are committed
-    (EO-4). So no crash loses the effect of a tuple.
+    A spout that can rewind continues behind the last commit. Any other spout is told of an ack when the changes of the tuple are
+    committed (EO-4). So no crash loses the effect of a tuple.
     """
 
     keeps_state: ClassVar[bool] = True

@@ -13,7 +13,6 @@ LONG_FILES: dict[str, str] = {
     "engine/testing/state_provider_suite.py": "one class: the tests that a state provider must pass, which a provider's author reads whole",
     "_native/bolt.pyx": "one class: take up, execute, settle; C code in two modules would call across their border for each tuple",
     "_native/kafka.pyx": "offsets of a partition and the emits of its records: all that is done per record",
-    "_native/queues.pyx": "the four queues between tasks and ackers: mailbox, ring, held tuples, deferred acks",
     "_native/task.pyx": "what each emit passes through: targets, outlets, streams and their base; C code in two modules would call across",
     "_native/spout.pyx": "one class: emit, poll, hand out verdicts; in two modules each emit would cross their border",
     "_native/flow.pyx": "windows, their choice, packs: all that is done per pack; in two modules each pack would cross their border",
