@@ -10,10 +10,12 @@ from engine.api import All, FieldsGrouping, TaskContext
 from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.output_handler import OutputHandler
 from engine.checkpoint.sources import SourceTask
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
+from engine.topology.spec import AT_CHECKPOINTS
 from engine.topology.task_port import BoltPort
 
 
@@ -67,13 +69,14 @@ def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, pla
     senders = [source for source in sources if topology.components[source].kind == "bolt" or source in checkpoints.sources.layouts]
     barriers_from = (*senders, *([CHECKPOINT_COMPONENT] if len(senders) < len(sources) else []))
     barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in barriers_from)
+    is_durable = place is not None or AT_CHECKPOINTS in spec.marks
     return replace(
         spec,
-        defers_acks=place is not None,
-        progress=spec.progress if place is None else "a committed checkpoint",
+        defers_acks=is_durable,
+        progress="a committed checkpoint" if is_durable else spec.progress,
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),
-        control_handler=_HandlerFactory(checkpoints, frozenset(barriers_from), place),
+        control_handler=_HandlerFactory(checkpoints, frozenset(barriers_from), place, AT_CHECKPOINTS in spec.marks),
     )
 
 
@@ -93,9 +96,12 @@ class _HandlerFactory:
     barriers_from: frozenset[str]
     place: StatePlace | None
     """Place of one of the tasks. None: the bolt is stateless."""
+    is_at_checkpoints: bool
 
     def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BarrierHandler:
         sources = frozenset(task for component in self.barriers_from for task in task_ids[component])
+        if self.is_at_checkpoints:
+            return OutputHandler(self.checkpoints, bolt, context, port, sources)
         if self.place is None:
             return BarrierHandler(self.checkpoints, bolt, context, port, sources)
         place = replace(self.place, task_index=context.task_index)

@@ -15,6 +15,7 @@ LEDGER: Final = "$checkpoint"
 ALL: Final = "$all"
 """Stands for the whole topology in the mark of a deletion. No component may have this id."""
 _LAYOUT: Final = "layout:"
+_OUTPUT: Final = "output:"
 _DELETING: Final = "deleting"
 _CHECKSUMS: Final = "checksums"
 
@@ -38,6 +39,11 @@ def checksums_entry(*, all_blocks: bool) -> dict[str, object]:
 def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
     """Return the entries of the layouts. A layout tells how the state of a component is divided among its tasks."""
     return {f"{_LAYOUT}{place.component_id}": [place.keyed, place.tasks, place.key_groups] for place in places}
+
+
+def output_entries(tasks: Mapping[str, int]) -> dict[str, object]:
+    """Return the entries of the committers: the number of tasks that have staged the output of a commit, by component id."""
+    return {f"{_OUTPUT}{component_id}": count for component_id, count in tasks.items()}
 
 
 def deletion_entry(component_ids: Iterable[str]) -> dict[str, object]:
@@ -88,6 +94,17 @@ class StoredEntries:
                     raise self._damaged(name, entry)
                 layouts[component_id] = StatePlace(component_id, 0, tasks, keyed, key_groups)
         return layouts
+
+    @cached_property
+    def outputs(self) -> dict[str, int]:
+        """Number of tasks that have staged the output of the last commit, by the component id of the committer."""
+        outputs = {}
+        for name, entry in self._entries.items():
+            if name.startswith(_OUTPUT):
+                if type(entry) is not int or entry < 1:
+                    raise self._damaged(name, entry)
+                outputs[name.removeprefix(_OUTPUT)] = entry
+        return outputs
 
     @cached_property
     def deleting(self) -> frozenset[str]:

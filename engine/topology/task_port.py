@@ -291,6 +291,34 @@ class SourceHandler(ABC):
         """Note that the tree of a row has failed."""
 
 
+class IntervalOutput(ABC):
+    """Base of a bolt that works on whole checkpoint intervals, as a committer does (EO-9). The checkpoints call it between two inputs.
+
+    The output of an interval is staged at the PREPARE, and published when the checkpoint counts.
+    """
+
+    @abstractmethod
+    def begin_interval(self, txid: int, round_: int) -> None:
+        """Collect the rows of a new interval. txid, round_: of the PREPARE that will end it."""
+
+    @property
+    @abstractmethod
+    def has_rows(self) -> bool:
+        """True if the interval has rows."""
+
+    @abstractmethod
+    async def stage(self) -> Sequence[bytes] | None:
+        """End the interval, and return its output, encoded. None: there is nothing to publish, because the bolt is no committer."""
+
+    @abstractmethod
+    async def publish(self, output: Any) -> None:
+        """Publish an output: txid, round, task_index, tasks, and the blobs of `stage`. Publishing it again does nothing."""
+
+    @abstractmethod
+    async def published_txid(self) -> int | None:
+        """Return the newest txid that has been published, -1 before the first. None: the target does not tell."""
+
+
 class RemoteInstance:
     """Stands for the instance of a stateful bolt that lives in another process."""
 
