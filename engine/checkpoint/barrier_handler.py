@@ -160,6 +160,8 @@ class DurableBarrierHandler(BarrierHandler):
         """True until the first recovery of the instance, before which it gets no tuple."""
         self._is_initialised = False
         """True from a recovery until the next rollback."""
+        self._has_recovered = False
+        """True after the first recovery of the instance."""
         self._unwritten: Exception | None = None
         """Error of the last write. At the next barrier the error ends the instance."""
 
@@ -175,7 +177,7 @@ class DurableBarrierHandler(BarrierHandler):
     @property
     def survives_rollback(self) -> bool:
         """True for an instance that has had no row yet, too, as after the death that is the reason of the rollback."""
-        return self._is_fresh or super().survives_rollback
+        return self._is_fresh or (self._has_recovered and super().survives_rollback)
 
     async def forget_rows(self) -> None:
         """Call `pre_rollback`, unless the instance has had no row yet."""
@@ -267,7 +269,7 @@ class DurableBarrierHandler(BarrierHandler):
         except Exception as raised:
             self._note_cause(raised)
             raise
-        self._is_initialised = True
+        self._is_initialised = self._has_recovered = True
         self._port.open_gate()
 
     @abstractmethod

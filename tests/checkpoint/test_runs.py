@@ -268,7 +268,7 @@ def test_a_task_that_dies_before_its_first_checkpoint_loses_no_word() -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"acker_executors": 0}, "state needs tracked tuples, and acker_executors=0 switches tracking off"),
+        ({"acker_executors": 0}, "checkpoints need tracked tuples, and acker_executors=0 switches tracking off"),
         ({"state_checkpoint_interval_ms": 20_000}, "state_checkpoint_interval_ms=20000 is more than a third of message_timeout_secs=30"),
     ],
 )
