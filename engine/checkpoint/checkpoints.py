@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from engine.checkpoint.given_up import Letters
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
 from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, checksums_entry, codec_entry, layout_entries, record_entry
@@ -67,7 +68,8 @@ class Checkpoints:
         self._config = config
         self._clock = clock
         self._places = places
-        self.sources = Sources(topology_name, sources, config.max_retries)
+        self.letters = Letters(topology_name, codec_named(config.state_codec), clock.wall)
+        self.sources = Sources(topology_name, sources, config.max_retries, self.letters)
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -115,6 +117,7 @@ class Checkpoints:
         stored.check_whole()
         stored.check_codec(codec)
         self.sources.take_up(entries, has_state=stored.record.txid >= 0)
+        self.letters.take_up(entries, ledger.most_bytes)
         record, layouts = stored.record, stored.layouts
         for place in self._places:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)
@@ -161,9 +164,12 @@ class Checkpoints:
         """Make the machine's record durable. The record decides which deltas are committed."""
         ledger = self._ledger
         assert ledger is not None
-        entry = record_entry(self.machine.record)
-        if self.machine.record.phase == "committing":
+        record, commits = self.machine.record, self.machine.record.phase == "committing"
+        entry = record_entry(record) | self.sources.changed_counts(commits=commits)
+        if commits:
             entry |= self.sources.entries()  # this write is the commit point
+        if self.machine.step is Step.COMMIT:
+            entry |= self.sources.begin_commit(record.txid, record.prepared_round)
         await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:

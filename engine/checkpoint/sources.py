@@ -5,7 +5,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from engine.api import Values
 from engine.checkpoint.alignment import Barrier
+from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount, read_counts, stored_counts
 from engine.errors import EngineError, Failure, FatalError, StateError
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
@@ -26,10 +27,8 @@ CODEC: Final = MessagePack()
 COMMITTED_SECS: Final = 30.0
 """Longest time of a call of `committed`. The spout is not polled meanwhile."""
 LOGGER: Final = EngineLogger("engine.checkpoint")
-Row: TypeAlias = tuple[Values, str, Any]
-"""(values, stream, message id of the user or None)."""
-RowKey: TypeAlias = tuple[int, Hashable]
-"""(task index, identity). A row is known again by its message id, or else by its stream and values.
+RowKey: TypeAlias = tuple[str, bytes | str]
+"""Identity of a row of a task. A row is known again by its message id, or else by its stream and values.
 
 Its place among the others would not do, because another pass may interleave the rows of several partitions in another way.
 """
@@ -53,8 +52,12 @@ class SourceLayout:
 class Sources:
     """The sources of one run that can rewind. They share the positions of the last commit."""
 
-    def __init__(self, topology_name: str, layouts: Collection[SourceLayout], max_retries: int | None) -> None:
+    def __init__(
+        self, topology_name: str, layouts: Collection[SourceLayout], max_retries: int | None, letters: Letters | None = None
+    ) -> None:
+        """letters: those of the run. None: for a tool, which runs no rows."""
         self._topology_name = topology_name
+        self.letters: Final = letters
         self.layouts: Final = {layout.component_id: layout for layout in layouts}
         self._max_retries = max_retries
         self._committed: dict[str, dict[str, bytes]] = {}
@@ -62,6 +65,11 @@ class Sources:
         self._taken: dict[str, dict[str, bytes]] = {}
         """Positions of the running PREPARE."""
         self.tasks: list[SourceTask] = []
+        self._counts: dict[str, list[RowCount]] = {}
+        """Failed rows of the process before, by spout."""
+        self._written_counts: dict[str, object] = {}
+        self._lacks_room = False
+        """True if the last pass has given a row up no more, because there is no room for its letter."""
         self._acked_before: Mapping[str, int] = {}
         """Inputs that each component had processed when the pass began."""
 
@@ -92,6 +100,8 @@ class Sources:
                 text = f"the positions of {component_id!r} of topology {self._topology_name!r} cannot be read: {safe_repr(entry)}"
                 raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
             self._check_layout(layout, partitioned=bool(partitioned), tasks=int(tasks))
+            if int(tasks) == layout.tasks:  # else a row may come from another task
+                self._counts[component_id] = read_counts(entries.get(counts_name(component_id)), self._topology_name)
 
     def _check_layout(self, layout: SourceLayout, *, partitioned: bool, tasks: int) -> None:
         where = f"topology {self._topology_name!r}: spout {layout.component_id!r}"
@@ -110,10 +120,33 @@ class Sources:
 
     def entries(self) -> dict[str, object]:
         """Return the entries of the ledger with the positions of the PREPARE. A partition that nobody has reported keeps its position."""
-        return {
+        positions: dict[str, object] = {
             entry_name(name): [layout.partitioned, layout.tasks, self._committed.get(name, {}) | self._taken.get(name, {})]
             for name, layout in self.layouts.items()
         }
+        return positions
+
+    def changed_counts(self, *, commits: bool) -> dict[str, object]:
+        """Return the entries with the failed rows that a new process must know, if they have changed since the last call.
+
+        commits: True for the write of a commit, which forgets all rows of before the barrier.
+        """
+        counts: dict[str, list[RowCount]] = {name: [] for name in self.layouts}
+        for task in self.tasks:
+            counts[task.component_id] += task.counts(commits=commits)
+        entries = {counts_name(name): stored_counts(of_spout) for name, of_spout in counts.items()}
+        changed = {name: entry for name, entry in entries.items() if entry != self._written_counts.get(name)}
+        self._written_counts |= changed
+        return changed
+
+    def begin_commit(self, txid: int, attempt: int) -> dict[str, object]:
+        """Return the changes of the dead letters that belong to the write of a commit (DL-5)."""
+        assert self.letters is not None
+        return self.letters.begin_commit(txid, attempt, [row for task in self.tasks for row in task.rows_given_up()])
+
+    def counts_of(self, component_id: str, task_index: int) -> list[RowCount]:
+        """Return the stored counts of a task."""
+        return [each for each in self._counts.get(component_id, ()) if each.task_index == task_index]
 
     def note_committed(self) -> None:
         """The positions of the PREPARE are those of the last commit. A second call has no effect."""
@@ -176,7 +209,17 @@ class Sources:
         worked = {component_id for component_id, count in acked.items() if count > self._acked_before.get(component_id, 0)}
         if not self.have_failed:
             return True
-        return sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+        self._lacks_room = False
+        has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+        if self.letters is not None:
+            self.letters.wait_for_room(on=self._lacks_room)
+        return has_counted and not self._lacks_room
+
+    def may_give_up(self) -> bool:
+        """Tell whether there is room for one more dead letter (DL-3)."""
+        has_room = self.letters is None or self.letters.room > sum(task.given_up for task in self.tasks)
+        self._lacks_room |= not has_room
+        return has_room
 
     def begin_interval(self, acked: Mapping[str, int]) -> None:
         """Begin to count what the components process, after a commit."""
@@ -192,6 +235,15 @@ class Sources:
 def entry_name(component_id: str) -> str:
     """Return the name of the ledger's entry with the positions of a spout."""
     return f"positions:{component_id}"
+
+
+def counts_name(component_id: str) -> str:
+    """Return the name of the ledger's entry with the failed rows of a spout."""
+    return f"failed:{component_id}"
+
+
+def _copy_number(copy: Copy) -> int:
+    return copy[1]
 
 
 class SourceTask(SourceHandler):
@@ -212,12 +264,20 @@ class SourceTask(SourceHandler):
         """Rows that have failed since the last commit or rollback, with all their copies."""
         self._passes: Counter[Copy] = Counter()
         """Passes in which each copy of a row failed, since the last commit."""
+        self._reasons: dict[RowKey, Failure] = {}
+        """The last failure of each row that has a count."""
         self._given_up: Counter[RowKey] = Counter()
         """Number of copies of each row that were given up."""
         self._skipped: Counter[RowKey] = Counter()
         """Copies that were given up and not emitted in this pass."""
         self._skipped_before: Counter[RowKey] = Counter()
         """Those of before the barrier."""
+        self._passed_rows = 0
+        """How many of `_skipped_rows` are before the barrier."""
+        self._skipped_rows: list[GivenUpRow] = []
+        """The same rows, in the order in which they were skipped. They become dead letters."""
+        for each in sources.counts_of(component_id, task_index):
+            self._take_up_count(each)
         sources.tasks.append(self)
 
     # SourceHandler
@@ -264,6 +324,7 @@ class SourceTask(SourceHandler):
         self._sources.note_taken(self.component_id, self._task_index, self._position)
         self._emitted_before = self._port.emitted
         self._skipped_before = self._skipped.copy()
+        self._passed_rows = len(self._skipped_rows)
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
 
     def _current_position(self) -> Any:
@@ -290,14 +351,44 @@ class SourceTask(SourceHandler):
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
         # Whatever has failed by now has failed behind the barrier, because the commit would have been refused otherwise.
-        self._port.note_given_up(self._skipped_before.total())
         self._given_up -= self._skipped_before
         self._skipped -= self._skipped_before
         self._skipped_before.clear()
+        del self._skipped_rows[: self._passed_rows]
+        self._passed_rows = 0
         self._passes = Counter({(key, copy): self._passes[key, copy] for key, copies in self._given_up.items() for copy in range(copies)})
-        if not self._given_up:
-            self._port.filter_rows(None)
+        self._reasons = {key: self._reasons[key] for key in self._given_up}
+        self._use_filter()
         self._tell(self._position)
+
+    def _use_filter(self) -> None:
+        """Let the emitted rows pass `_accepts`, if one of them may have to be kept back."""
+        self._port.filter_rows(self._accepts if self._given_up else None)
+
+    # Given up
+
+    def rows_given_up(self) -> list[GivenUpRow]:
+        """Return the rows of before the barrier that were given up."""
+        return self._skipped_rows[: self._passed_rows]
+
+    def _take_up_count(self, count: RowCount) -> None:
+        """Continue the count of an earlier process."""
+        key = (count.stream, count.identity)
+        self._reasons[key] = count.failure
+        for copy, passes in enumerate(count.passes):
+            self._passes[key, copy] = passes
+        if count.given_up:
+            self._given_up[key] = count.given_up
+            self._use_filter()
+
+    def counts(self, *, commits: bool) -> list[RowCount]:
+        """Return the failed rows with their counts. commits: without those that the commit passes."""
+        given_up = self._given_up - self._skipped_before if commits else self._given_up
+        passes: defaultdict[RowKey, list[int]] = defaultdict(list)
+        for key, copy in sorted(self._passes, key=_copy_number):
+            if not commits or copy < given_up[key]:
+                passes[key].append(self._passes[key, copy])
+        return [RowCount(self._task_index, *key, counts, given_up[key], self._reasons[key]) for key, counts in passes.items()]
 
     # Passes
 
@@ -305,23 +396,36 @@ class SourceTask(SourceHandler):
         """Count the failed rows. Return True if one of them counts. worked: components that have processed something in this pass."""
         has_counted = False
         for key, failures in self.failed.items():
-            counting = sum(failure.component_id is None or failure.component_id in worked for _, failure in failures)
+            counting = [failure for _, failure in failures if failure.component_id is None or failure.component_id in worked]
             first = self._given_up[key]  # copies below were not emitted in this pass
-            for copy in range(first, first + counting):
+            for copy, failure in enumerate(counting, first):
                 has_counted = True
-                self._passes[key, copy] += 1
-                if max_retries is not None and self._passes[key, copy] >= max_retries:
-                    self._given_up[key] += 1
+                self._count(key, copy, failure, max_retries)
         return has_counted
+
+    def _count(self, key: RowKey, copy: int, failure: Failure, max_retries: int | None) -> None:
+        """Count a failed pass of a row. Give the row up after `max_retries` of them, if there is room for its dead letter."""
+        self._reasons[key] = failure
+        self._passes[key, copy] += 1
+        if max_retries is not None and self._passes[key, copy] >= max_retries and self._sources.may_give_up():
+            self._given_up[key] += 1
+
+    @property
+    def given_up(self) -> int:
+        """Number of rows that are given up, and in no committed letter."""
+        return self._given_up.total()
 
     def begin_pass(self) -> None:
         """Begin a pass."""
         self.failed.clear()
         self._skipped.clear()
+        self._skipped_before.clear()
+        self._skipped_rows.clear()
+        self._passed_rows = 0
         self._emitted_before = self._port.emitted
         if self._given_up:
             self._emitted_before -= 1  # what is given up is work for a checkpoint, too
-            self._port.filter_rows(self._accepts)
+        self._use_filter()
 
     def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:
         """Tell whether a row is emitted. A row that is given up is reported."""
@@ -331,20 +435,21 @@ class SourceTask(SourceHandler):
             return True
         self._skipped[key] += 1
         passes = self._passes[key, copy]
+        self._skipped_rows.append(GivenUpRow(self.component_id, (values, stream, message_id), self._reasons[key], passes))
         self._port.report(
             GaveUp(
                 f"spout {self.component_id!r}: the row {safe_repr(values)} failed in {passes} pass{'es' * (passes > 1)}, and was given up",
                 hint="Its effect is in no state. Correct the bolt that failed it, or let the bolt divert what it cannot process.",
             ),
-            "the row is not emitted again",
+            "the row is not emitted again, and becomes a dead letter: python -m engine dead-letters",
         )
         return False
 
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
         if message_id is not None:
             with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
-                return self._task_index, ("id", bytes(CODEC.encode(message_id)))
+                return "", bytes(CODEC.encode(message_id))  # no stream has this name
         try:
-            return self._task_index, (stream, bytes(CODEC.encode(list(values))))
+            return stream, bytes(CODEC.encode(list(values)))
         except (Unencodable, TypeError):
-            return self._task_index, (stream, safe_repr(values))
+            return stream, safe_repr(values)
