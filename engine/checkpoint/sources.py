@@ -14,13 +14,14 @@ from typing import Any, Final, TypeAlias, cast
 from engine.api import Values
 from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount, read_counts, stored_counts
-from engine.errors import EngineError, Failure, FatalError, StateError
+from engine.checkpoint.one_by_one import ALONE_AFTER, AloneRow, OneByOne
+from engine.errors import TASK_DIED, EngineError, Failure, FatalError, StateError
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import MessagePack, Unencodable
-from engine.topology.task_port import SourceHandler, SpoutPort
+from engine.topology.task_port import RunPort, SourceHandler, SpoutPort
 from engine.waits import waiting_for
 
 CODEC: Final = MessagePack()
@@ -60,6 +61,9 @@ class Sources:
         self.letters: Final = letters
         self.layouts: Final = {layout.component_id: layout for layout in layouts}
         self._max_retries = max_retries
+        self.one_by_one: Final = OneByOne(max_retries)
+        self._long_outages = 0
+        """Passes with a long pause before them in which nothing counted, since one counted."""
         self._committed: dict[str, dict[str, bytes]] = {}
         """Encoded positions by component, and by partition or task index, as text."""
         self._taken: dict[str, dict[str, bytes]] = {}
@@ -102,6 +106,24 @@ class Sources:
             self._check_layout(layout, partitioned=bool(partitioned), tasks=int(tasks))
             if int(tasks) == layout.tasks:  # else a row may come from another task
                 self._counts[component_id] = read_counts(entries.get(counts_name(component_id)), self._topology_name)
+        killer = self.one_by_one.take_up(entries, self._topology_name)
+        if killer is not None:
+            self._count_killer(killer)
+
+    def _count_killer(self, row: AloneRow) -> None:
+        """Count the death of the process as a failed pass of the row that it was processing alone."""
+        component_id, task_index, stream, identity = row
+        counts = self._counts.get(component_id, [])
+        found = next((each for each in counts if each[:3] == (task_index, stream, identity)), None)
+        failure = Failure(TASK_DIED, None, None, "the process died while the row was being processed, and no other one")
+        passes = 1 if found is None else found.passes[0] + 1
+        is_due = self._max_retries is not None and passes >= self._max_retries and self.may_give_up()
+        killed = RowCount(task_index, stream, identity, [passes], int(is_due), failure)
+        self._counts[component_id] = [each for each in counts if each is not found] + [killed]
+
+    def counts_at_start(self) -> dict[str, object]:
+        """Return the entries with the failed rows, as the start has changed them."""
+        return {counts_name(name): stored_counts(counts) for name, counts in self._counts.items()}
 
     def _check_layout(self, layout: SourceLayout, *, partitioned: bool, tasks: int) -> None:
         where = f"topology {self._topology_name!r}: spout {layout.component_id!r}"
@@ -189,6 +211,10 @@ class Sources:
     # Failures
 
     @property
+    def _failed_rows(self) -> int:
+        return sum(len(copies) for task in self.tasks for copies in task.failed.values())
+
+    @property
     def have_failed(self) -> bool:
         """True if a row has failed since the last commit or rollback."""
         return any(task.failed for task in self.tasks)
@@ -200,17 +226,22 @@ class Sources:
         rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}, because {failure.describe()}"
         return f"{rows}; the interval since the last commit is repeated"
 
-    def end_pass(self, acked: Mapping[str, int]) -> bool:
+    def end_pass(self, acked: Mapping[str, int], *, was_long: bool = False) -> bool:
         """Count the failed rows of the pass, before the sources repeat it. Return False if it was an outage, in which nothing counts.
 
         acked: number of inputs that each component has processed. A failure counts only if its component has processed another input in
-        this pass, because a component that processes nothing at all lacks something else than a good row.
+        this pass, because a component that processes nothing at all lacks something else than a good row. was_long: the pause before the
+        pass was the longest one. The more rows fail in such passes, the more of them it takes until a row is given up nevertheless.
         """
         worked = {component_id for component_id, count in acked.items() if count > self._acked_before.get(component_id, 0)}
         if not self.have_failed:
             return True
         self._lacks_room = False
         has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+        self._long_outages = 0 if has_counted else self._long_outages + was_long
+        if self._max_retries is not None and self._long_outages >= self._max_retries * self._failed_rows:
+            next(task for task in self.tasks if task.failed).give_up_first(self._long_outages)
+            self._long_outages = 0
         if self.letters is not None:
             self.letters.wait_for_room(on=self._lacks_room)
         return has_counted and not self._lacks_room
@@ -223,11 +254,12 @@ class Sources:
 
     def begin_interval(self, acked: Mapping[str, int]) -> None:
         """Begin to count what the components process, after a commit."""
-        self._acked_before = acked
+        self._acked_before = self.one_by_one.acked_before = acked
 
     def begin_pass(self, acked: Mapping[str, int]) -> None:
         """Begin a pass, in which the sources repeat what was not committed."""
         self.begin_interval(acked)
+        self.one_by_one.begin_pass()
         for task in self.tasks:
             task.begin_pass()
 
@@ -262,6 +294,12 @@ class SourceTask(SourceHandler):
         """Emits until the last barrier. More of them are work for a checkpoint."""
         self.failed: defaultdict[RowKey, list[tuple[Row, Failure]]] = defaultdict(list)
         """Rows that have failed since the last commit or rollback, with all their copies."""
+        self._suspects: set[RowKey] = set()
+        """Rows that have failed with others, and go alone when they come again."""
+        self._kept: list[Row] = []
+        """Those that have come in this pass, and others that go alone. They go before the barrier."""
+        self._went_alone: set[RowKey] = set()
+        """Those that have gone."""
         self._passes: Counter[Copy] = Counter()
         """Passes in which each copy of a row failed, since the last commit."""
         self._reasons: dict[RowKey, Failure] = {}
@@ -318,6 +356,9 @@ class SourceTask(SourceHandler):
     async def prepare(self, barrier: Barrier) -> None:
         """Take the position, and send the barrier behind the rows that have been emitted. Nothing may come between the two."""
         await self._port.rows_emitted()
+        while self._kept and not self._sources.one_by_one.is_over:
+            await self._sources.one_by_one.emit(self)
+            await self._port.rows_emitted()
         if self._spout is None:
             return  # it has died, so a recovery comes
         self._position = self._current_position()
@@ -341,7 +382,7 @@ class SourceTask(SourceHandler):
     @property
     def has_work(self) -> bool:
         """True if rows have been emitted since the last barrier, or the spout has passed rows that it does not emit."""
-        if self._port.emitted != self._emitted_before:
+        if self._port.emitted != self._emitted_before or self._kept:
             return True
         try:
             return self._spout is not None and self._position is not None and self._spout.position() != self._position
@@ -363,7 +404,8 @@ class SourceTask(SourceHandler):
 
     def _use_filter(self) -> None:
         """Let the emitted rows pass `_accepts`, if one of them may have to be kept back."""
-        self._port.filter_rows(self._accepts if self._given_up else None)
+        has_some = self._given_up or self._suspects or self._sources.one_by_one.is_cautious
+        self._port.filter_rows(self._accepts if has_some else None)
 
     # Given up
 
@@ -390,12 +432,60 @@ class SourceTask(SourceHandler):
                 passes[key].append(self._passes[key, copy])
         return [RowCount(self._task_index, *key, counts, given_up[key], self._reasons[key]) for key, counts in passes.items()]
 
+    # Rows that go alone
+
+    def _keeps_back(self, key: RowKey, row: Row) -> bool:
+        """Tell whether a row waits, to go alone before the barrier."""
+        is_cautious = self._sources.one_by_one.is_cautious
+        if not is_cautious and key not in self._suspects:
+            return False
+        self._kept.append(row)
+        if is_cautious:
+            self._port.run.request_commit()
+        return True
+
+    @property
+    def run(self) -> RunPort:
+        """The run's port."""
+        return self._port.run
+
+    def take_kept(self) -> Row | None:
+        """Return the next row that goes alone, and the one that has failed in the fewest passes first. None: there is none."""
+        if not self._kept:
+            return None
+        row = min(self._kept, key=lambda each: self._passes[self._key_of(*each), 0])
+        self._kept.remove(row)
+        return row
+
+    def name_of(self, row: Row) -> AloneRow:
+        """Return what a new process must know of a row that kills this one."""
+        return self.component_id, self._task_index, *self._key_of(*row)
+
+    def emit_alone(self, row: Row) -> None:
+        """Emit a row that was kept back."""
+        self._went_alone.add(self._key_of(*row))
+        self._port.emit_row(*row)
+
+    async def failure_of(self, row: Row) -> Failure | None:
+        """Return why a row has failed in this pass. None: it has not."""
+        await self._port.verdicts_arrived()
+        failures = self.failed.get(self._key_of(*row))
+        return failures[0][1] if failures else None
+
+    def note_passed(self, row: Row) -> None:
+        """Note that a row that went alone has failed nothing."""
+        self._suspects.discard(self._key_of(*row))
+
     # Passes
 
     def end_pass(self, worked: Collection[str], max_retries: int | None) -> bool:
         """Count the failed rows. Return True if one of them counts. worked: components that have processed something in this pass."""
         has_counted = False
         for key, failures in self.failed.items():
+            if any(failure.reason in ALONE_AFTER for _, failure in failures) and key not in self._went_alone:
+                has_counted |= key not in self._suspects
+                self._suspects.add(key)
+                continue
             counting = [failure for _, failure in failures if failure.component_id is None or failure.component_id in worked]
             first = self._given_up[key]  # copies below were not emitted in this pass
             for copy, failure in enumerate(counting, first):
@@ -410,6 +500,13 @@ class SourceTask(SourceHandler):
         if max_retries is not None and self._passes[key, copy] >= max_retries and self._sources.may_give_up():
             self._given_up[key] += 1
 
+    def give_up_first(self, passes: int) -> None:
+        """Give up the first of the failed rows, although its component has processed nothing else for many passes."""
+        key, failures = next(iter(self.failed.items()))
+        copy = self._given_up[key]
+        self._passes[key, copy] = passes - 1
+        self._count(key, copy, failures[0][1], passes)
+
     @property
     def given_up(self) -> int:
         """Number of rows that are given up, and in no committed letter."""
@@ -418,6 +515,8 @@ class SourceTask(SourceHandler):
     def begin_pass(self) -> None:
         """Begin a pass."""
         self.failed.clear()
+        self._kept.clear()
+        self._went_alone.clear()
         self._skipped.clear()
         self._skipped_before.clear()
         self._skipped_rows.clear()
@@ -432,7 +531,7 @@ class SourceTask(SourceHandler):
         key = self._key_of(values, stream, message_id)
         copy = self._skipped[key]
         if copy >= self._given_up[key]:
-            return True
+            return not self._keeps_back(key, (values, stream, message_id))
         self._skipped[key] += 1
         passes = self._passes[key, copy]
         self._skipped_rows.append(GivenUpRow(self.component_id, (values, stream, message_id), self._reasons[key], passes))

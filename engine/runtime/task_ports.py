@@ -84,6 +84,14 @@ class ExecutorSpoutPort:
     def filter_rows(self, accepts: Callable[[tuple[Any, ...], str, Any], bool] | None) -> None:
         self._task.core.row_filter = accepts
 
+    def emit_row(self, values: Values, stream: str, message_id: object) -> None:
+        core = self._task.core
+        accepts, core.row_filter = core.row_filter, None
+        try:
+            core.emit(values, message_id, stream)
+        finally:
+            core.row_filter = accepts
+
     @property
     def emitted(self) -> int:
         return self._task.core.emitted

@@ -40,6 +40,10 @@ class RunPort(Protocol):
     def acked(self) -> Mapping[str, int]:
         """Return the number of inputs that each bolt of the user has acked, by component id."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """True while each bolt of the user serves, and has settled all inputs but those that it holds behind a barrier."""
+
     async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
         """Take all bolts and exact spouts back: fresh instances, empty queues, failed trees (EO-5). Returns when all of them serve again.
 
@@ -100,6 +104,9 @@ class SpoutPort(Protocol):
 
     def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
+
+    def emit_row(self, values: Values, stream: str, message_id: object) -> None:
+        """Emit a row past the filter of `filter_rows`."""
 
     @property
     def emitted(self) -> int:
