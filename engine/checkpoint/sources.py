@@ -62,8 +62,8 @@ class Sources:
         self.layouts: Final = {layout.component_id: layout for layout in layouts}
         self._max_retries = max_retries
         self.one_by_one: Final = OneByOne(max_retries)
-        self._long_outages = 0
-        """Passes with a long pause before them in which nothing counted, since one counted."""
+        self._outages = self._long_outages = 0
+        """Passes in a row in which nothing counted, and those of them with a long pause before them."""
         self._committed: dict[str, dict[str, bytes]] = {}
         """Encoded positions by component, and by partition or task index, as text."""
         self._taken: dict[str, dict[str, bytes]] = {}
@@ -238,9 +238,10 @@ class Sources:
             return True
         self._lacks_room = False
         has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+        self._outages = 0 if has_counted else self._outages + 1
         self._long_outages = 0 if has_counted else self._long_outages + was_long
         if self._max_retries is not None and self._long_outages >= self._max_retries * self._failed_rows:
-            next(task for task in self.tasks if task.failed).give_up_first(self._long_outages)
+            next(task for task in self.tasks if task.failed).give_up_first(self._outages)
             self._long_outages = 0
         if self.letters is not None:
             self.letters.wait_for_room(on=self._lacks_room)
@@ -501,7 +502,7 @@ class SourceTask(SourceHandler):
             self._given_up[key] += 1
 
     def give_up_first(self, passes: int) -> None:
-        """Give up the first of the failed rows, although its component has processed nothing else for many passes."""
+        """Give up the first of the failed rows, although its component has processed nothing else for so many passes."""
         key, failures = next(iter(self.failed.items()))
         copy = self._given_up[key]
         self._passes[key, copy] = passes - 1
