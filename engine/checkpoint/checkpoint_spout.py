@@ -65,8 +65,10 @@ class CheckpointSpout(Spout, SpoutPortUser):
             checkpoints.note_event()
             if event is Event.FAILED:
                 checkpoints.note_recovery()
-            checkpoints.hold_spouts()
+            if machine.recovers:
+                checkpoints.hold_spouts()
             await checkpoints.save()
+            checkpoints.hold_spouts()  # only now, because a row that kills the process must find the record of this start
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()
                 self._outages = 0

@@ -70,7 +70,8 @@ class Checkpoints:
         self._config = config
         self._clock = clock
         self._places = places
-        self.letters = Letters(topology_name, codec_named(config.state_codec), clock.wall)
+        outlive_run = not config.state_provider.startswith("memory:")
+        self.letters = Letters(topology_name, codec_named(config.state_codec), clock.wall, outlive_run=outlive_run)
         self.sources = Sources(topology_name, sources, config.max_retries, self.letters)
         self.sources.one_by_one.note_hold = self.hold_spouts
         self.sources.one_by_one.write = self._write
@@ -121,7 +122,7 @@ class Checkpoints:
         stored.check_whole()
         stored.check_codec(codec)
         self.letters.take_up(entries, ledger.most_bytes)
-        self.sources.take_up(entries, has_state=stored.record.txid >= 0)
+        self.sources.take_up(entries, has_state=stored.record.decided_txid >= 0)
         record, layouts = stored.record, stored.layouts
         for place in self._places:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)
@@ -180,7 +181,7 @@ class Checkpoints:
         if begins_commit := self.machine.step is Step.COMMIT:
             letters = self.sources.begin_commit(record.txid, record.prepared_round)
         begins = self.machine.step is Step.IDLE and bool(self.sources)
-        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=bool(letters))
+        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
         await self._write(entry)
 
     async def _write(self, entries: Mapping[str, object]) -> None:

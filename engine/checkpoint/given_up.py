@@ -5,14 +5,14 @@ that passes its row become true in one step.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from engine.api import Values
-from engine.dead_letters import SLIM_TEXT, DeadLetter, DeadLettersSnapshot, StoredLetters, clipped, encode_row
+from engine.dead_letters import SLIM_TEXT, DeadLetter, DeadLettersSnapshot, StoredLetters, clipped, encode_row, letters_to_retry, shown_name
 from engine.errors import ERROR, Failure, StateError, UsageError
 from engine.log import EngineLogger
-from engine.state import Codec
+from engine.state import Codec, codec_named
 from engine.waits import Wait, waiting_for
 
 LOGGER: Final = EngineLogger("engine.checkpoint")
@@ -30,6 +30,27 @@ class GivenUpRow(NamedTuple):
     failure: Failure
     """Of the last pass in which it failed."""
     passes: int
+
+
+def rows_to_retry(entries: Mapping[str, object], spouts: Container[str], topology_name: str) -> dict[str, dict[str, Row]]:
+    """Return the rows of dead letters that are marked for a retry, by spout and by the name of the letter's entry (DL-6).
+
+    Raises StateError for values that cannot be read.
+    """
+    rows: dict[str, dict[str, Row]] = {}
+    for name, letter in letters_to_retry(entries).items():
+        row = letter.row
+        if row.source not in spouts or row.encoded is None:
+            LOGGER.warning("topology %r: the dead letter %s is not retried, because %r is no exact spout of this run", topology_name,
+                           shown_name(name), row.source)  # fmt: skip
+            continue
+        try:
+            values = tuple(cast(Iterable[Any], codec_named(cast(Any, row.codec)).decode(row.encoded)))
+        except (TypeError, ValueError) as fault:
+            text = f"topology {topology_name!r}: the values of the dead letter {shown_name(name)} cannot be read: {fault}"
+            raise StateError(text, hint="They are damaged. Drop the letter: python -m engine dead-letters drop.") from None
+        rows.setdefault(row.source, {})[name] = (values, row.stream, None)
+    return rows
 
 
 class RowCount(NamedTuple):
@@ -70,8 +91,10 @@ def read_counts(entry: object, topology_name: str) -> list[RowCount]:
 class Letters:
     """The dead letters of a run whose sources have their positions in the checkpoint."""
 
-    def __init__(self, topology_name: str, codec: Codec, wall: Callable[[], float]) -> None:
+    def __init__(self, topology_name: str, codec: Codec, wall: Callable[[], float], *, outlive_run: bool) -> None:
+        """outlive_run: the letters are in a store that another process can read."""
         self._topology_name = topology_name
+        self.outlive_run: Final = outlive_run
         self._codec = codec
         self._wall = wall
         self._stored = StoredLetters({})
@@ -82,6 +105,10 @@ class Letters:
     def take_up(self, entries: Mapping[str, object], most_bytes: int | None) -> None:
         """Read the letters of earlier runs. Raises StateError for one that cannot be read."""
         self._stored = StoredLetters(entries, most_bytes)
+
+    def remove(self, names: Iterable[str]) -> dict[str, object]:
+        """Return the changes of the ledger that remove the letters of rows that were retried."""
+        return self._stored.remove(names)
 
     @property
     def room(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from engine.api import Values
 from engine.checkpoint.alignment import Barrier
-from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount, read_counts, stored_counts
+from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount, read_counts, rows_to_retry, stored_counts
 from engine.checkpoint.one_by_one import ALONE_AFTER, AloneRow, OneByOne
 from engine.errors import TASK_DIED, EngineError, Failure, FatalError, StateError
 from engine.log import EngineLogger
@@ -71,6 +71,8 @@ class Sources:
         self.tasks: list[SourceTask] = []
         self._counts: dict[str, list[RowCount]] = {}
         """Failed rows of the process before, by spout."""
+        self._to_retry: dict[str, dict[str, Row]] = {}
+        """Rows of dead letters that an operator has marked, by spout and letter."""
         self._written_counts: dict[str, object] = {}
         self._lacks_room = False
         """True if the last pass has given a row up no more, because there is no room for its letter."""
@@ -89,6 +91,7 @@ class Sources:
         """
         for component_id, layout in self.layouts.items():
             entry = entries.get(entry_name(component_id))
+            self._counts[component_id] = read_counts(entries.get(counts_name(component_id)), self._topology_name)
             if entry is None:
                 if has_state:
                     LOGGER.warning(
@@ -104,8 +107,9 @@ class Sources:
                 text = f"the positions of {component_id!r} of topology {self._topology_name!r} cannot be read: {safe_repr(entry)}"
                 raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
             self._check_layout(layout, partitioned=bool(partitioned), tasks=int(tasks))
-            if int(tasks) == layout.tasks:  # else a row may come from another task
-                self._counts[component_id] = read_counts(entries.get(counts_name(component_id)), self._topology_name)
+            if int(tasks) != layout.tasks:
+                self._counts[component_id].clear()  # a row may come from another task now
+        self._to_retry = rows_to_retry(entries, self.layouts, self._topology_name)
         killer = self.one_by_one.take_up(entries, self._topology_name)
         if killer is not None:
             self._count_killer(killer)
@@ -164,7 +168,12 @@ class Sources:
     def begin_commit(self, txid: int, attempt: int) -> dict[str, object]:
         """Return the changes of the dead letters that belong to the write of a commit (DL-5)."""
         assert self.letters is not None
-        return self.letters.begin_commit(txid, attempt, [row for task in self.tasks for row in task.rows_given_up()])
+        retried = self.letters.remove(name for task in self.tasks for name in task.retried)
+        return retried | self.letters.begin_commit(txid, attempt, [row for task in self.tasks for row in task.rows_given_up()])
+
+    def rows_to_retry(self, component_id: str, task_index: int) -> dict[str, Row]:
+        """Return the rows that a task emits once more, by letter. The first task of a spout emits all."""
+        return self._to_retry.get(component_id, {}) if task_index == 0 else {}
 
     def counts_of(self, component_id: str, task_index: int) -> list[RowCount]:
         """Return the stored counts of a task."""
@@ -231,7 +240,8 @@ class Sources:
 
         acked: number of inputs that each component has processed. A failure counts only if its component has processed another input in
         this pass, because a component that processes nothing at all lacks something else than a good row. was_long: the pause before the
-        pass was the longest one. The more rows fail in such passes, the more of them it takes until a row is given up nevertheless.
+        pass was the longest one. One row that fails alone is given up after `max_retries` such passes. If n rows fail, it takes n² times as
+        many, because that looks more like an outage.
         """
         worked = {component_id for component_id, count in acked.items() if count > self._acked_before.get(component_id, 0)}
         if not self.have_failed:
@@ -240,7 +250,7 @@ class Sources:
         has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
         self._outages = 0 if has_counted else self._outages + 1
         self._long_outages = 0 if has_counted else self._long_outages + was_long
-        if self._max_retries is not None and self._long_outages >= self._max_retries * self._failed_rows:
+        if self._max_retries is not None and self._long_outages >= self._max_retries * self._failed_rows**2:
             next(task for task in self.tasks if task.failed).give_up_first(self._outages)
             self._long_outages = 0
         if self.letters is not None:
@@ -301,6 +311,9 @@ class SourceTask(SourceHandler):
         """Those that have come in this pass, and others that go alone. They go before the barrier."""
         self._went_alone: set[RowKey] = set()
         """Those that have gone."""
+        self.retried = dict(sources.rows_to_retry(component_id, task_index))
+        """Rows of dead letters that go before the next barrier, by letter. Their effect and the end of the letter are one commit."""
+        self._kept += self.retried.values()
         self._passes: Counter[Copy] = Counter()
         """Passes in which each copy of a row failed, since the last commit."""
         self._reasons: dict[RowKey, Failure] = {}
@@ -317,6 +330,7 @@ class SourceTask(SourceHandler):
         """The same rows, in the order in which they were skipped. They become dead letters."""
         for each in sources.counts_of(component_id, task_index):
             self._take_up_count(each)
+        self._use_filter()
         sources.tasks.append(self)
 
     # SourceHandler
@@ -393,9 +407,12 @@ class SourceTask(SourceHandler):
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
         # Whatever has failed by now has failed behind the barrier, because the commit would have been refused otherwise.
+        if self._sources.letters is not None and not self._sources.letters.outlive_run:
+            self._port.note_given_up(self._skipped_before.total())
         self._given_up -= self._skipped_before
         self._skipped -= self._skipped_before
         self._skipped_before.clear()
+        self.retried.clear()
         del self._skipped_rows[: self._passed_rows]
         self._passed_rows = 0
         self._passes = Counter({(key, copy): self._passes[key, copy] for key, copies in self._given_up.items() for copy in range(copies)})
@@ -422,7 +439,6 @@ class SourceTask(SourceHandler):
             self._passes[key, copy] = passes
         if count.given_up:
             self._given_up[key] = count.given_up
-            self._use_filter()
 
     def counts(self, *, commits: bool) -> list[RowCount]:
         """Return the failed rows with their counts. commits: without those that the commit passes."""
@@ -440,6 +456,8 @@ class SourceTask(SourceHandler):
         is_cautious = self._sources.one_by_one.is_cautious
         if not is_cautious and key not in self._suspects:
             return False
+        if self._port.is_direct(row[1]):
+            return False  # only its emit knows the task
         self._kept.append(row)
         if is_cautious:
             self._port.run.request_commit()
@@ -463,9 +481,11 @@ class SourceTask(SourceHandler):
         return self.component_id, self._task_index, *self._key_of(*row)
 
     def emit_alone(self, row: Row) -> None:
-        """Emit a row that was kept back."""
-        self._went_alone.add(self._key_of(*row))
-        self._port.emit_row(*row)
+        """Emit a row that was kept back, unless it is given up."""
+        key = self._key_of(*row)
+        if not self._skips(key, row):
+            self._went_alone.add(key)
+            self._port.emit_row(*row)
 
     async def failure_of(self, row: Row) -> Failure | None:
         """Return why a row has failed in this pass. None: it has not."""
@@ -516,7 +536,7 @@ class SourceTask(SourceHandler):
     def begin_pass(self) -> None:
         """Begin a pass."""
         self.failed.clear()
-        self._kept.clear()
+        self._kept[:] = self.retried.values()
         self._went_alone.clear()
         self._skipped.clear()
         self._skipped_before.clear()
@@ -528,14 +548,18 @@ class SourceTask(SourceHandler):
         self._use_filter()
 
     def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:
-        """Tell whether a row is emitted. A row that is given up is reported."""
-        key = self._key_of(values, stream, message_id)
-        copy = self._skipped[key]
+        """Tell whether a row is emitted."""
+        key, row = self._key_of(values, stream, message_id), (values, stream, message_id)
+        return not (self._skips(key, row) or self._keeps_back(key, row))
+
+    def _skips(self, key: RowKey, row: Row) -> bool:
+        """Tell whether a row is given up. If so, it is reported, and becomes a dead letter with the next commit."""
+        copy, values = self._skipped[key], row[0]
         if copy >= self._given_up[key]:
-            return not self._keeps_back(key, (values, stream, message_id))
+            return False
         self._skipped[key] += 1
         passes = self._passes[key, copy]
-        self._skipped_rows.append(GivenUpRow(self.component_id, (values, stream, message_id), self._reasons[key], passes))
+        self._skipped_rows.append(GivenUpRow(self.component_id, row, self._reasons[key], passes))
         self._port.report(
             GaveUp(
                 f"spout {self.component_id!r}: the row {safe_repr(values)} failed in {passes} pass{'es' * (passes > 1)}, and was given up",
@@ -543,7 +567,7 @@ class SourceTask(SourceHandler):
             ),
             "the row is not emitted again, and becomes a dead letter: python -m engine dead-letters",
         )
-        return False
+        return True
 
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
         if message_id is not None:

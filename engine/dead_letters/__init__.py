@@ -2,7 +2,16 @@
 
 from engine.dead_letters.letter import SLIM_TEXT, DeadLetter, EncodedRow, clipped, copies_by_row, encode_row
 from engine.dead_letters.status import ENTRY, DeadLettersEntry, DeadLettersSnapshot
-from engine.dead_letters.stored_letters import MOST_LETTERS, StoredLetters, entry_name, letters_in, shown_name, txid_of
+from engine.dead_letters.stored_letters import (
+    MOST_LETTERS,
+    StoredLetters,
+    entry_name,
+    letters_in,
+    letters_to_retry,
+    retry_name,
+    shown_name,
+    txid_of,
+)
 
 __all__ = [
     "ENTRY",
@@ -18,6 +27,8 @@ __all__ = [
     "encode_row",
     "entry_name",
     "letters_in",
+    "letters_to_retry",
+    "retry_name",
     "shown_name",
     "txid_of",
 ]

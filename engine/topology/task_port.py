@@ -105,6 +105,9 @@ class SpoutPort(Protocol):
     def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
 
+    def is_direct(self, stream: str) -> bool:
+        """Tell whether a row of this stream goes to a task that its emit names."""
+
     def emit_row(self, values: Values, stream: str, message_id: object) -> None:
         """Emit a row past the filter of `filter_rows`."""
 
@@ -113,7 +116,7 @@ class SpoutPort(Protocol):
         """Number of emitted rows, over all instances."""
 
     def note_given_up(self, count: int) -> None:
-        """Count rows that are given up for good, so that the end of the run tells of them (RUN-4)."""
+        """Count rows that are given up and kept nowhere, so that the end of the run tells of them (RUN-4)."""
 
     def after_commit(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` between two calls of the spout. An error of it is handled as that of a call."""
