@@ -5,12 +5,15 @@ A run opens its checkpoints before its tasks start, and closes them after its ta
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from engine.checkpoint.given_up import Letters
 from engine.checkpoint.layout import Layout, check_layout, warn_of_renamed
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
+from engine.checkpoint.one_by_one import ALONE
 from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.record_entries import (
     LEDGER,
@@ -76,7 +79,11 @@ class Checkpoints:
         self._clock = clock
         self._layout = layout
         self.outputs: dict[str, StagedOutputs] = {}  # by component id
-        self.sources = Sources(topology_name, layout.sources, config.max_retries)
+        outlive_run = not config.state_provider.startswith("memory:")
+        self.letters = Letters(topology_name, codec_named(config.state_codec), clock.wall, outlive_run=outlive_run)
+        self.sources = Sources(topology_name, layout.sources, config.max_retries, self.letters)
+        self.sources.one_by_one.note_hold = self.hold_spouts
+        self.sources.one_by_one.write = self._write
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -123,7 +130,8 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
-        self.sources.take_up(entries, has_state=stored.record.txid >= 0)
+        self.letters.take_up(entries, ledger.most_bytes)
+        self.sources.take_up(entries, has_state=stored.record.decided_txid >= 0)
         record, layouts = stored.record, stored.layouts
         for place in self._layout.places:
             check_layout(place, layouts.get(place.component_id), self._topology_name)
@@ -139,7 +147,8 @@ class Checkpoints:
                 of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, record.decided_txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
-        written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
+        rows = {ALONE: None, **self.sources.counts_at_start()} if ALONE in entries else {}
+        written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
         await self.patiently(lambda: ledger.write(written))
 
     async def _open_outputs(self, stored: Mapping[str, int], record: Record) -> None:
@@ -164,10 +173,15 @@ class Checkpoints:
     def hold_spouts(self) -> None:
         """Pause the user's spouts during a recovery and while the store is unavailable, else resume them."""
         if self._port is not None:
-            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
+            one_by_one = self.sources.one_by_one.is_under_way
+            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0 or one_by_one)
 
     async def close(self, *, fold: bool) -> None:
         """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
+        left = self.sources.one_by_one.clean_entries() if fold else {}
+        if left:
+            with suppress(StateError):  # then the next process only believes that this one has died
+                await self._write(left)
         states, self._states = self._states, {}
         for state in states.values():
             try:
@@ -179,12 +193,21 @@ class Checkpoints:
 
     async def save(self) -> None:
         """Make the machine's record durable. The record decides which deltas are committed."""
+        record, commits = self.machine.record, self.machine.record.phase == "committing"
+        entry = record_entry(record) | self.sources.changed_counts(commits=commits)
+        if commits:
+            entry |= self.sources.entries() | output_entries(self._layout.committers)  # this write is the commit point
+        letters: dict[str, object] = {}
+        if begins_commit := self.machine.step is Step.COMMIT:
+            letters = self.sources.begin_commit(record.txid, record.prepared_round)
+        begins = self.machine.step is Step.IDLE and bool(self.sources)
+        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
+        await self._write(entry)
+
+    async def _write(self, entries: Mapping[str, object]) -> None:
         ledger = self._ledger
         assert ledger is not None
-        entry = record_entry(self.machine.record)
-        if self.machine.record.phase == "committing":
-            entry |= self.sources.entries() | output_entries(self._layout.committers)  # this write is the commit point
-        await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
+        await self.patiently(lambda: ledger.write(entries), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
         """Call the store, and retry while it is unavailable.
