@@ -182,6 +182,18 @@ class FatalError(EngineError):
     """
 
 
+class BadRows(FatalError):
+    """A committer raises it for rows that its target refuses, and would refuse again. It has published nothing then.
+
+    In a topology without batches these rows become dead letters, and the others are published (EO-9). Otherwise it ends the run.
+    """
+
+    def __init__(self, message: str, *, rows: Iterable[int] = (), hint: str | None = None) -> None:
+        """rows: numbers of the rows, as this instance has executed them, from 0. Empty: which ones is not known, and the run ends."""
+        super().__init__(message, hint=hint)
+        self.rows: tuple[int, ...] = tuple(rows)
+
+
 class UsageError(EngineError):
     """A component, or the program that embeds the engine, uses the API wrongly.
 

@@ -10,22 +10,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from engine.checkpoint.given_up import Letters
+from engine.checkpoint.given_up import GivenUpRow, Letters
 from engine.checkpoint.layout import Layout, check_layout, warn_of_renamed
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
 from engine.checkpoint.one_by_one import ALONE
 from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.record_entries import (
     LEDGER,
+    Refused,
     StoredEntries,
     checksums_entry,
     codec_entry,
     layout_entries,
     output_entries,
     record_entry,
+    refused_entry,
 )
 from engine.checkpoint.sources import Sources
-from engine.checkpoint.staged_output import StagedOutputs
+from engine.checkpoint.staged_output import StagedOutputs, StagedTask
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
@@ -139,7 +141,7 @@ class Checkpoints:
         settled = settled_at_start(record)
         self.machine = Machine(settled)
         stores = self._stores = self._sealed_stores([*layouts.values(), *self._layout.places], bare=stored.has_bare_blocks)
-        await self._open_outputs(stored.outputs, settled)
+        await self._open_outputs(stored, settled)
         for place in layouts.values():
             if place in self._layout.places:
                 continue  # the layout is unchanged, so each task loads its own deltas
@@ -151,14 +153,16 @@ class Checkpoints:
         written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
         await self.patiently(lambda: ledger.write(written))
 
-    async def _open_outputs(self, stored: Mapping[str, int], record: Record) -> None:
+    async def _open_outputs(self, stored: StoredEntries, record: Record) -> None:
         """Read the staged output of all committers. Raises StateError if a committer is gone whose output is not published."""
-        lost = sorted(set(stored) - set(self._layout.committers))
+        lost = sorted(set(stored.outputs) - set(self._layout.committers))
         if lost and record.phase == "committing":
             text = f"topology {self._topology_name!r}: checkpoint {record.txid} counts, but its output of {', '.join(map(repr, lost))}"
             raise StateError(f"{text} may not be published, and this run has no such committer", hint="Run it once more with it.")
         for component_id, tasks in self._layout.committers.items():
-            outputs = self.outputs[component_id] = StagedOutputs(component_id, tasks, stored.get(component_id, 0))
+            outputs = self.outputs[component_id] = StagedOutputs(
+                component_id, tasks, stored.outputs.get(component_id, 0), stored.refused(component_id)
+            )
             await outputs.open(self._stores, self.patiently, record)
 
     def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
@@ -203,6 +207,14 @@ class Checkpoints:
         begins = self.machine.step is Step.IDLE and bool(self.sources)
         entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
         await self._write(entry)
+
+    async def leave_out(self, task_id: int, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
+        """Make dead letters of rows that a committer cannot publish. Return the output without them (EO-9)."""
+        component_id = self._component_of[task_id]
+        letters = self.letters.refuse(output.txid, output.round, rows.values())
+        left_out = output.left_out.union(rows)
+        await self._write(letters | refused_entry(component_id, output.task_index, Refused(output.txid, output.round, left_out)))
+        return self.outputs[component_id].leave_out(output, rows)
 
     async def _write(self, entries: Mapping[str, object]) -> None:
         ledger = self._ledger

@@ -118,26 +118,40 @@ class Letters:
     def begin_commit(self, txid: int, attempt: int, rows: Iterable[GivenUpRow]) -> dict[str, object]:
         """Return the changes of the ledger that belong to the write of a commit: a letter for each row that the checkpoint has passed."""
         now = self._wall()
-        letters = [
-            DeadLetter(
-                txid,
-                attempt,
-                each.failure.component_id or each.source,
-                -1 if each.failure.task_id is None else each.failure.task_id,
-                encode_row(each.source, each.row[1], each.row[0], self._codec),
-                _error_of(each.failure),
-                each.passes,
-                now,
-            )
-            for each in rows
-        ]
+        letters = [self._letter(txid, attempt, each, now) for each in rows]
+        self._note_given_up(txid, letters)
+        return self._stored.replace(txid, letters)
+
+    def refuse(self, txid: int, attempt: int, rows: Collection[GivenUpRow]) -> dict[str, object]:
+        """Return the changes of the ledger that make letters of rows that a committer cannot publish. Raises StateError without room."""
+        if len(rows) > self.room:
+            hint = "Look at them, and drop some: python -m engine dead-letters list."
+            raise StateError(f"topology {self._topology_name!r}: no room for {len(rows):,} more dead letters", hint=hint)
+        now = self._wall()
+        letters = [self._letter(txid, attempt, each, now) for each in rows]
+        self._note_given_up(txid, letters)
+        return self._stored.add(txid, letters)
+
+    def _letter(self, txid: int, attempt: int, given_up: GivenUpRow, now: float) -> DeadLetter:
+        (values, stream, _), failure = given_up.row, given_up.failure
+        return DeadLetter(
+            txid,
+            attempt,
+            failure.component_id or given_up.source,
+            -1 if failure.task_id is None else failure.task_id,
+            encode_row(given_up.source, stream, values, self._codec),
+            _error_of(failure),
+            given_up.passes,
+            now,
+        )
+
+    def _note_given_up(self, txid: int, letters: Collection[DeadLetter]) -> None:
         if letters:
             self._given_up += len(letters)
             by_component = Counter(letter.component_id for letter in letters)
             told = ", ".join(f"{count:,} of {component!r}" for component, count in sorted(by_component.items()))
             LOGGER.warning("checkpoint %d of %r is committed without %s. They are dead letters now: python -m engine dead-letters.", txid,
                            self._topology_name, told)  # fmt: skip
-        return self._stored.replace(txid, letters)
 
     def wait_for_room(self, *, on: bool) -> None:
         """Say that the run waits until letters are dropped, or that it does no longer."""

@@ -60,7 +60,13 @@ class StoredLetters:
         changes: dict[str, object] = dict.fromkeys(old)
         for name in old:
             del self._sizes[name]
-        for number, letter in enumerate(letters, 1):
+        return changes | self.add(txid, letters)
+
+    def add(self, txid: int, letters: Iterable[DeadLetter]) -> dict[str, object]:
+        """Return the changes of the ledger that add letters to those of a txid."""
+        changes: dict[str, object] = {}
+        last = max((_order(name)[1] for name in self._sizes if txid_of(name) == txid), default=0) if self._sizes else 0
+        for number, letter in enumerate(letters, last + 1):
             name, kept = name_of(txid, number), letter if self._most_bytes is None else letter.slim()
             changes[name] = kept.entry()
             self._note(name, kept)

@@ -7,7 +7,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from engine.api.collector import Tuple
 from engine.api.fields import Values
@@ -321,12 +321,26 @@ class IntervalOutput(ABC):
         """End the interval, and return its output, encoded. None: there is nothing to publish, because the bolt is no committer."""
 
     @abstractmethod
-    async def publish(self, output: Any) -> None:
-        """Publish an output: txid, round, task_index, tasks, and the blobs of `stage`. Publishing it again does nothing."""
+    async def publish(self, output: Any) -> Sequence["RefusedRow"]:
+        """Publish an output: txid, round, task_index, tasks, the blobs of `stage`, and the numbers of rows that are `left_out`.
+
+        Publishing it again does nothing. Return the rows that the target refuses. Nothing is published then.
+        """
 
     @abstractmethod
     async def published_txid(self) -> int | None:
         """Return the newest txid that has been published, -1 before the first. None: the target does not tell."""
+
+
+class RefusedRow(NamedTuple):
+    """A row of an interval that the target of a committer refuses."""
+
+    number: int
+    """Its number in the staged output, from 0."""
+    source: str
+    stream: str
+    values: Values
+    error: str
 
 
 class RemoteInstance:
