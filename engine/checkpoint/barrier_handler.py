@@ -5,8 +5,9 @@ its changes in between. Commits and recoveries are orders: they come directly, a
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
 from engine.api import TaskContext, Tuple
 from engine.backoff import Backoff
@@ -28,6 +29,8 @@ WARN_SECS: Final = 10.0
 LONGEST_TUPLE: Final = 200
 HOOK_BACKOFF: Final = Backoff(0.5, 5.0)
 """Pauses between the calls of a `pre_commit` that raises. At most 5 calls fall into 10 s, so every error is reported."""
+Write: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
+"""Writes what a task has frozen. Returns the number of its keys and of its bytes."""
 
 
 class BarrierHandler(ControlHandler):
@@ -148,30 +151,24 @@ class BarrierHandler(ControlHandler):
             raise TimeoutError(f"{name}() did not return within {limit:g} s (checkpoint_timeout_secs), and was cancelled") from error
 
 
-class StatefulBarrierHandler(BarrierHandler):
-    """Handles the barriers of a stateful bolt, and the orders of the checkpoint spout. Keeps its state."""
+class DurableBarrierHandler(BarrierHandler):
+    """Handles the barriers of a bolt that stores something at each checkpoint, and the orders of the checkpoint spout."""
 
-    def __init__(
-        self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
-    ) -> None:
+    def __init__(self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
         super().__init__(checkpoints, bolt, context, port, sources)
-        self._place: Final = place
-        self._key_of = None if getattr(bolt.key_of, "__func__", None) is KeepsState.key_of else bolt.key_of
-        self._state: LayeredState[Any, Any] | None = None
-        """None until the instance has received it."""
         self._is_fresh = True
         """True until the first recovery of the instance, before which it gets no tuple."""
         self._is_initialised = False
         """True from a recovery until the next rollback."""
-        self._told_txid = -1
-        """The last txid whose `pre_commit` has succeeded in this instance."""
+        self._has_recovered = False
+        """True after the first recovery of the instance."""
         self._unwritten: Exception | None = None
         """Error of the last write. At the next barrier the error ends the instance."""
 
     async def begin(self, *, restarted: bool) -> None:
         """Let no data tuple pass before the recovery. Ask for one if an instance has died."""
         await super().begin(restarted=restarted)
-        self._checkpoints.note_handler(self._place, self)
+        self._checkpoints.note_handler(self)
         self._port.close_gate()
         if restarted:
             self._checkpoints.note_lost_task()
@@ -179,7 +176,7 @@ class StatefulBarrierHandler(BarrierHandler):
     @property
     def survives_rollback(self) -> bool:
         """True for an instance that has had no row yet, too, as after the death that is the reason of the rollback."""
-        return self._is_fresh or (self._state is not None and super().survives_rollback)
+        return self._is_fresh or (self._has_recovered and super().survives_rollback)
 
     async def forget_rows(self) -> None:
         """Call `pre_rollback`, unless the instance has had no row yet."""
@@ -200,42 +197,34 @@ class StatefulBarrierHandler(BarrierHandler):
             raise error
         await super().on_control(tup)
 
-    def _note_cause(self, raised: Exception) -> None:
-        self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))
-
-    @property
-    def has_work(self) -> bool:
-        """True while the task has changes that no checkpoint has committed."""
-        if isinstance(self._bolt, RemoteInstance) and self._bolt.has_changes:
-            return True
-        return self._state is not None and self._state.has_changes
-
     async def _prepare(self, barrier: Barrier) -> None:
-        """Freeze the changes and forward the barrier. Write the changes while the next tuples are processed (CP-7)."""
-        state = self._state
-        if state is None or not self._is_initialised:
+        """Freeze what the checkpoint stores, and forward the barrier. Write it while the next tuples are processed (CP-7)."""
+        if not self._is_initialised:
             self._checkpoints.prepare.note_failed(barrier.round)
             return
         try:
-            await self._call_hook(self._bolt.pre_prepare, barrier.txid)
-            keys = state.freeze(barrier.txid, barrier.round)
+            write = await self._freeze(barrier)
         except Exception as raised:
             self._note_cause(raised)
             raise
         self._forward(barrier)
-        self._context.create_task(self._write(state, keys, barrier.round))
+        self._context.create_task(self._write(write, barrier.round))
 
-    async def _write(self, state: LayeredState[Any, Any], keys: int, round_: int) -> None:
+    async def _write(self, write: Write, round_: int) -> None:
         try:
-            await self._checkpoints.patiently(state.write_frozen)
+            keys, size = await write()
         except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
             told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
             self._checkpoints.note_cause(self._failure(ERROR, told))
             self._unwritten = error
             self._checkpoints.prepare.note_failed(round_)
             return
-        self._checkpoints.note_written(keys, state.staged_bytes if keys else 0)
+        self._checkpoints.note_written(keys, size)
         self._checkpoints.prepare.note_done(self._context.task_id, round_)
+
+    @abstractmethod
+    async def _freeze(self, barrier: Barrier) -> Write:
+        """Freeze what the checkpoint stores."""
 
     # Orders of the checkpoint spout
 
@@ -244,17 +233,24 @@ class StatefulBarrierHandler(BarrierHandler):
         """The task."""
         return self._context.task_id
 
+    @property
+    @abstractmethod
+    def has_work(self) -> bool:
+        """True while the task has something that no checkpoint has committed."""
+
     def order_commit(self, txid: int) -> "asyncio.Future[None]":
-        """Commit the frozen changes between two calls."""
+        """Commit what is frozen between two calls."""
         return self._port.between_calls(lambda: self._commit(txid))
 
     async def _commit(self, txid: int) -> None:
-        state = self._state
-        if state is None or not self._is_initialised:
+        if not self._is_initialised:
             return  # the instance is new, so its recovery commits
-        await self._tell_of_commit(txid)
-        await self._checkpoints.patiently(lambda: state.commit(txid))
+        await self._commit_frozen(txid)
         self._port.note_progress()
+
+    @abstractmethod
+    async def _commit_frozen(self, txid: int) -> None:
+        """Commit what is frozen."""
 
     def order_recovery(self, committing: int | None) -> "asyncio.Future[None]":
         """Go back to the last commit, and let the tuples pass. committing: txid whose `pre_commit` may not have succeeded everywhere."""
@@ -263,42 +259,95 @@ class StatefulBarrierHandler(BarrierHandler):
     async def _recover(self, committing: int | None) -> None:
         self._is_fresh = False
         try:
-            is_here = not isinstance(self._bolt, RemoteInstance)
-            state = await self._checkpoints.state_of(self._place, self._key_of, opens_values=is_here)
-            if committing is not None:
-                await self._checkpoints.patiently(lambda: state.commit(committing))
-            await state.rollback()
-            if self._state is None:
-                await self._call_hook(self._bolt.init_state, state)
-                self._state = state
-                self._port.guard_state(state)
-            if committing is not None:
-                await self._tell_of_commit(committing)
+            await self._restore(committing)
         except Exception as raised:
             self._note_cause(raised)
             raise
-        self._is_initialised = True
+        self._is_initialised = self._has_recovered = True
         self._port.open_gate()
 
-    async def _tell_of_commit(self, txid: int) -> None:
-        """Call `pre_commit` until it succeeds. The commit is decided, and what the hook commits elsewhere must not be lost (CP-4)."""
-        if txid == self._told_txid:
-            return
+    @abstractmethod
+    async def _restore(self, committing: int | None) -> None:
+        """Go back to the last commit. committing: complete the commit of this txid first."""
+
+    async def _repeat(self, call: Callable[[], Awaitable[None]], name: str) -> None:
+        """Call until it succeeds. The commit is decided, and what the call commits elsewhere must not be lost (CP-4, EO-9)."""
         task = self._context.task_id
         try:
             for pause_secs in HOOK_BACKOFF.pauses():
                 try:
-                    await self._call_hook(self._bolt.pre_commit, txid)
-                    self._told_txid = txid
+                    await call()
                     return
                 except FatalError:
                     raise
                 except Exception as error:  # noqa: BLE001 - the user's own
-                    self._checkpoints.note_repeating(task, f"pre_commit({txid}), which raised {headline(error)}")
-                    self._port.report(error, f"pre_commit({txid}) is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
+                    self._checkpoints.note_repeating(task, f"{name}, which raised {headline(error)}")
+                    self._port.report(error, f"{name} is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
                 await asyncio.sleep(pause_secs)
         finally:
             self._checkpoints.note_repeating(task, None)
 
+    def _note_cause(self, raised: Exception) -> None:
+        self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))
+
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)
+
+
+class StatefulBarrierHandler(DurableBarrierHandler):
+    """Handles the barriers of a stateful bolt. Keeps its state."""
+
+    def __init__(
+        self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
+    ) -> None:
+        super().__init__(checkpoints, bolt, context, port, sources)
+        self._place: Final = place
+        self._key_of = None if getattr(bolt.key_of, "__func__", None) is KeepsState.key_of else bolt.key_of
+        self._state: LayeredState[Any, Any] | None = None
+        """None until the instance has received it."""
+        self._told_txid = -1
+        """The last txid whose `pre_commit` has succeeded in this instance."""
+
+    @property
+    def has_work(self) -> bool:
+        """True while the task has changes that no checkpoint has committed."""
+        if isinstance(self._bolt, RemoteInstance) and self._bolt.has_changes:
+            return True
+        return self._state is not None and self._state.has_changes
+
+    async def _freeze(self, barrier: Barrier) -> Write:
+        state = self._state
+        assert state is not None
+        await self._call_hook(self._bolt.pre_prepare, barrier.txid)
+        keys = state.freeze(barrier.txid, barrier.round)
+
+        async def write() -> tuple[int, int]:
+            await self._checkpoints.patiently(state.write_frozen)
+            return keys, state.staged_bytes if keys else 0
+
+        return write
+
+    async def _commit_frozen(self, txid: int) -> None:
+        state = self._state
+        assert state is not None
+        await self._tell_of_commit(txid)
+        await self._checkpoints.patiently(lambda: state.commit(txid))
+
+    async def _restore(self, committing: int | None) -> None:
+        is_here = not isinstance(self._bolt, RemoteInstance)
+        state = await self._checkpoints.state_of(self._place, self._key_of, opens_values=is_here)
+        if committing is not None:
+            await self._checkpoints.patiently(lambda: state.commit(committing))
+        await state.rollback()
+        if self._state is None:
+            await self._call_hook(self._bolt.init_state, state)
+            self._state = state
+            self._port.guard_state(state)
+        if committing is not None:
+            await self._tell_of_commit(committing)
+
+    async def _tell_of_commit(self, txid: int) -> None:
+        """Call `pre_commit` until it succeeds (CP-4)."""
+        if txid != self._told_txid:
+            await self._repeat(lambda: self._call_hook(self._bolt.pre_commit, txid), f"pre_commit({txid})")
+            self._told_txid = txid

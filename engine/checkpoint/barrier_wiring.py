@@ -10,10 +10,12 @@ from engine.api import All, FieldsGrouping, TaskContext
 from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.output_handler import OutputHandler
 from engine.checkpoint.sources import SourceTask
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
+from engine.topology.spec import AT_CHECKPOINTS
 from engine.topology.task_port import BoltPort
 from engine.topology.validate import path_between
 
@@ -47,7 +49,8 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
             streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
             source_handler=partial(SourceTask, checkpoints.sources, component_id, checkpoints.note_lost_task),
         )
-    for component_id in _holding(topology, place_of) - set(checkpoints.sources.layouts):
+    durable = {spec.component_id for spec in topology.bolts if spec.component_id in place_of or AT_CHECKPOINTS in spec.marks}
+    for component_id in _holding(topology, durable) - set(checkpoints.sources.layouts):
         components[component_id] = replace(components[component_id], holds_acks=True)
     checkpoints.prepare.tasks = sum(spec.parallelism for spec in topology.bolts)
     for spec in topology.bolts:
@@ -65,9 +68,9 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
     return replace(topology, components=MappingProxyType(components))
 
 
-def _holding(topology: Topology, stateful: Iterable[str]) -> set[str]:
-    """Return the spouts whose rows can reach a stateful bolt."""
-    return {spec.component_id for spec in topology.spouts for bolt in stateful if path_between(topology, spec.component_id, bolt)}
+def _holding(topology: Topology, durable: Iterable[str]) -> set[str]:
+    """Return the spouts whose rows can reach a stateful bolt or a committer."""
+    return {spec.component_id for spec in topology.spouts for bolt in durable if path_between(topology, spec.component_id, bolt)}
 
 
 def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, place: StatePlace | None) -> ComponentSpec:
@@ -75,13 +78,14 @@ def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, pla
     senders = [source for source in sources if topology.components[source].kind == "bolt" or source in checkpoints.sources.layouts]
     barriers_from = (*senders, *([CHECKPOINT_COMPONENT] if len(senders) < len(sources) else []))
     barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in barriers_from)
+    is_durable = place is not None or AT_CHECKPOINTS in spec.marks
     return replace(
         spec,
-        keeps_state=place is not None,
-        progress=spec.progress if place is None else "a committed checkpoint",
+        keeps_state=is_durable,
+        progress="a committed checkpoint" if is_durable else spec.progress,
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),
-        control_handler=_HandlerFactory(checkpoints, frozenset(barriers_from), place),
+        control_handler=_HandlerFactory(checkpoints, frozenset(barriers_from), place, AT_CHECKPOINTS in spec.marks),
     )
 
 
@@ -101,9 +105,12 @@ class _HandlerFactory:
     barriers_from: frozenset[str]
     place: StatePlace | None
     """Place of one of the tasks. None: the bolt is stateless."""
+    is_at_checkpoints: bool
 
     def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BarrierHandler:
         sources = frozenset(task for component in self.barriers_from for task in task_ids[component])
+        if self.is_at_checkpoints:
+            return OutputHandler(self.checkpoints, bolt, context, port, sources)
         if self.place is None:
             return BarrierHandler(self.checkpoints, bolt, context, port, sources)
         place = replace(self.place, task_index=context.task_index)

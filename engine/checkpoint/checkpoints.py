@@ -5,14 +5,29 @@ A run opens its checkpoints before its tasks start, and closes them after its ta
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from engine.checkpoint.given_up import GivenUpRow, Letters
+from engine.checkpoint.layout import Layout, check_layout, warn_of_renamed
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
+from engine.checkpoint.one_by_one import ALONE
 from engine.checkpoint.prepare import Prepare
-from engine.checkpoint.record_entries import LEDGER, StoredEntries, checksums_entry, codec_entry, layout_entries, record_entry
-from engine.checkpoint.sources import SourceLayout, Sources
+from engine.checkpoint.record_entries import (
+    LEDGER,
+    Refused,
+    StoredEntries,
+    checksums_entry,
+    codec_entry,
+    layout_entries,
+    output_entries,
+    record_entry,
+    refused_entry,
+)
+from engine.checkpoint.sources import Sources
+from engine.checkpoint.staged_output import StagedOutputs, StagedTask
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
@@ -33,8 +48,8 @@ LOGGER: Final = EngineLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
 
-class StatefulTask(Protocol):
-    """Barrier handler of a task with state."""
+class DurableTask(Protocol):
+    """Barrier handler of a task that stores something at each checkpoint: a state, or the output of a committer."""
 
     @property
     def task_id(self) -> int: ...
@@ -56,28 +71,31 @@ class Checkpoints:
         provider: StateProvider,
         config: Config,
         clock: Clock,
-        places: Collection[StatePlace],
-        sources: Collection[SourceLayout] = (),
+        layout: Layout,
     ) -> None:
-        """places: one for each stateful task of the run. sources: those whose positions are in the checkpoint."""
         self._topology_name = topology_name
         self._provider = provider
         self._config = config
         self._clock = clock
-        self._places = places
-        self.sources = Sources(topology_name, sources, config.max_retries)
+        self._layout = layout
+        self.outputs: dict[str, StagedOutputs] = {}  # by component id
+        outlive_run = not config.state_provider.startswith("memory:")
+        self.letters = Letters(topology_name, codec_named(config.state_codec), clock.wall, outlive_run=outlive_run)
+        self.sources = Sources(topology_name, layout.sources, config.max_retries, self.letters)
+        self.sources.one_by_one.note_hold = self.hold_spouts
+        self.sources.one_by_one.write = self._write
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
         self._patience = StoreRetry(config.state_timeout_secs, self._note_trouble, store=store_named(config.state_provider))
         self.machine = Machine(Record())
-        self._stores = self._sealed_stores(places, bare=False)
+        self._stores = self._sealed_stores(layout.places, bare=False)
         self.lost = asyncio.Event()
         """Set when a stateful task has died. A recovery then begins at once."""
         self.prepare = Prepare(config.checkpoint_timeout_secs, config.message_timeout_secs, self.lost)
         self.begun = False
         """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
-        self._handlers: dict[tuple[str, int], StatefulTask] = {}
+        self._handlers: dict[int, DurableTask] = {}  # by task id
         self._idle = Waiters()
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
@@ -112,26 +130,41 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
-        self.sources.take_up(entries, has_state=stored.record.txid >= 0)
+        self.letters.take_up(entries, ledger.most_bytes)
+        self.sources.take_up(entries, has_state=stored.record.decided_txid >= 0)
         record, layouts = stored.record, stored.layouts
-        for place in self._places:
-            _check_layout(place, layouts.get(place.component_id), self._topology_name)
-        _warn_of_renamed({place.component_id for place in self._places}, set(layouts), self._topology_name)
+        for place in self._layout.places:
+            check_layout(place, layouts.get(place.component_id), self._topology_name)
+        warn_of_renamed({place.component_id for place in self._layout.places}, set(layouts), self._topology_name)
         settled = settled_at_start(record)
         self.machine = Machine(settled)
-        stores = self._stores = self._sealed_stores([*layouts.values(), *self._places], bare=stored.has_bare_blocks)
+        stores = self._stores = self._sealed_stores([*layouts.values(), *self._layout.places], bare=stored.has_bare_blocks)
+        await self._open_outputs(stored, settled)
         for place in layouts.values():
-            if place in self._places:
+            if place in self._layout.places:
                 continue  # the layout is unchanged, so each task loads its own deltas
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, record.decided_txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
-        written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._places)}
+        rows = {ALONE: None, **self.sources.counts_at_start()} if ALONE in entries else {}
+        written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
         await self.patiently(lambda: ledger.write(written))
 
+    async def _open_outputs(self, stored: StoredEntries, record: Record) -> None:
+        """Read the staged output of all committers. Raises StateError if a committer is gone whose output is not published."""
+        lost = sorted(set(stored.outputs) - set(self._layout.committers))
+        if lost and record.phase == "committing":
+            text = f"topology {self._topology_name!r}: checkpoint {record.txid} counts, but its output of {', '.join(map(repr, lost))}"
+            raise StateError(f"{text} may not be published, and this run has no such committer", hint="Run it once more with it.")
+        for component_id, tasks in self._layout.committers.items():
+            outputs = self.outputs[component_id] = StagedOutputs(
+                component_id, tasks, stored.outputs.get(component_id, 0), stored.refused(component_id)
+            )
+            await outputs.open(self._stores, self.patiently, record)
+
     def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
-        keyed = {place.component_id: place.keyed for place in places}
+        keyed = {place.component_id: place.keyed for place in places} | dict.fromkeys(self._layout.committers, False)
         return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self.committed_txid, bare=bare)
 
     def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
@@ -142,10 +175,15 @@ class Checkpoints:
     def hold_spouts(self) -> None:
         """Pause the user's spouts during a recovery and while the store is unavailable, else resume them."""
         if self._port is not None:
-            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
+            one_by_one = self.sources.one_by_one.is_under_way
+            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0 or one_by_one)
 
     async def close(self, *, fold: bool) -> None:
         """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
+        left = self.sources.one_by_one.clean_entries() if fold else {}
+        if left:
+            with suppress(StateError):  # then the next process only believes that this one has died
+                await self._write(left)
         states, self._states = self._states, {}
         for state in states.values():
             try:
@@ -157,12 +195,29 @@ class Checkpoints:
 
     async def save(self) -> None:
         """Make the machine's record durable. The record decides which deltas are committed."""
+        record, commits = self.machine.record, self.machine.record.phase == "committing"
+        entry = record_entry(record) | self.sources.changed_counts(commits=commits)
+        if commits:
+            entry |= self.sources.entries() | output_entries(self._layout.committers)  # this write is the commit point
+        letters: dict[str, object] = {}
+        if begins_commit := self.machine.step is Step.COMMIT:
+            letters = self.sources.begin_commit(record.txid, record.prepared_round)
+        begins = self.machine.step is Step.IDLE and bool(self.sources)
+        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
+        await self._write(entry)
+
+    async def leave_out(self, task_id: int, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
+        """Make dead letters of rows that a committer cannot publish. Return the output without them (EO-9)."""
+        component_id = self._component_of[task_id]
+        letters = self.letters.refuse(output.txid, output.round, rows.values())
+        left_out = output.left_out.union(rows)
+        await self._write(letters | refused_entry(component_id, output.task_index, Refused(output.txid, output.round, left_out)))
+        return self.outputs[component_id].leave_out(output, rows)
+
+    async def _write(self, entries: Mapping[str, object]) -> None:
         ledger = self._ledger
         assert ledger is not None
-        entry = record_entry(self.machine.record)
-        if self.machine.record.phase == "committing":
-            entry |= self.sources.entries()  # this write is the commit point
-        await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
+        await self.patiently(lambda: ledger.write(entries), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
         """Call the store, and retry while it is unavailable.
@@ -218,13 +273,13 @@ class Checkpoints:
         record = self.machine.record
         return record.txid if record.phase == "committed" else record.txid - 1
 
-    def note_handler(self, place: StatePlace, handler: StatefulTask) -> None:
+    def note_handler(self, handler: DurableTask) -> None:
         """Note the barrier handler of a task's new instance."""
-        self._handlers[place.component_id, place.task_index] = handler
+        self._handlers[handler.task_id] = handler
 
     @property
-    def tasks(self) -> Collection[StatefulTask]:
-        """The barrier handlers of all tasks with state."""
+    def tasks(self) -> Collection[DurableTask]:
+        """The barrier handlers of all tasks that store something."""
         return self._handlers.values()
 
     @property
@@ -356,33 +411,3 @@ class Checkpoints:
 
     def _named(self, task: int) -> str:
         return f"{self._component_of.get(task, 'task')}[{task}]"
-
-
-def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) -> None:
-    """Warn if bolts have no stored state and stored state has no bolt, because a bolt may have been renamed."""
-    if (new := sorted(running - stored)) and (left := sorted(stored - running)):
-        LOGGER.warning(
-            "topology %r: nothing is stored for %s, which begins with an empty state. State is stored for %s, which is not a bolt of this "
-            "run. A bolt finds its state by its id. If you renamed a bolt, give it its old id. To see all: python -m engine state list",
-            topology_name, ", ".join(map(repr, new)), ", ".join(map(repr, left)),
-        )  # fmt: skip
-
-
-def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: str) -> None:
-    """Raise StateError if stored rows would not be found with this layout (CP-9)."""
-    if stored is None:
-        return
-    where = f"topology {topology_name!r}: bolt {place.component_id!r}"
-    if stored.keyed != place.keyed:
-        was, now = ("with", "without") if place.keyed else ("without", "with")
-        text = f"{where}: its state was stored {was} another grouping than fields groupings, and the bolt is now {now} one"
-        raise StateError(text, hint="Keep the groupings, or give the bolt another id.")
-    if place.keyed and stored.key_groups != place.key_groups:
-        text = f"{where}: its state was stored in {stored.key_groups} key groups, and this run has {place.key_groups}"
-        raise StateError(text, hint=f"Run it with Config(key_groups={stored.key_groups}).")
-    if not place.keyed and stored.tasks != place.tasks:
-        text = (
-            f"{where}: its state was stored by {stored.tasks} tasks, and the bolt now has {place.tasks}. "
-            "Only fields groupings can redistribute keys"
-        )
-        raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt by fields groupings alone.")

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.dead_letters import DeadLettersEntry
 from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
+from engine.topology.spec import AT_CHECKPOINTS, COMMITTER
 from engine.topology.validate import arrows, path_between
 
 if TYPE_CHECKING:
@@ -30,6 +32,15 @@ def _stateful_bolts(topology: Topology) -> list[ComponentSpec]:
     return [spec for spec in topology.bolts if KEEPS_STATE in spec.marks]
 
 
+def _durable_bolts(topology: Topology) -> list[ComponentSpec]:
+    """Return the bolts that store something at checkpoints: stateful bolts, committers, and batch bolts in front of committers."""
+    return [spec for spec in topology.bolts if not spec.marks.isdisjoint((KEEPS_STATE, AT_CHECKPOINTS))]
+
+
+def _committers(topology: Topology) -> list[ComponentSpec]:
+    return [spec for spec in topology.bolts if spec.marks.issuperset((COMMITTER, AT_CHECKPOINTS))]
+
+
 def rewinding_spouts(topology: Topology, config: Config) -> list[ComponentSpec]:
     """Return the spouts whose rows are processed exactly once in a run with this config."""
     if config.processing_guarantee == "at_least_once":
@@ -41,6 +52,14 @@ def _names(specs: Iterable[ComponentSpec]) -> str:
     return ", ".join(repr(spec.component_id) for spec in specs)
 
 
+def _kinds(durable: Iterable[ComponentSpec]) -> str:
+    """Return `stateful bolts ('count'), committers ('totals')`, or one of them."""
+    kinds: dict[str, list[ComponentSpec]] = {}
+    for spec in durable:
+        kinds.setdefault("stateful bolts" if KEEPS_STATE in spec.marks else "committers", []).append(spec)
+    return ", ".join(f"{kind} ({_names(specs)})" for kind, specs in kinds.items())
+
+
 class CheckpointFeature(Feature):
     """Makes state durable by aligned barriers (CP-1 to CP-9). Active in topologies with stateful bolts."""
 
@@ -49,20 +68,21 @@ class CheckpointFeature(Feature):
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
         """Yield the faults of cycles that a barrier cannot pass, and of stateful bolts with concurrent calls (GRP-5, ACK-10)."""
-        stateful = _stateful_bolts(topology)
-        if not stateful:
+        durable = _durable_bolts(topology)
+        if not durable:
             return
         for source, target in sorted(topology.closing_edges()):
             cycle = arrows(path_between(topology, target, source))
-            yield f"stateful bolts ({_names(stateful)}): a barrier cannot pass the cycle {cycle}. Remove the cycle, or keep no state."
-        for spec in stateful:
+            yield f"{_kinds(durable)}: a barrier cannot pass the cycle {cycle}. Remove the cycle, or keep no state."
+        for spec in durable:
             if spec.settings.concurrency != 1 or spec.settings.threads:
-                yield f"{spec.where}: a stateful bolt takes one input at a time. Remove concurrency= or threads=."
+                kind = "stateful bolt" if KEEPS_STATE in spec.marks else "committer"
+                yield f"{spec.where}: a {kind} takes one input at a time. Remove concurrency= or threads=."
 
     def run_faults(self, topology: Topology, config: Config) -> Iterator[str]:
-        """Yield the settings that stateful bolts do not allow (GRP-5, CP-3)."""
-        stateful = _stateful_bolts(topology)
-        if not stateful:
+        """Yield the settings that stateful bolts and committers do not allow (GRP-5, CP-3)."""
+        durable = _durable_bolts(topology)
+        if not durable:
             return
         if config.forgotten_ack == "wait" and (exact := rewinding_spouts(topology, config)):
             yield (
@@ -72,13 +92,15 @@ class CheckpointFeature(Feature):
         if config.processing_guarantee == "exactly_once":
             yield from _inexact(topology, config)
         if config.acker_executors == 0:
-            yield f"{stateful[0].where}: state needs tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
+            yield f"{durable[0].where}: checkpoints need tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
 
     def stored(self, topology: Topology) -> Iterator[str]:
         """Yield a description of the stored state."""
         stateful = _stateful_bolts(topology)
         if stateful:
             yield f"the state of {_names(stateful)}"
+        if committers := _committers(topology):
+            yield f"the staged output of {_names(committers)}"
 
     def new_run(self, topology: Topology, config: Config) -> "CheckpointRun":
         """Return the checkpoints of a new run."""
@@ -107,20 +129,21 @@ class CheckpointRun(FeatureRun):
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Read the record, and return the topology with the checkpoint spout and the barrier handlers."""
-        stateful = _stateful_bolts(topology)
-        if not stateful:
+        if not _durable_bolts(topology):
             return topology
         from engine.checkpoint.barrier_wiring import state_places, with_checkpoints  # here, because a run without state must not import it
         from engine.checkpoint.checkpoints import Checkpoints
+        from engine.checkpoint.layout import Layout
         from engine.checkpoint.sources import SourceLayout
 
         assert start.provider is not None
-        places = state_places(stateful, self._config.key_groups)
+        places = state_places(_stateful_bolts(topology), self._config.key_groups)
         sources = [
             SourceLayout(spec.component_id, spec.parallelism, PARTITIONED in spec.marks)
             for spec in rewinding_spouts(topology, self._config)
         ]
-        self._checkpoints = Checkpoints(topology.name, start.provider, self._config, start.clock, places, sources)
+        committers = {spec.component_id: spec.parallelism for spec in _committers(topology)}
+        self._checkpoints = Checkpoints(topology.name, start.provider, self._config, start.clock, Layout(places, committers, sources))
         await self._checkpoints.open()
         return with_checkpoints(topology, self._checkpoints, places)
 
@@ -145,8 +168,11 @@ class CheckpointRun(FeatureRun):
             await self._checkpoints.close(fold=clean)
 
     def snapshot_entries(self) -> Iterable[SnapshotEntry]:
-        """Return the entry `checkpoint`."""
-        return (CheckpointEntry(None if self._checkpoints is None else self._checkpoints.snapshot()),)
+        """Return the entries `checkpoint` and `dead_letters`."""
+        if self._checkpoints is None:
+            return (CheckpointEntry(None),)
+        letters = [DeadLettersEntry(self._checkpoints.letters.snapshot())] if self._checkpoints.sources else []
+        return (CheckpointEntry(self._checkpoints.snapshot()), *letters)
 
 
 class CheckpointEntry(SnapshotEntry):

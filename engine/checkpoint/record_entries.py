@@ -5,7 +5,7 @@ The entries are the record, the codec, the checksum mark, the layouts, and the m
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from engine.checkpoint.machine import Record
 from engine.errors import StateError
@@ -15,6 +15,8 @@ LEDGER: Final = "$checkpoint"
 ALL: Final = "$all"
 """Stands for the whole topology in the mark of a deletion. No component may have this id."""
 _LAYOUT: Final = "layout:"
+_OUTPUT: Final = "output:"
+_REFUSED: Final = "refused:"
 _DELETING: Final = "deleting"
 _CHECKSUMS: Final = "checksums"
 
@@ -38,6 +40,25 @@ def checksums_entry(*, all_blocks: bool) -> dict[str, object]:
 def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
     """Return the entries of the layouts. A layout tells how the state of a component is divided among its tasks."""
     return {f"{_LAYOUT}{place.component_id}": [place.keyed, place.tasks, place.key_groups] for place in places}
+
+
+def output_entries(tasks: Mapping[str, int]) -> dict[str, object]:
+    """Return the entries of the committers: the number of tasks that have staged the output of a commit, by component id."""
+    return {f"{_OUTPUT}{component_id}": count for component_id, count in tasks.items()}
+
+
+class Refused(NamedTuple):
+    """Rows of a staged output that the target of a committer refuses (EO-9)."""
+
+    txid: int
+    round: int
+    rows: frozenset[int]
+    """Their numbers in the output."""
+
+
+def refused_entry(component_id: str, task_index: int, refused: Refused) -> dict[str, object]:
+    """Return the entry of the rows that the target of a committer refuses."""
+    return {f"{_REFUSED}{task_index}:{component_id}": [refused.txid, refused.round, sorted(refused.rows)]}
 
 
 def deletion_entry(component_ids: Iterable[str]) -> dict[str, object]:
@@ -88,6 +109,30 @@ class StoredEntries:
                     raise self._damaged(name, entry)
                 layouts[component_id] = StatePlace(component_id, 0, tasks, keyed, key_groups)
         return layouts
+
+    @cached_property
+    def outputs(self) -> dict[str, int]:
+        """Number of tasks that have staged the output of the last commit, by the component id of the committer."""
+        outputs = {}
+        for name, entry in self._entries.items():
+            if name.startswith(_OUTPUT):
+                if type(entry) is not int or entry < 1:
+                    raise self._damaged(name, entry)
+                outputs[name.removeprefix(_OUTPUT)] = entry
+        return outputs
+
+    def refused(self, component_id: str) -> dict[int, Refused]:
+        """Return the rows that the target of a committer has refused, by task index."""
+        refused = {}
+        for name, entry in self._entries.items():
+            task_index, _, owner = name.removeprefix(_REFUSED).partition(":")
+            if name.startswith(_REFUSED) and owner == component_id:
+                try:
+                    txid, round_, rows = cast(tuple[int, int, list[int]], entry)
+                    refused[int(task_index)] = Refused(txid, round_, frozenset(rows))
+                except (TypeError, ValueError):
+                    raise self._damaged(name, entry) from None
+        return refused
 
     @cached_property
     def deleting(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """`TopologyBuilder`: collects declarations of components, and builds a valid, immutable `Topology`."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Protocol, Unpack, cast
 
@@ -20,7 +20,17 @@ from engine.topology.features import known_features, marks_of
 from engine.topology.overrides import override_faults
 from engine.topology.process_factory import process_faults
 from engine.topology.settings import BoltSettings, SpoutSettings, collect_settings
-from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
+from engine.topology.spec import (
+    AT_CHECKPOINTS,
+    BATCHED,
+    COMMITTER,
+    ComponentSettings,
+    ComponentSpec,
+    InstanceFactory,
+    Kind,
+    Subscription,
+    Topology,
+)
 from engine.topology.validate import graph_faults, id_faults, run_faults
 
 MOST_TASKS: Final = 2**16
@@ -43,6 +53,8 @@ class Declaration:
     given: object
     parallelism: int
     keywords: Mapping[str, object]
+    commits: bool = False
+    """True: `set_committer` has declared it."""
     subscriptions: list[Subscription] = field(default_factory=list)
     factory: "Factory | DeclaresItself | None" = None
 
@@ -112,6 +124,28 @@ class TopologyBuilder:
         """
         return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings).subscriptions)
 
+    def set_committer(
+        self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Unpack[BoltSettings]
+    ) -> BoltDeclarer:
+        """Declare a committer, which publishes its rows exactly once, when the checkpoint of their interval counts (EO-9).
+
+        `factory` makes a committer, such as `ReduceInto`, `SqlCommitter`, `FileCommitter` or `KafkaCommitter`, or a class of your own that
+        derives from `Committer`. There is one instance for each interval between two checkpoints. No bolt can subscribe to it. Ids and
+        settings are as in `set_bolt`. In a transactional topology the intervals are its batches (TX-2).
+
+        >>> from engine import TopologyBuilder
+        >>> from engine.testing import Feeder, run_topology
+        >>> from engine.transactional.values import MemoryValues, ReduceInto
+        >>> words, totals = Feeder("word"), MemoryValues("totals")
+        >>> builder = TopologyBuilder("example")
+        >>> _ = builder.set_spout("words", words)
+        >>> _ = builder.set_committer("totals", ReduceInto(totals, key="word"), 2).fields_grouping("words", "word")
+        >>> _ = words.feed(("to",), ("be",), ("to",))
+        >>> words.close()
+        >>> _ = run_topology(builder.build())
+        """
+        return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings, commits=True).subscriptions)
+
     def build(self) -> Topology:
         """Return the topology. Raise TopologyError with all faults at once, each with its fix (GRP-5).
 
@@ -140,8 +174,10 @@ class TopologyBuilder:
             raise TopologyError(faults, topology_name=self.name)
         return topology
 
-    def _declare(self, kind: Kind, component_id: str, given: object, parallelism: int, keywords: Mapping[str, object]) -> Declaration:
-        declaration = Declaration(plain_text(component_id), kind, given, parallelism, dict(keywords))
+    def _declare(
+        self, kind: Kind, component_id: str, given: object, parallelism: int, keywords: Mapping[str, object], *, commits: bool = False
+    ) -> Declaration:
+        declaration = Declaration(plain_text(component_id), kind, given, parallelism, dict(keywords), commits)
         self._declarations.append(declaration)
         return declaration
 
@@ -158,8 +194,9 @@ class TopologyBuilder:
             return Judged(_unknown(declaration), [fault], streams_known=False, declared=None)
 
     def _judge(self, declaration: "Declaration") -> "Judged":
-        """Return the component of a declaration, and its own faults. Other builders add rules here."""
-        return judge(declaration)
+        """Return the component of a declaration, and its own faults. Other builders have other rules."""
+        judged = judge(declaration)
+        return replace(judged, spec=_at_checkpoints(judged.spec)) if BATCHED in judged.spec.marks else judged
 
     def _graph_faults(self, topology: Topology, unknown: Collection[str]) -> list[str]:
         """Return the faults of the graph. Streams of the components in `unknown` are not known, so they are not checked."""
@@ -199,6 +236,14 @@ def _unknown(declaration: Declaration) -> ComponentSpec:
     return ComponentSpec(declaration.component_id, declaration.kind, factory, 1, NO_STREAMS, inputs, ComponentSettings())
 
 
+def _at_checkpoints(spec: ComponentSpec) -> ComponentSpec:
+    """Return a batch bolt of a topology without batches, whose batches are the intervals between checkpoints."""
+    spec = replace(spec, marks=spec.marks | {AT_CHECKPOINTS})
+    if COMMITTER in spec.marks:
+        return replace(spec, label=f"committer × {spec.parallelism}", is_outlined=True)
+    return spec
+
+
 def judge(declaration: Declaration) -> Judged:
     """Return the component of a declaration, and its own faults. Defaults replace invalid values."""
     where = declaration.where
@@ -230,6 +275,7 @@ def judge(declaration: Declaration) -> Judged:
         setting_faults += stream_faults
     if settings.processes and declared is not None:
         setting_faults.extend(process_faults(where, declared, declaration.factory))
+    marks, commit_faults = _marks(declaration, declared)
     spec = ComponentSpec(
         declaration.component_id,
         declaration.kind,
@@ -239,12 +285,26 @@ def judge(declaration: Declaration) -> Judged:
         tuple(declaration.subscriptions),
         settings,
         _declared_at(declared),
-        marks=marks_of(declaration.kind, declared),
+        marks=marks,
         chooses_tasks=declaration.kind == "spout" and getattr(declared, "chooses_tasks", False) is True,
     )
-    return Judged(spec, faults + setting_faults, streams is not None, declared)
+    return Judged(spec, faults + setting_faults + commit_faults, streams is not None, declared)
+
+
+def _marks(declaration: Declaration, declared: object) -> tuple[frozenset[str], list[str]]:
+    """Return the marks of a component, and the fault of a committer that is no batch bolt."""
+    marks = marks_of(declaration.kind, declared)
+    if not declaration.commits or declared is None:
+        return marks, []
+    if BATCHED not in marks:
+        text = f"{_name_of(declared)} is no batch bolt, so it cannot commit. Derive it from Committer or BatchBolt."
+        return marks - {COMMITTER}, [f"{declaration.where}: {text}"]
+    return marks | {COMMITTER}, []
 
 
 def _declared_at(declared: object) -> str:
-    named = declared if isinstance(declared, type) else type(declared)
-    return getattr(declared, "fields_declared_at", f"{named.__name__}.output_fields")
+    return getattr(declared, "fields_declared_at", f"{_name_of(declared)}.output_fields")
+
+
+def _name_of(declared: object) -> str:
+    return declared.__name__ if isinstance(declared, type) else type(declared).__name__

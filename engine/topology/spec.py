@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
 
 from engine.api.context import TaskContext
 from engine.api.fields import Streams
@@ -81,7 +81,7 @@ class ComponentSpec:
     source_handler: "MakesSourceHandler | None" = None
     """Makes the handler of a task of a spout whose positions are in the checkpoint."""
     keeps_state: bool = False
-    """True for bolts whose control handler keeps their state. Only what it commits is progress."""
+    """True for bolts whose control handler keeps their state, or their output. Only what it commits is progress."""
     holds_acks: bool = False
     """True for spouts that are told of an ack when the effects of its tree are committed (EO-4)."""
     progress: str = "settling a tuple"
@@ -101,6 +101,14 @@ class ComponentSpec:
         own = self.settings.max_spout_pending
         bound = config.max_spout_pending if own is None else own
         return None if bound == "auto" and self.chooses_tasks else bound
+
+
+BATCHED: Final = "is_batched"
+"""Class attribute of batch bolts, which have one instance for each batch or checkpoint interval (TX-5, EO-9)."""
+COMMITTER: Final = "is_committer"
+"""Class attribute of batch bolts whose `finish_batch` waits until the batch or the checkpoint counts (TX-2, EO-9)."""
+AT_CHECKPOINTS: Final = "at_checkpoints"
+"""Mark of the batch bolts of a topology without batches, whose batches are the intervals between its checkpoints (EO-9)."""
 
 
 class MakesControlHandler(Protocol):

@@ -5,20 +5,22 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Unpack
 
-from engine.api import BasicBolt, BoltFactory, Fields, FieldsGrouping
+from engine.api import BasicBolt, Fields
 from engine.api import BurstBolt as TrackedBurstBolt
 from engine.api.fields import Streams
 from engine.config import Config
 from engine.errors import UsageError
 from engine.names import is_reserved
-from engine.topology import BoltDeclarer, ComponentSpec, Topology, TopologyBuilder
-from engine.topology.builder import Declaration, Judged
+from engine.topology import ComponentSpec, Topology, TopologyBuilder
+from engine.topology.builder import Declaration, Judged, judge
 from engine.topology.factory import FactoryFault
-from engine.topology.settings import BoltSettings, SpoutSettings
+from engine.topology.settings import SpoutSettings
+from engine.topology.spec import BATCHED, COMMITTER
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
 from engine.transactional.batch_collectors import ATTEMPT_FIELD
-from engine.transactional.feature import BATCHED, COMMITTER, coordinator_id
+from engine.transactional.committer_rules import committer_faults, field_faults, name_of
+from engine.transactional.feature import coordinator_id
 from engine.transactional.spout_adapters import new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout
 from engine.transactional.transactions import Transactions, late_components
@@ -45,7 +47,6 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         super().__init__(id, config)
         self._spout = spout
         self._coordinator_id = coordinator_id(spout_id)
-        self._committers: set[int] = set()
         self._reads: dict[str, tuple[str, ...]] = {}
         """Fields that a bolt declares in `reads`, by component. The inputs of the bolt must have these fields."""
         self._admissions: dict[str, Admission] = {}
@@ -59,18 +60,10 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             hint="A transactional topology has one spout. Give it several partitions.",
         )
 
-    def set_committer(
-        self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Unpack[BoltSettings]
-    ) -> BoltDeclarer:
-        """Declare a batch bolt with its `finish_batch` in the commit phase, even if its class is not a Committer (TX-2)."""
-        declaration = self._declare("bolt", component_id, factory, parallelism, settings)
-        self._committers.add(id(declaration))
-        return BoltDeclarer(component_id, declaration.subscriptions)
-
     def _graph_faults(self, topology: Topology, unknown: Collection[str]) -> list[str]:
         faults = super()._graph_faults(topology, unknown)
         for component_id, names in self._reads.items():
-            faults.extend(_field_faults(topology, component_id, names))
+            faults.extend(field_faults(topology, component_id, names))
         return faults
 
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
@@ -78,21 +71,16 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return _with_labels(super()._topology(components)).with_feature(transactions)
 
     def _judge(self, declaration: Declaration) -> Judged:
-        judged = super()._judge(declaration)
+        judged = judge(declaration)
         spec, faults = judged.spec, list(judged.faults)
         if spec.component_id == self._coordinator_id:
             faults.append(f"{declaration.where}: {spec.component_id!r} is the engine's own id, of the coordinator of the spout. Rename it.")
-        if id(declaration) in self._committers:
-            if judged.declared is not None and BATCHED not in spec.marks:
-                name = _name(judged.declared)
-                faults.append(f"{declaration.where}: {name} is no batch bolt, so it cannot commit. Derive it from Committer or BatchBolt.")
-            spec = replace(spec, marks=spec.marks | {COMMITTER} if BATCHED in spec.marks else spec.marks - {COMMITTER})
         if declaration.kind == "bolt" and judged.declared is not None:
             faults.extend(_bolt_faults(declaration.where, spec, judged.declared))
             spec = replace(spec, settings=replace(spec.settings, retries=0, diverts=False))  # refused, so no fault follows from them
             if not isinstance(judged.declared, type):
                 self._reads[spec.component_id] = tuple(getattr(judged.declared, "reads", ()))
-            faults.extend(_committer_faults(declaration.where, spec, judged.declared, opaque=replays_differ(self._spout)))
+            faults.extend(committer_faults(declaration.where, spec, judged.declared, opaque=replays_differ(self._spout)))
             admission = getattr(judged.declared, "admission", None)
             if admission is not None:
                 self._admissions[spec.component_id] = admission
@@ -159,9 +147,9 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
     """Yield the faults of a bolt that a transactional topology cannot run."""
     bolt_class = declared if isinstance(declared, type) else type(declared)
     if "keeps_state" in spec.marks:
-        yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology store values by a Committer (TX-8)."
+        yield f"{where}: {name_of(declared)} is a stateful bolt. In a transactional topology store values by a Committer (TX-8)."
     elif BATCHED not in spec.marks and not issubclass(bolt_class, BasicBolt):
-        text = f"{where}: {_name(declared)} is a Bolt, which acks its inputs itself, but transactions ack whole batches."
+        text = f"{where}: {name_of(declared)} is a Bolt, which acks its inputs itself, but transactions ack whole batches."
         bases = "engine.transactional.BurstBolt" if issubclass(bolt_class, TrackedBurstBolt) else "BasicBolt or BatchBolt"
         yield f"{text} Derive it from {bases}."
     for setting, is_set in (("retries=", spec.settings.retries), ("on_error='divert'", spec.settings.diverts)):
@@ -175,45 +163,4 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
         yield f"{where}: has no input, so a batch never ends there. Subscribe it to a stream: .shuffle_grouping(SOURCE)."
     burst_rows: object = getattr(bolt_class, "burst_rows", 1)
     if issubclass(bolt_class, BurstBolt) and (type(burst_rows) is not int or burst_rows < 1):
-        yield f"{where}: {_name(declared)} has burst_rows = {burst_rows!r}. Give a number of tuples, at least 1."
-
-
-def _field_faults(topology: Topology, component_id: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Yield a fault for each named field that an input of the bolt lacks."""
-    for subscription in topology.components[component_id].subscriptions:
-        source = topology.components.get(subscription.source)
-        fields = None if source is None else source.streams.get(subscription.stream)
-        for name in names:
-            if fields is not None and name not in fields:
-                has = ", ".join(fields.names)
-                stream = f"stream {subscription.stream!r} of {subscription.source!r}"
-                text = f"bolt {component_id!r}: reads the field {name!r}, which {stream} does not have (it has: {has})."
-                yield f"{text} Fix key or value of the committer, or the stream."
-
-
-def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaque: bool) -> Iterator[str]:
-    """Yield the faults of committers that write one key from several tasks, or cannot replace data of a txid (TX-8)."""
-    if opaque and getattr(declared, "needs_transactional_spout", False):
-        yield (
-            f"{where}: {_name(declared)} cannot replace values that it stored for a txid, and the spout is opaque: its replays may differ. "
-            "Take a TransactionalSpout or PartitionedTransactionalSpout (of Kafka: KafkaTransactionalSpout)."
-        )
-    if spec.parallelism == 1 or not hasattr(declared, "keyed_by"):
-        return
-    keyed_by = declared.keyed_by
-    names = None if keyed_by is None else tuple(keyed_by)
-    for subscription in spec.subscriptions:
-        grouping = subscription.grouping
-        if names is None:
-            yield f"{where}: has no key, so it has one task. Set its parallelism to 1, or give it a key."
-            return
-        if not isinstance(grouping, FieldsGrouping) or tuple(grouping.names) != names:
-            fields = ", ".join(map(repr, names))
-            yield (
-                f"{where}: each key must be written by one task, and {grouping.method}() on {subscription.source!r} does not ensure this. "
-                f"Use fields_grouping({subscription.source!r}, {fields}), or one task."
-            )
-
-
-def _name(declared: object) -> str:
-    return declared.__name__ if isinstance(declared, type) else type(declared).__name__
+        yield f"{where}: {name_of(declared)} has burst_rows = {burst_rows!r}. Give a number of tuples, at least 1."

@@ -1,16 +1,14 @@
-"""Feature of topologies without batches, which refuses batch bolts. `transactions` has the feature of topologies with batches."""
+"""Feature of topologies without batches, whose committers work at checkpoints. `transactions` has that of the others."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from engine.config import Config
-from engine.control import Feature, FeatureRun
+from engine.control import Feature, FeatureRun, RunStart
 from engine.topology import Topology
-
-BATCHED: Final = "is_batched"
-"""Class attribute of batch bolts (TX-5)."""
-COMMITTER: Final = "is_committer"
-"""Class attribute of batch bolts that finish in the commit phase (TX-2)."""
+from engine.topology.spec import AT_CHECKPOINTS, BATCHED, COMMITTER
 
 
 def coordinator_id(spout_id: str) -> str:
@@ -19,17 +17,39 @@ def coordinator_id(spout_id: str) -> str:
 
 
 class TransactionalFeature(Feature):
-    """Refuses batch bolts in a topology without batches. TransactionalTopologyBuilder replaces it by `Transactions`."""
+    """Runs committers and other batch bolts at checkpoints (EO-9). TransactionalTopologyBuilder replaces it by `Transactions`."""
 
     name = "transactional"
     marks: ClassVar[Any] = {"bolt": (BATCHED, COMMITTER)}
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield a fault for each batch bolt."""
-        for spec in topology.bolts:
-            if BATCHED in spec.marks:
-                yield f"{spec.where}: is a batch bolt, but this topology has no batches. Build it with TransactionalTopologyBuilder."
+        """Yield the faults of batch bolts."""
+        if any(AT_CHECKPOINTS in spec.marks for spec in topology.bolts):
+            from engine.transactional.committer_rules import interval_faults  # here, because most programs need neither
+
+            yield from interval_faults(topology)
 
     def new_run(self, topology: Topology, config: Config) -> FeatureRun:
-        """Return a FeatureRun that does nothing."""
-        return FeatureRun()
+        """Return the committers of a new run."""
+        return CommittersRun(config)
+
+
+class CommittersRun(FeatureRun):
+    """The committers of one run. Does nothing in a run without any."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    async def open(self, topology: Topology, start: RunStart) -> Topology:
+        """Return the topology in which a bolt of the engine gives the rows of each interval to an instance of the user's bolt."""
+        batched = [spec for spec in topology.bolts if AT_CHECKPOINTS in spec.marks]
+        if not batched:
+            return topology
+        from engine.state.codec import codec_named
+        from engine.transactional.interval_bolt import IntervalFactory
+
+        components = dict(topology.components)
+        for spec in batched:
+            factory = IntervalFactory(spec, codec_named(self._config.state_codec), COMMITTER in spec.marks)
+            components[spec.component_id] = replace(spec, factory=factory)
+        return replace(topology, components=MappingProxyType(components))

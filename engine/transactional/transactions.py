@@ -18,6 +18,7 @@ from engine.raised import raised_text
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.overrides import override_faults
 from engine.topology.process_factory import without_user_code
+from engine.topology.spec import BATCHED, COMMITTER
 from engine.topology.task_port import RunPort
 from engine.transactional.admission import Admission
 from engine.transactional.basic_bolt_runner import BasicBoltRunner
@@ -25,7 +26,7 @@ from engine.transactional.batch_bolt_runner import BatchBoltRunner
 from engine.transactional.batch_runner import REPORT_FIELDS, BoltWiring
 from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, ROWS_FIELDS, Coordinator
 from engine.transactional.emitter_runner import EmitterRunner
-from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature, coordinator_id
+from engine.transactional.feature import TransactionalFeature, coordinator_id
 from engine.transactional.given_up import RowPolicy
 from engine.transactional.spout_adapters import coordinator_adapter, has_partitions, new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout

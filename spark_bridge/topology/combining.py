@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from engine.api import Custom, Direct, Fields, FieldsGrouping, Global, Grouping
 from engine.topology import ComponentSpec, InstanceFactory, Subscription, Topology
+from engine.topology.spec import COMMITTER
 from engine.transactional.combining import Combining
-from engine.transactional.feature import COMMITTER
 from spark_bridge.process import pickling
 
 PARTIAL_FIELD: Final = "$partial"

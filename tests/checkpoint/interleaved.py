@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from engine import Config
 from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.layout import Layout
 from engine.checkpoint.machine import Event
 from engine.clock import Clock
 from engine.errors import StateError, StateFenced, StateUnavailable
@@ -59,7 +60,7 @@ class Process:
         self.is_dead = False
         tasks = draws.choice((1, 2, 2, 3))
         self.places = [StatePlace(COMPONENT, index, tasks, True, KEY_GROUPS) for index in range(tasks)]
-        self.checkpoints = Checkpoints(NAME, provider, Config(state_timeout_secs=600), Clock(), self.places)
+        self.checkpoints = Checkpoints(NAME, provider, Config(state_timeout_secs=600), Clock(), Layout(self.places, {}))
         self.states: list[LayeredState[int, int]] = []
 
     def hold(self, owner: Any, *names: str) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.checkpoint import Checkpoints
+from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.layout import Layout
 from engine.checkpoint.machine import Record
 from engine.checkpoint.record_entries import LEDGER, checksums_entry, codec_entry, layout_entries, record_entry
 from engine.checkpoint.stored import CommittedState
@@ -121,7 +122,7 @@ async def read_at_start(url: str, topology: str, places: list[StatePlace], codec
     config = Config(state_provider=url, state_codec=codec)
     provider = provider_of(url)
     await provider.open(topology)
-    checkpoints = Checkpoints(topology, provider, config, Clock(), places)
+    checkpoints = Checkpoints(topology, provider, config, Clock(), Layout(places, {}))
     try:
         await checkpoints.open()
         found: Found = {}

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from engine import Config
-from engine.checkpoint import Checkpoints
+from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.layout import Layout
 from engine.clock import Clock
 from engine.state import StatePlace, TaskStore
 from tests.checkpoint.stored_states import read_at_start, write_words
@@ -25,7 +26,7 @@ class SlowToOpen(SlowProvider):
 async def test_two_requests_for_the_state_of_a_task_that_is_loading_get_the_same_state() -> None:
     """An instance dies while it is loaded, and the next one asks too."""
     place = StatePlace("count", 0, 1, True, 8)
-    checkpoints = Checkpoints("words", SlowToOpen(SlowLookupStore()), Config(), Clock(), [place])
+    checkpoints = Checkpoints("words", SlowToOpen(SlowLookupStore()), Config(), Clock(), Layout([place], {}))
     first, second = await asyncio.gather(checkpoints.state_of(place, None), checkpoints.state_of(place, None))
     assert first is second
     await checkpoints.close(fold=True)

@@ -266,7 +266,7 @@ def test_a_task_that_dies_before_its_first_checkpoint_loses_no_word() -> None:
 
 @pytest.mark.guarantee("GRP-5")
 def test_state_without_tracked_tuples_is_refused() -> None:
-    with pytest.raises(TopologyError, match="state needs tracked tuples, and acker_executors=0 switches tracking off"):
+    with pytest.raises(TopologyError, match="checkpoints need tracked tuples, and acker_executors=0 switches tracking off"):
         count_words(WORDS, "memory://", acker_executors=0)
 
 

@@ -103,6 +103,10 @@ class OpenValues(ValuesReader[K, V]):
         self._done = attempt
         return values
 
+    def has_written(self, attempt: TransactionAttempt) -> bool:
+        """Tell whether this process has updated the map for an attempt."""
+        return attempt == self._done
+
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         wanted = list(keys)
         with ending_the_run():

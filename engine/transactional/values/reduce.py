@@ -2,8 +2,9 @@
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import add, itemgetter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
@@ -24,6 +25,8 @@ V = TypeVar("V")
 KindChoice: TypeAlias = Literal["auto", "transactional", "opaque"]
 ALL: Final = "all"
 """The key of a reduction without keys."""
+KEYS_PER_PIECE: Final = 1000
+"""Keys of a piece of staged output, which is encoded in one turn of the event loop."""
 
 
 class ReducingCommitter(Committer, Generic[K, P, V]):
@@ -95,11 +98,33 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         partials[key] = self.fold(partials.get(key), tup)
 
     async def finish_batch(self) -> None:
-        values: OpenValues[K, V] = await opened_for_all_batches(self, self.values, "map")
-        names = self.keyed_by if type(self).key is ReducingCommitter.key else None
-        new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind, key_fields=names or ())
+        new = await self._update(self.partials)
         if self.output_fields is not None and (rows := self.rows(new)):
             self.collector.emit_many(rows)
+
+    def stage(self) -> Iterator[list[tuple[K, P]]]:
+        """Yield the partial results by key, in pieces that are stored until `publish` (EO-9)."""
+        pairs = iter(self.partials.items())
+        while piece := list(islice(pairs, KEYS_PER_PIECE)):
+            yield piece
+
+    async def publish(self, pieces: Iterable[Iterable[tuple[K, P]]]) -> None:
+        """Combine staged partial results with the stored values, once for each txid."""
+        if not (await self._open()).has_written(self.attempt):
+            await self._update({key: partial for piece in pieces for key, partial in piece})
+
+    async def published_txid(self) -> int:
+        """Return the newest txid that has been written, 0 before the first."""
+        return await (await self._open()).txid()
+
+    async def _open(self) -> OpenValues[K, V]:
+        opened: OpenValues[K, V] = await opened_for_all_batches(self, self.values, "map")
+        return opened
+
+    async def _update(self, partials: dict[K, P]) -> dict[K, V]:
+        values = await self._open()
+        names = self.keyed_by if type(self).key is ReducingCommitter.key else None
+        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=names or ())
 
     def rows(self, new: dict[K, V]) -> Sequence[Values]:
         """Return the rows to emit for the new values: by default (key, value) of each."""

@@ -1,0 +1,102 @@
+"""Output of committers, from the PREPARE that stages it to the commit that publishes it (EO-9).
+
+The output of a task is stored in the form of a delta, and counts if the record says so. It belongs to no state: it is dropped as soon as it
+is published. So it does not matter with which parallelism the next run continues.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from engine.checkpoint.machine import Record
+from engine.checkpoint.record_entries import Refused
+from engine.state import Row, SealedStores, TaskStore
+
+Patiently: TypeAlias = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Calls the store, and retries while it is unavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTask:
+    """Output of one task for one interval."""
+
+    txid: int
+    round: int
+    """The round of its PREPARE."""
+    task_index: int
+    tasks: int
+    """Parallelism of the component when it was staged."""
+    blobs: Sequence[bytes]
+    left_out: frozenset[int] = frozenset()
+    """Numbers of the rows that the target refuses, and that are dead letters."""
+
+
+class StagedOutputs:
+    """The staged output of all tasks of one committer, those of an earlier parallelism included."""
+
+    def __init__(self, component_id: str, tasks: int, stored_tasks: int, refused: Mapping[int, Refused]) -> None:
+        """tasks: of this run. stored_tasks: of the run that made the last commit, 0 if there is none. refused: by task index."""
+        self.component_id: Final = component_id
+        self._refused = refused
+        self.tasks: Final = tasks
+        self._stored_tasks = stored_tasks
+        self._stores: dict[int, TaskStore] = {}
+        self._unpublished: dict[int, StagedTask] = {}
+        """By task index."""
+        self._compared: set[int] = set()
+
+    async def open(self, stores: SealedStores, patiently: Patiently, record: Record) -> None:
+        """Read what an earlier process has staged and not published, and drop what does not count."""
+        for index in range(max(self.tasks, self._stored_tasks)):
+            store = self._stores[index] = await patiently(partial(stores.store, self.component_id, index, range(index, index + 1)))
+            staged = await patiently(store.deltas)
+            for delta in staged:
+                if delta.txid == record.decided_txid and record.is_committed(delta.txid, delta.round):
+                    refused = self._refused.get(index)
+                    left_out = refused.rows if refused is not None and refused[:2] == (delta.txid, delta.round) else frozenset()
+                    self._unpublished[index] = StagedTask(delta.txid, delta.round, index, self._stored_tasks, delta.blobs, left_out)
+            if any(delta.txid > record.decided_txid for delta in staged):
+                await patiently(partial(store.drop, record.decided_txid))
+
+    def unpublished(self, task_index: int, txid: int) -> list[StagedTask]:
+        """Return the output of a commit that a task has to publish: its own, and that of tasks that exist no longer."""
+        return [
+            output for index, output in sorted(self._unpublished.items()) if index % self.tasks == task_index and output.txid == txid
+        ]
+
+    async def stage(self, output: StagedTask) -> None:
+        """Stage the output of a task durably, also an empty one, because a missing one counts as published."""
+        self._unpublished[output.task_index] = output
+        await self._stores[output.task_index].stage(output.txid, output.round, _each(output.blobs))
+
+    def leave_out(self, output: StagedTask, rows: Iterable[int]) -> StagedTask:
+        """Return the output without more rows, and have the next instance publish it in this form, too."""
+        output = replace(output, left_out=output.left_out.union(rows))
+        self._unpublished[output.task_index] = output
+        return output
+
+    def is_compared(self, task_index: int) -> bool:
+        """True if a task of this process has compared the txids of its target with the record."""
+        return task_index in self._compared
+
+    def note_compared(self, task_index: int) -> None:
+        """Note that a task has done so. From then on the target follows the record."""
+        self._compared.add(task_index)
+
+    async def drop(self, output: StagedTask) -> None:
+        """Drop an output, because it is published."""
+        await self._stores[output.task_index].fold(_no_rows(), output.txid)
+        if self._unpublished.get(output.task_index) is output:
+            del self._unpublished[output.task_index]
+
+
+async def _each(blobs: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for blob in blobs:
+        yield blob
+
+
+async def _no_rows() -> AsyncIterator[list[Row]]:
+    nothing: list[list[Row]] = []
+    for rows in nothing:
+        yield rows

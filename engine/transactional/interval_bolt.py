@@ -1,0 +1,413 @@
+"""Runs batch bolts and committers in a topology without batches (EO-9). The interval between two checkpoints is their batch.
+
+Each interval has an instance of the user's bolt. The attempt of its batch is (txid + 1, round) of the checkpoint that ends the interval.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
+from typing import Any, Final
+
+from engine.api import BoltBase, Burst, Fields, Tuple, Values
+from engine.api import BurstBolt as TrackedBurstBolt
+from engine.errors import BadRows, EngineBug, FatalError, UsageError
+from engine.kernel import Burst as CompiledBurst
+from engine.kernel import Source, make_tuple
+from engine.names import DEFAULT_STREAM
+from engine.raised import raised_text
+from engine.safe_text import safe_repr, safe_str
+from engine.state.codec import Codec, Unencodable
+from engine.topology import ComponentSpec
+from engine.topology.task_port import IntervalOutput, RefusedRow
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
+from engine.transactional.batch_collectors import ATTEMPT_FIELD
+from engine.transactional.resources import OpenResources
+
+FIRST_TXID: Final = 1
+"""Checkpoints count from 0, and batches from 1."""
+
+
+@dataclass(slots=True, eq=False)
+class Interval:
+    """One interval of a task, with the instance that works on it."""
+
+    attempt: TransactionAttempt
+    instance: BatchBolt
+    kept: list[bytes] = field(default_factory=list)
+    """The rows, encoded. Empty for a committer that stages its output itself."""
+    pieces: list[object] = field(default_factory=list)
+    """What such a committer has staged."""
+    has_rows: bool = False
+    is_spoiled: bool = False
+    """True after a call that has raised, because it may have taken a part of its row. The rows are then executed again before the end."""
+    lost: BaseException | None = None
+    """Error of a row that belongs to no tree, so that only the checkpoint can fail."""
+
+
+class IntervalBolt(TrackedBurstBolt, IntervalOutput):
+    """The bolt of a task, which gives the rows of each interval to an instance of the user's bolt."""
+
+    def __init__(self, spec: ComponentSpec, codec: Codec, *, commits: bool) -> None:
+        self._spec = spec
+        self._codec = codec
+        self._commits = commits
+        if spec.settings.holds_calls:
+            self.burst_rows = 1  # so that a call that raises has taken no other row
+        self._attempt = TransactionAttempt(0, 0)
+        self._interval: Interval | None = None
+        self._staged: Interval | None = None
+        """The interval whose checkpoint is not complete."""
+        self._sources: dict[tuple[int, str], Source] = {}
+
+    def prepare(self) -> None:
+        self._resources = OpenResources(self.context)
+
+    async def cleanup(self) -> None:
+        await self._drop_intervals()
+        await self._resources.close()
+
+    async def pre_rollback(self) -> None:
+        """Forget the rows. The connections to the target stay open."""
+        await self._drop_intervals()
+
+    async def _drop_intervals(self) -> None:
+        intervals, self._interval, self._staged = (self._interval, self._staged), None, None
+        for interval in intervals:
+            if interval is not None:
+                await self._clean_up(interval)
+
+    # The rows of an interval
+
+    def begin_interval(self, txid: int, round_: int) -> None:
+        self._attempt = TransactionAttempt(txid + FIRST_TXID, round_)
+
+    @property
+    def has_rows(self) -> bool:
+        return self._interval is not None and self._interval.has_rows
+
+    def execute_many(self, burst: Burst) -> Awaitable[None] | None:
+        steps = self._execute_burst(burst)
+        awaited = next(steps, None)
+        return None if awaited is None else _await_steps(steps, awaited)
+
+    def _execute_burst(self, burst: Burst) -> Iterator[Awaitable[object]]:
+        """Execute the rows, and yield what is to be awaited. A row whose call raises fails alone."""
+        interval = self._interval
+        if interval is None:
+            interval = self._new_interval(self._attempt, self.context, self._resources)
+            yield from _awaited(interval.instance.prepare())
+            self._interval = interval
+        rows = list(zip(burst, self._with_attempt(interval.attempt, burst), strict=True))
+        done: list[Tuple] = []
+        if isinstance(interval.instance, BurstBolt) and len(rows) > 1:
+            try:
+                yield from _awaited(interval.instance.execute_many(_burst_of([given for _, given in rows])))
+                rows, done = [], [tup for tup, _ in rows]
+            except FatalError:
+                raise
+            except Exception:  # noqa: BLE001 - found again below, with the row that raises
+                interval.is_spoiled = True
+        execute = interval.instance.execute
+        for tup, given in rows:
+            try:
+                result = execute(given)
+                if result is not None:
+                    yield from _awaited(result)
+            except FatalError:
+                raise
+            except Exception as error:  # noqa: BLE001 - user code, and its row fails
+                self._note_failed(interval, burst, tup, error)
+            else:
+                done.append(tup)
+        self._keep(interval, burst, done)
+
+    def _note_failed(self, interval: Interval, burst: Burst, tup: Tuple, error: Exception) -> None:
+        interval.is_spoiled = True
+        if not tup.roots:  # type: ignore[attr-defined]
+            interval.lost = error
+        if len(burst) == 1:
+            raise error
+        if not isinstance(error, FailedBatch) or error.report:
+            self.collector.report_error(error)
+        burst.fail(tup, raised_text(error))
+
+    def _keep(self, interval: Interval, burst: Burst, rows: list[Tuple]) -> None:
+        """Encode rows, so that they can be executed again. Rows that cannot be encoded fail."""
+        interval.has_rows = interval.has_rows or bool(rows)
+        if not rows or not self._commits or _stages(interval.instance):
+            return
+        try:
+            interval.kept.append(self._encoded(rows))
+        except Unencodable:
+            for tup in rows:
+                try:
+                    interval.kept.append(self._encoded([tup]))
+                except Unencodable as error:
+                    hint = 'Emit other types, or choose Config(state_codec="pickle").'
+                    text = f"the committer {self._spec.component_id!r} cannot store {safe_repr(tup.values)}: {safe_str(error)}"
+                    self._note_failed(interval, burst, tup, UsageError(text, hint=hint))
+
+    def _encoded(self, rows: list[Tuple]) -> bytes:
+        origins: dict[tuple[int, str], int] = {}
+        described: list[object] = []
+        places = []
+        for tup in rows:
+            name = (tup.source_task, tup.stream)
+            if name not in origins:
+                origins[name] = len(described)
+                described.append([tup.source_component, tup.stream, tup.source_task, list(tup.fields)])
+            places.append(origins[name])
+        return self._codec.encode([described, places, [list(tup.values) for tup in rows]])
+
+    def _with_attempt(self, attempt: TransactionAttempt, burst: Iterable[Tuple]) -> list[Tuple]:
+        """Return the tuples with the attempt in front of their values (TX-1)."""
+        sources, made = self._sources, []
+        for tup in burst:
+            name = (tup.source_task, tup.stream)
+            source = sources.get(name)
+            if source is None:
+                source = sources[name] = _source(tup.source_component, tup.stream, tup.source_task, tup.fields)
+            made.append(make_tuple((attempt, *tup.values), source))
+        return made  # type: ignore[return-value]
+
+    # Instances
+
+    def _new_interval(self, attempt: TransactionAttempt, context: Any, resources: OpenResources) -> Interval:
+        instance: BatchBolt = self._spec.factory.create()
+        instance.attempt = attempt
+        instance.context = context
+        instance.resources = resources
+        instance.collector = IntervalCollector(self.collector, self._spec, may_emit=not self._commits)
+        return Interval(attempt, instance)
+
+    async def _replayed(
+        self,
+        attempt: TransactionAttempt,
+        blobs: Sequence[bytes],
+        context: Any,
+        resources: OpenResources,
+        left_out: Container[int] = (),
+    ) -> Interval:
+        """Return an interval with a new instance that has executed these rows, or has the pieces that were staged.
+
+        left_out: numbers of rows that are not executed.
+        """
+        interval = self._new_interval(attempt, context, resources)
+        try:
+            await _maybe(interval.instance.prepare())
+            if _stages(interval.instance):
+                interval.pieces = [self._codec.decode(blob) for blob in blobs]
+                return interval
+            numbers = count()
+            for blob in blobs:
+                for given in self._decoded(attempt, blob):
+                    if next(numbers) not in left_out:
+                        await _maybe(interval.instance.execute(given))
+                await asyncio.sleep(0)
+        except BaseException:
+            await self._clean_up(interval)
+            raise
+        interval.kept = list(blobs)
+        return interval
+
+    def _decoded(self, attempt: TransactionAttempt, blob: bytes) -> Iterator[Tuple]:
+        described, places, rows = self._codec.decode(blob)
+        sources = [_source(*each) for each in described]
+        for place, values in zip(places, rows, strict=True):
+            yield make_tuple((attempt, *values), sources[place])
+
+    async def _clean_up(self, interval: Interval) -> None:
+        if type(interval.instance).cleanup is BoltBase.cleanup:
+            return
+        try:
+            await _maybe(interval.instance.cleanup())
+        except Exception as error:  # noqa: BLE001 - user code, whose interval is over
+            self.collector.report_error(error)
+
+    # The checkpoint
+
+    async def stage(self) -> Sequence[bytes] | None:
+        interval, self._interval = self._interval, None
+        if interval is None:
+            interval = await self._replayed(self._attempt, (), self.context, self._resources)
+        if interval.attempt != self._attempt:
+            raise EngineBug(f"{self._spec.where}: the interval {interval.attempt} ends at the checkpoint of {self._attempt}")
+        if interval.lost is not None:
+            raise interval.lost
+        if not self._commits:
+            await _maybe(interval.instance.finish_batch())
+            await self._clean_up(interval)
+            return None
+        if _stages(interval.instance):
+            return await self._staged_pieces(interval)
+        if interval.is_spoiled:
+            spoiled, interval = interval, await self._replayed(interval.attempt, interval.kept, self.context, self._resources)
+            await self._clean_up(spoiled)
+        self._staged = interval
+        return interval.kept
+
+    async def _staged_pieces(self, interval: Interval) -> Sequence[bytes]:
+        blobs = []
+        for piece in interval.instance.stage():  # type: ignore[attr-defined]
+            try:
+                blobs.append(self._codec.encode(piece))
+            except Unencodable as error:
+                text = f"the committer {self._spec.component_id!r} cannot store its output {safe_repr(piece)}: {safe_str(error)}"
+                raise FatalError(text, hint='Emit other types, or choose Config(state_codec="pickle").') from None
+            interval.pieces.append(piece)
+            await asyncio.sleep(0)
+        self._staged = interval
+        return blobs
+
+    async def publish(self, output: Any) -> Sequence[RefusedRow]:
+        attempt = TransactionAttempt(output.txid + FIRST_TXID, output.round)
+        if (output.task_index, output.tasks) != (self.context.task_index, self.context.tasks):
+            return await self._publish_for(output, attempt)
+        interval, self._staged = self._staged, None
+        if interval is None or interval.attempt != attempt or output.left_out:
+            interval = await self._replayed(attempt, output.blobs, self.context, self._resources, output.left_out)
+        return await self._finish_or_refuse(interval, output)
+
+    async def _publish_for(self, output: Any, attempt: TransactionAttempt) -> Sequence[RefusedRow]:
+        """Publish what a task of an earlier run has staged, under its own number, because the parallelism has changed since."""
+        context = TaskOfBefore(self.context, output.task_index, output.tasks)
+        resources = OpenResources(context)
+        try:
+            return await self._finish_or_refuse(
+                await self._replayed(attempt, output.blobs, context, resources, output.left_out), output
+            )
+        finally:
+            await resources.close()
+
+    async def _finish_or_refuse(self, interval: Interval, output: Any) -> Sequence[RefusedRow]:
+        try:
+            await self._finish(interval)
+        except BadRows as error:
+            if not error.rows or _stages(interval.instance):
+                raise
+            return self._refused(interval.attempt, output, error)
+        return ()
+
+    def _refused(self, attempt: TransactionAttempt, output: Any, error: BadRows) -> Sequence[RefusedRow]:
+        given = chain.from_iterable(self._decoded(attempt, blob) for blob in output.blobs)
+        published = [(number, tup) for number, tup in enumerate(given) if number not in output.left_out]
+        rows = (published[number] for number in error.rows)
+        return [RefusedRow(number, tup.source_component, tup.stream, tup.values[1:], error.message) for number, tup in rows]
+
+    async def _finish(self, interval: Interval) -> None:
+        try:
+            if _stages(interval.instance):
+                await _maybe(interval.instance.publish(interval.pieces))  # type: ignore[attr-defined]
+            else:
+                await _maybe(interval.instance.finish_batch())
+        finally:
+            await self._clean_up(interval)
+
+    async def published_txid(self) -> int | None:
+        interval = self._new_interval(self._attempt, self.context, self._resources)
+        read = getattr(interval.instance, "published_txid", None)
+        return None if read is None else await _maybe(read()) - FIRST_TXID
+
+
+class IntervalCollector:
+    """`self.collector` of an instance (`BatchCollector`)."""
+
+    def __init__(self, outer: Any, spec: ComponentSpec, *, may_emit: bool) -> None:
+        self._outer = outer
+        self._where = spec.where
+        self._may_emit = may_emit
+        self.report_error = outer.report_error
+        self.ready = outer.ready
+
+    def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
+        self._check()
+        self._outer.emit(values, (), stream)
+
+    def emit_many(self, rows: Iterable[Values], stream: str = DEFAULT_STREAM) -> None:
+        self._check()
+        self._outer.emit_many(rows, (), stream)
+
+    def emit_each(self, values: Iterable[Any], stream: str = DEFAULT_STREAM) -> None:
+        self._check()
+        self._outer.emit_each(values, (), stream)
+
+    def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
+        self._check()
+        self._outer.emit_direct(task, values, (), stream)
+
+    def _check(self) -> None:
+        if not self._may_emit:
+            text = f"{self._where}: a committer of a topology without batches emits nothing, because nobody can subscribe to it"
+            raise FatalError(text, hint="Emit in a bolt before it, or build the topology with TransactionalTopologyBuilder.")
+
+
+class TaskOfBefore:
+    """The context of a task, under the number that another task had in an earlier run."""
+
+    def __init__(self, context: Any, task_index: int, tasks: int) -> None:
+        self._context = context
+        self.task_index: Final = task_index
+        self.tasks: Final = tasks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+def _source(component_id: str, stream: str, task_id: int, names: Iterable[str]) -> Source:
+    return Source(component_id, stream, task_id, Fields(ATTEMPT_FIELD, *names))
+
+
+def _burst_of(rows: list[Tuple]) -> Any:
+    return CompiledBurst(rows, BURST_SETTLER)  # type: ignore[arg-type]
+
+
+def _stages(instance: BatchBolt) -> bool:
+    """True for a committer that stages its output itself, in place of its rows."""
+    return hasattr(instance, "stage")
+
+
+def _awaited(result: object) -> Iterator[Awaitable[object]]:
+    """Yield the result of a call if it is to be awaited."""
+    if result is None:
+        return
+    if not inspect.isawaitable(result):
+        raise UsageError(f"a batch bolt returned {safe_repr(result)}", hint="It emits by self.collector.emit(...) and returns None.")
+    yield result
+
+
+async def _await_steps(steps: Iterator[Awaitable[object]], awaited: Awaitable[object]) -> None:
+    """Await what the generator yields, and raise the errors in it."""
+    waits: Awaitable[object] | None = awaited
+    try:
+        while waits is not None:
+            try:
+                await waits
+            except Exception as error:  # noqa: BLE001 - handled by the generator
+                try:
+                    waits = steps.throw(error)  # type: ignore[attr-defined]
+                except StopIteration:
+                    return
+            else:
+                waits = next(steps, None)
+    finally:
+        steps.close()  # type: ignore[attr-defined]
+
+
+async def _maybe(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalFactory:
+    """Makes the bolts of a component of batch bolts, in a topology without batches."""
+
+    spec: ComponentSpec
+    codec: Codec
+    commits: bool
+
+    def create(self) -> IntervalBolt:
+        """Return a new bolt."""
+        return IntervalBolt(self.spec, self.codec, commits=self.commits)
