@@ -51,6 +51,11 @@ class Source(Spout):
 class ExactSource(Source):
     """Has a position, so its rows are exact in front of a state. It gets acks, and no fails (EO-6)."""
 
+    def ack(self, message_id: Any) -> Any:
+        if message_id.number in self.verdicts.acked:
+            self.verdicts.acked.remove(message_id.number)  # of a pass that was rolled back (EO-4)
+        super().ack(message_id)
+
     def seek(self, position: int | None) -> None:
         self.left = self.left[position or 0 :]
 
