@@ -181,7 +181,8 @@ class Checkpoints:
         if begins_commit := self.machine.step is Step.COMMIT:
             letters = self.sources.begin_commit(record.txid, record.prepared_round)
         begins = self.machine.step is Step.IDLE and bool(self.sources)
-        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
+        gives_up = any(each is not None for each in letters.values())
+        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=gives_up)
         await self._write(entry)
 
     async def _write(self, entries: Mapping[str, object]) -> None:

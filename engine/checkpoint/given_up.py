@@ -1,7 +1,7 @@
 """`Letters`: rows of exact sources that are given up become dead letters, in the write that makes their positions count (EO-6, DL-5).
 
-It uses no clock and no store. The ledger of the checkpoints has the letters beside the record and the positions, so a letter and the position
-that passes its row become true in one step.
+It uses no clock and no store. The ledger of the checkpoints has the letters beside the record and the positions, so a letter and the
+position that passes its row become true in one step.
 """
 
 from collections import Counter
@@ -82,7 +82,10 @@ def read_counts(entry: object, topology_name: str) -> list[RowCount]:
     """Return the counts in an entry of the ledger. Raises StateError if it is damaged."""
     try:
         rows = cast(list[Any], [] if entry is None else entry)
-        return [RowCount(*row[:-4], Failure(*row[-4:-1], row[-1] or None)) for row in rows]
+        return [
+            RowCount(task, stream, identity, passes, given_up, Failure(reason, component_id, task_id, error or None))
+            for task, stream, identity, passes, given_up, reason, component_id, task_id, error in rows
+        ]
     except (TypeError, ValueError, UsageError) as fault:
         text = f"the failed rows of topology {topology_name!r} cannot be read: {fault}"
         raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
@@ -124,7 +127,7 @@ class Letters:
                 attempt,
                 each.failure.component_id or each.source,
                 -1 if each.failure.task_id is None else each.failure.task_id,
-                encode_row(each.source, each.row[1], each.row[0], self._codec),
+                encode_row(each.source, each.row[1], tuple(each.row[0]), self._codec),
                 _error_of(each.failure),
                 each.passes,
                 now,

@@ -128,8 +128,8 @@ class OneByOne:
         if self._max_retries is not None and self._starts >= self._max_retries:
             self._left = ROWS_OF_A_START * 4 ** min(self._starts - self._max_retries, 10)
             LOGGER.warning(
-                "topology %r: the last %d processes have died before their first commit. So up to %d rows go one at a time, to find the one "
-                "that kills the process", topology_name, self._starts, self._left,
+                "topology %r: the last %d processes have died before their first commit. So up to %d rows go one at a time, to find the "
+                "one that kills the process", topology_name, self._starts, self._left,
             )  # fmt: skip
         match alone:
             case [str(spout), int(task), str(stream), bytes() | str() as identity]:

@@ -160,7 +160,7 @@ class Sources:
         counts: dict[str, list[RowCount]] = {name: [] for name in self.layouts}
         for task in self.tasks:
             counts[task.component_id] += task.counts(commits=commits)
-        entries = {counts_name(name): stored_counts(of_spout) for name, of_spout in counts.items()}
+        entries: dict[str, object] = {counts_name(name): stored_counts(of_spout) for name, of_spout in counts.items()}
         changed = {name: entry for name, entry in entries.items() if entry != self._written_counts.get(name)}
         self._written_counts |= changed
         return changed

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 import click
 
+from engine.checkpoint.record_entries import LEDGER as CHECKPOINTS
+from engine.checkpoint.record_entries import StoredEntries
+from engine.checkpoint.sources import entry_name as positions_name
 from engine.cli.console.commands import DECLINED, CommandGroup, confirm
 from engine.cli.console.formatting import aligned, clipped, count_text, name_text, plural
 from engine.cli.console.output import print_to_stderr, write_line
 from engine.cli.json_values import StoredPickle, json_form, text_form
 from engine.cli.state_command import topology_option, unpickle_option
 from engine.cli.stored_state import chosen_topology, run_on_store
-from engine.checkpoint.record_entries import LEDGER as CHECKPOINTS
-from engine.checkpoint.record_entries import StoredEntries
-from engine.checkpoint.sources import entry_name as positions_name
 from engine.dead_letters import DeadLetter, entry_name, letters_in, retry_name, shown_name
 from engine.errors import StateError
 from engine.json_text import json_text
