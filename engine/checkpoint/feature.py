@@ -155,7 +155,8 @@ class CheckpointRun(FeatureRun):
         """Return the entries `checkpoint` and `dead_letters`."""
         if self._checkpoints is None:
             return (CheckpointEntry(None),)
-        letters = [DeadLettersEntry(self._checkpoints.letters.snapshot())] if self._checkpoints.sources else []
+        sources = self._checkpoints.sources
+        letters = [DeadLettersEntry(sources.letters.snapshot())] if sources and sources.letters is not None else []
         return (CheckpointEntry(self._checkpoints.snapshot()), *letters)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from engine import Bolt, Spout, SpoutExhausted, TopologyBuilder, Tuple
+from engine.checkpoint.failed_rows import FailedRows
 from engine.checkpoint.sources import SourceTask
 from engine.testing import run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted
@@ -184,8 +185,8 @@ def outage() -> Counter[Any]:
 
 
 def outages_count(patch: Patch) -> None:
-    def end_pass(self: SourceTask, worked: Any, max_retries: int | None) -> bool:
+    def end_pass(self: FailedRows, worked: Any, max_retries: int | None) -> bool:
         return unchanged(self, ["p"], max_retries)
 
-    unchanged = SourceTask.end_pass
-    patch.setattr(SourceTask, "end_pass", end_pass)
+    unchanged = FailedRows.end_pass
+    patch.setattr(FailedRows, "end_pass", end_pass)
