@@ -171,7 +171,8 @@ class Checkpoints:
         await self._write(record_entry(self.machine.record) | self.sources.changes(self.machine))
 
     async def _write(self, entries: Mapping[str, object]) -> None:
-        assert (ledger := self._ledger) is not None
+        ledger = self._ledger
+        assert ledger is not None
         await self.patiently(lambda: ledger.write(entries), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:

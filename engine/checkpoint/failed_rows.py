@@ -90,6 +90,8 @@ class FailedRows:
         """Rows that have failed with others, and go alone when they come again."""
         self.went_alone: set[RowKey] = set()
         """Those that have gone in this pass."""
+        self.retried: set[RowKey] = set()
+        """Rows of dead letters. Their failures count in an outage, too, because nothing is lost if they become letters again."""
         self.passes: Counter[Copy] = Counter()
         """Passes in which each copy of a row failed, since the last commit."""
         self._reasons: dict[RowKey, Failure] = {}
@@ -125,7 +127,8 @@ class FailedRows:
                 has_counted |= key not in self.suspects
                 self.suspects.add(key)
                 continue
-            counting = [failure for _, failure in failures if failure.component_id is None or failure.component_id in worked]
+            is_sure = key in self.retried
+            counting = [failure for _, failure in failures if is_sure or failure.component_id is None or failure.component_id in worked]
             first = self.given_up[key]  # copies below were not emitted in this pass
             for copy, failure in enumerate(counting, first):
                 has_counted = True
@@ -182,6 +185,7 @@ class FailedRows:
         self.given_up -= self.skipped_before
         self._skipped -= self.skipped_before
         self.skipped_before.clear()
+        self.retried.clear()
         del self._letters[: self._letters_before]
         self._letters_before = 0
         self.passes = Counter({(key, copy): self.passes[key, copy] for key, copies in self.given_up.items() for copy in range(copies)})

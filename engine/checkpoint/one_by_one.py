@@ -21,6 +21,8 @@ QUIET_BACKOFF: Final = Backoff(0.0002, 0.02)
 """Pauses between two looks whether all inputs are settled."""
 ROWS_OF_A_START: Final = 1_000
 """Rows that a cautious process lets go alone. With each further death there are four times as many."""
+MOST_KEPT: Final = 256
+"""Rows that a task of a cautious process keeps back before it asks for a checkpoint ahead of time."""
 STARTS: Final = "starts"
 ALONE: Final = "alone"
 """Entries of the ledger: starts since the last commit, and the row that goes alone."""
@@ -42,6 +44,8 @@ class AloneTask(Protocol):
 
     async def failure_of(self, row: Row) -> Failure | None: ...
 
+    def is_retried(self, row: Row) -> bool: ...
+
     def note_passed(self, row: Row) -> None: ...
 
 
@@ -56,8 +60,8 @@ class KeptRows:
         self._last: deque[Row] = deque()
         """Rows that have failed alone before. They go last, so that they cannot hide a row that passes."""
 
-    def __bool__(self) -> bool:
-        return bool(self._rows or self._last)
+    def __len__(self) -> int:
+        return len(self._rows) + len(self._last)
 
     def add(self, row: Row, *, is_last: bool) -> None:
         """Keep a row."""
@@ -117,7 +121,7 @@ class OneByOne:
                     failure = await task.failure_of(row)
                     if failure is None:
                         task.note_passed(row)
-                    elif failure.reason == TIMEOUT or not self._has_worked(task.run, failure.component_id):
+                    elif failure.reason == TIMEOUT or not (task.is_retried(row) or self._has_worked(task.run, failure.component_id)):
                         self.is_over = True
 
     @contextmanager

@@ -15,7 +15,7 @@ from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.failed_rows import FailedRows, Passes, RowKey
 from engine.checkpoint.given_up import AloneRow, GaveUp, Letters, Row, RowCount, StoredCounts, rows_to_retry
 from engine.checkpoint.machine import Machine, Step
-from engine.checkpoint.one_by_one import KeptRows, OneByOne
+from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
 from engine.errors import Failure, FatalError, StateError
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
@@ -225,6 +225,7 @@ class SourceTask(SourceHandler):
         """Emits until the last barrier. More of them are work for a checkpoint."""
         self.rows: Final = FailedRows(sources.counts.of(component_id, task_index), sources.passes)
         self.kept: Final = KeptRows(sources.rows_to_retry(component_id, task_index))
+        self.rows.retried |= {self._key_of(*row) for row in self.kept.retried.values()}
         self._use_filter()
         sources.tasks.append(self)
 
@@ -322,7 +323,7 @@ class SourceTask(SourceHandler):
         if self._port.is_direct(row[1]):
             return False  # only its emit knows the task
         self.kept.add(row, is_last=self.rows.passes[key, 0] > 0)
-        if is_cautious:
+        if is_cautious and len(self.kept) >= MOST_KEPT:
             self._port.run.request_commit()
         return True
 
@@ -351,6 +352,10 @@ class SourceTask(SourceHandler):
         await self._port.verdicts_arrived()
         failures = self.rows.failed.get(self._key_of(*row))
         return failures[0][1] if failures else None
+
+    def is_retried(self, row: Row) -> bool:
+        """Tell whether a row is that of a dead letter."""
+        return self._key_of(*row) in self.rows.retried
 
     def note_passed(self, row: Row) -> None:
         """Note that a row that went alone has failed nothing."""
