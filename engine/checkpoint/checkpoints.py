@@ -134,7 +134,7 @@ class Checkpoints:
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         rows = {ALONE: None, **self.sources.counts.at_start()} if ALONE in entries else {}
         written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._places)}
-        await self.patiently(lambda: ledger.write(written))
+        await self.patiently(partial(ledger.write, written))
 
     def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
         keyed = {place.component_id: place.keyed for place in places}
@@ -154,8 +154,8 @@ class Checkpoints:
 
     async def close(self, *, fold: bool) -> None:
         """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
-        if fold and (left := self.sources.one_by_one.clean_entries()):
-            with suppress(StateError):  # then the next process only believes that this one has died
+        with suppress(StateError):  # then the next process only believes that this one has died
+            if fold and (left := self.sources.one_by_one.clean_entries()):
                 await self._write(left)
         states, self._states = self._states, {}
         for state in states.values():
@@ -171,9 +171,8 @@ class Checkpoints:
         await self._write(record_entry(self.machine.record) | self.sources.changes(self.machine))
 
     async def _write(self, entries: Mapping[str, object]) -> None:
-        ledger = self._ledger
-        assert ledger is not None
-        await self.patiently(lambda: ledger.write(entries), ends_run=ENGINE_WRITES)
+        assert self._ledger is not None
+        await self.patiently(partial(self._ledger.write, entries), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
         """Call the store, and retry while it is unavailable.

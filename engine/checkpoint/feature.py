@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
-from engine.dead_letters import DeadLettersEntry
 from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.validate import arrows, path_between
@@ -155,6 +154,8 @@ class CheckpointRun(FeatureRun):
         """Return the entries `checkpoint` and `dead_letters`."""
         if self._checkpoints is None:
             return (CheckpointEntry(None),)
+        from engine.dead_letters import DeadLettersEntry  # here, because a run without state must not import it
+
         sources = self._checkpoints.sources
         letters = [DeadLettersEntry(sources.letters.snapshot())] if sources and sources.letters is not None else []
         return (CheckpointEntry(self._checkpoints.snapshot()), *letters)

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import pytest
 
 from engine import Bolt, Spout, SpoutExhausted, TopologyBuilder, Tuple
-from engine.checkpoint import failed_rows
 from engine.checkpoint.failed_rows import FailedRows, Passes
 from engine.checkpoint.sources import SourceTask
 from engine.testing import run_topology
@@ -160,26 +159,6 @@ def a_row_kills_its_task() -> Counter[Any]:
 
 def deaths_do_not_count(patch: Patch) -> None:
     patch.setattr(SourceTask, "note_failed", lambda self, row, failure: None)
-
-
-class Crashes(PassOn):
-    """Its task dies of the row 5. While it pauses before its next instance, all its inputs fail."""
-
-    on_error = "restart"
-
-    def execute(self, tup: Tuple) -> Any:
-        if tup["n"] == 5:
-            raise ValueError("five")
-        return super().execute(tup)
-
-
-def neighbours_of_a_row_that_kills() -> Counter[Any]:
-    config = FAST.replace(max_task_restarts=20, max_retries=2)
-    return counted(partial(Numbers, 40, pace_secs=0.05), Crashes, config=config, limit_secs=200)
-
-
-def neighbours_count(patch: Patch) -> None:
-    patch.setattr(failed_rows, "ALONE_AFTER", frozenset())
 
 
 # 16: an outage
