@@ -99,7 +99,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         for task in sources:
             task.add_done_callback(self._check_source)
         try:
-            if not await checkpoints.prepare.wait(lambda: sum(self.port.run.acked().values()), lambda: checkpoints.sources.have_failed):
+            passes = checkpoints.sources.passes
+            if not await checkpoints.prepare.wait(lambda: sum(self.port.run.acked().values()), lambda: passes.have_failed):
                 return Event.FAILED
             for source in checkpoints.sources.tasks:
                 await source.verdicts_arrived()
@@ -110,8 +111,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         finally:
             for task in sources:
                 task.cancel()
-        if checkpoints.sources.have_failed:
-            why = checkpoints.sources.describe_failures()
+        if checkpoints.sources.passes.have_failed:
+            why = checkpoints.sources.passes.describe_failures()
             LOGGER.warning("topology %r: %s", self.context.topology_name, why)
             checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, why))
             return Event.FAILED
@@ -147,7 +148,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         for source in self._checkpoints.sources.tasks:
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
         was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs
-        if self._checkpoints.sources.end_pass(self.port.run.acked(), was_long=was_long):
+        if self._checkpoints.sources.passes.end(self.port.run.acked(), was_long=was_long):
             self._outages = 0
             return
         self._outages += 1

@@ -79,11 +79,7 @@ class Checkpoints:
         self._clock = clock
         self._layout = layout
         self.outputs: dict[str, StagedOutputs] = {}  # by component id
-        outlive_run = not config.state_provider.startswith("memory:")
-        self.letters = Letters(topology_name, codec_named(config.state_codec), clock.wall, outlive_run=outlive_run)
-        self.sources = Sources(topology_name, layout.sources, config.max_retries, self.letters)
-        self.sources.one_by_one.note_hold = self.hold_spouts
-        self.sources.one_by_one.write = self._write
+        self.sources = Sources(topology_name, layout.sources, config.max_retries, Letters(topology_name, config, clock.wall))
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -130,8 +126,7 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
-        self.letters.take_up(entries, ledger.most_bytes)
-        self.sources.take_up(entries, has_state=stored.record.decided_txid >= 0)
+        self.sources.take_up(entries, has_state=stored.record.decided_txid >= 0, most_bytes=ledger.most_bytes)
         record, layouts = stored.record, stored.layouts
         for place in self._layout.places:
             check_layout(place, layouts.get(place.component_id), self._topology_name)
@@ -147,9 +142,9 @@ class Checkpoints:
                 of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, record.decided_txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
-        rows = {ALONE: None, **self.sources.counts_at_start()} if ALONE in entries else {}
+        rows = {ALONE: None, **self.sources.counts.at_start()} if ALONE in entries else {}
         written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
-        await self.patiently(lambda: ledger.write(written))
+        await self.patiently(partial(ledger.write, written))
 
     async def _open_outputs(self, stored: StoredEntries, record: Record) -> None:
         """Read the staged output of all committers. Raises StateError if a committer is gone whose output is not published."""
@@ -170,19 +165,19 @@ class Checkpoints:
     def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
         """Store the run's port before the tasks begin. No spout is polled before every state is loaded."""
         self._port, self._component_of, self._end_run = port, component_of, end_run
+        self.sources.one_by_one.join(self.hold_spouts, self._write)
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
         """Pause the user's spouts during a recovery and while the store is unavailable, else resume them."""
         if self._port is not None:
-            one_by_one = self.sources.one_by_one.is_under_way
-            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0 or one_by_one)
+            is_held = not self.begun or self.machine.recovers or self.sources.one_by_one.is_under_way
+            self._port.hold_spouts(on=is_held or self._troubles > 0)
 
     async def close(self, *, fold: bool) -> None:
         """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
-        left = self.sources.one_by_one.clean_entries() if fold else {}
-        if left:
-            with suppress(StateError):  # then the next process only believes that this one has died
+        with suppress(StateError):  # then the next process only believes that this one has died
+            if fold and (left := self.sources.one_by_one.clean_entries()):
                 await self._write(left)
         states, self._states = self._states, {}
         for state in states.values():
@@ -195,29 +190,21 @@ class Checkpoints:
 
     async def save(self) -> None:
         """Make the machine's record durable. The record decides which deltas are committed."""
-        record, commits = self.machine.record, self.machine.record.phase == "committing"
-        entry = record_entry(record) | self.sources.changed_counts(commits=commits)
-        if commits:
-            entry |= self.sources.entries() | output_entries(self._layout.committers)  # this write is the commit point
-        letters: dict[str, object] = {}
-        if begins_commit := self.machine.step is Step.COMMIT:
-            letters = self.sources.begin_commit(record.txid, record.prepared_round)
-        begins = self.machine.step is Step.IDLE and bool(self.sources)
-        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
-        await self._write(entry)
+        outputs = output_entries(self._layout.committers) if self.machine.record.phase == "committing" else {}
+        await self._write(record_entry(self.machine.record) | outputs | self.sources.changes(self.machine))
 
     async def leave_out(self, task_id: int, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
         """Make dead letters of rows that a committer cannot publish. Return the output without them (EO-9)."""
         component_id = self._component_of[task_id]
-        letters = self.letters.refuse(output.txid, output.round, rows.values())
+        assert self.sources.letters is not None
+        letters = self.sources.letters.refuse(output.txid, output.round, rows.values())
         left_out = output.left_out.union(rows)
         await self._write(letters | refused_entry(component_id, output.task_index, Refused(output.txid, output.round, left_out)))
         return self.outputs[component_id].leave_out(output, rows)
 
     async def _write(self, entries: Mapping[str, object]) -> None:
-        ledger = self._ledger
-        assert ledger is not None
-        await self.patiently(lambda: ledger.write(entries), ends_run=ENGINE_WRITES)
+        assert self._ledger is not None
+        await self.patiently(partial(self._ledger.write, entries), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
         """Call the store, and retry while it is unavailable.

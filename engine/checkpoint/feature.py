@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
-from engine.dead_letters import DeadLettersEntry
 from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.spec import AT_CHECKPOINTS, COMMITTER
@@ -171,7 +170,10 @@ class CheckpointRun(FeatureRun):
         """Return the entries `checkpoint` and `dead_letters`."""
         if self._checkpoints is None:
             return (CheckpointEntry(None),)
-        letters = [DeadLettersEntry(self._checkpoints.letters.snapshot())] if self._checkpoints.sources else []
+        from engine.dead_letters import DeadLettersEntry  # here, because a run without state must not import it
+
+        sources = self._checkpoints.sources
+        letters = [DeadLettersEntry(sources.letters.snapshot())] if (sources or self._checkpoints.outputs) and sources.letters is not None else []
         return (CheckpointEntry(self._checkpoints.snapshot()), *letters)
 
 

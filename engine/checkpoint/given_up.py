@@ -1,7 +1,7 @@
 """`Letters`: rows of exact sources that are given up become dead letters, in the write that makes their positions count (EO-6, DL-5).
 
-It uses no clock and no store. The ledger of the checkpoints has the letters beside the record and the positions, so a letter and the position
-that passes its row become true in one step.
+It uses no clock and no store. The ledger of the checkpoints has the letters beside the record and the positions, so a letter and the
+position that passes its row become true in one step.
 """
 
 from collections import Counter
@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from engine.api import Values
+from engine.config import Config
 from engine.dead_letters import SLIM_TEXT, DeadLetter, DeadLettersSnapshot, StoredLetters, clipped, encode_row, letters_to_retry, shown_name
-from engine.errors import ERROR, Failure, StateError, UsageError
+from engine.errors import ERROR, TASK_DIED, EngineError, Failure, StateError, UsageError
 from engine.log import EngineLogger
-from engine.state import Codec, codec_named
+from engine.safe_text import safe_repr
+from engine.state import codec_named
 from engine.waits import Wait, waiting_for
 
 LOGGER: Final = EngineLogger("engine.checkpoint")
@@ -20,6 +22,10 @@ MOST_COUNTS: Final = 1_000
 """Failed rows of a spout whose counts are stored."""
 Row: TypeAlias = tuple[Values, str, Any]
 """(values, stream, message id of the user or None)."""
+
+
+AloneRow: TypeAlias = tuple[str, int, str, bytes | str]
+"""(spout, task index, stream, identity): what a new process knows of a row."""
 
 
 class GivenUpRow(NamedTuple):
@@ -30,6 +36,19 @@ class GivenUpRow(NamedTuple):
     failure: Failure
     """Of the last pass in which it failed."""
     passes: int
+
+
+class GaveUp(EngineError):
+    """A row failed in `max_retries` passes. It is not processed, so that the others can be committed."""
+
+    @classmethod
+    def of(cls, row: GivenUpRow) -> "GaveUp":
+        """Return the error that tells of a row."""
+        often = f"{row.passes} pass{'es' * (row.passes > 1)}"
+        return cls(
+            f"spout {row.source!r}: the row {safe_repr(row.row[0])} failed in {often}, and was given up",
+            hint="Its effect is in no state. Correct the bolt that failed it, or let the bolt divert what it cannot process.",
+        )
 
 
 def rows_to_retry(entries: Mapping[str, object], spouts: Container[str], topology_name: str) -> dict[str, dict[str, Row]]:
@@ -82,20 +101,72 @@ def read_counts(entry: object, topology_name: str) -> list[RowCount]:
     """Return the counts in an entry of the ledger. Raises StateError if it is damaged."""
     try:
         rows = cast(list[Any], [] if entry is None else entry)
-        return [RowCount(*row[:-4], Failure(*row[-4:-1], row[-1] or None)) for row in rows]
+        return [
+            RowCount(task, stream, identity, passes, given_up, Failure(reason, component_id, task_id, error or None))
+            for task, stream, identity, passes, given_up, reason, component_id, task_id, error in rows
+        ]
     except (TypeError, ValueError, UsageError) as fault:
         text = f"the failed rows of topology {topology_name!r} cannot be read: {fault}"
         raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
 
 
+class StoredCounts:
+    """The failed rows in the ledger, for all spouts of a run. A new process continues their counts (EO-6)."""
+
+    def __init__(self, topology_name: str, max_retries: int | None) -> None:
+        self._topology_name = topology_name
+        self._max_retries = max_retries
+        self._before: dict[str, list[RowCount]] = {}
+        """Those of the process before, by spout."""
+        self._written: dict[str, object] = {}
+
+    def take_up(self, entries: Mapping[str, object], spouts: Iterable[str]) -> None:
+        """Read the counts of the process before. Raises StateError if they are damaged."""
+        self._before = {name: read_counts(entries.get(counts_name(name)), self._topology_name) for name in spouts}
+
+    def forget(self, spout: str) -> None:
+        """Forget the counts of a spout."""
+        self._before[spout].clear()
+
+    def of(self, spout: str, task_index: int) -> list[RowCount]:
+        """Return the counts of a task."""
+        return [each for each in self._before.get(spout, ()) if each.task_index == task_index]
+
+    def count_killer(self, row: AloneRow, may_give_up: Callable[[], bool]) -> None:
+        """Count the death of the process before as a failed pass of the row that it was processing alone."""
+        spout, *key = row
+        counts = self._before.get(spout, [])
+        found = next((each for each in counts if list(each[:3]) == key), None)
+        failure = Failure(TASK_DIED, None, None, "the process died while the row was being processed, and no other one")
+        passes = 1 if found is None else found.passes[0] + 1
+        is_due = self._max_retries is not None and passes >= self._max_retries and may_give_up()
+        self._before[spout] = [*(each for each in counts if each is not found), RowCount(*row[1:], [passes], int(is_due), failure)]
+
+    def at_start(self) -> dict[str, object]:
+        """Return the entries as the start has changed them."""
+        return {counts_name(name): stored_counts(counts) for name, counts in self._before.items()}
+
+    def changed(self, counts: Mapping[str, Collection[RowCount]]) -> dict[str, object]:
+        """Return the entries of these counts, if they have changed since the last call."""
+        entries: dict[str, object] = {counts_name(name): stored_counts(of_spout) for name, of_spout in counts.items()}
+        changed = {name: entry for name, entry in entries.items() if entry != self._written.get(name)}
+        self._written |= changed
+        return changed
+
+
+def counts_name(spout: str) -> str:
+    """Return the name of the ledger's entry with the failed rows of a spout."""
+    return f"failed:{spout}"
+
+
 class Letters:
     """The dead letters of a run whose sources have their positions in the checkpoint."""
 
-    def __init__(self, topology_name: str, codec: Codec, wall: Callable[[], float], *, outlive_run: bool) -> None:
-        """outlive_run: the letters are in a store that another process can read."""
+    def __init__(self, topology_name: str, config: Config, wall: Callable[[], float]) -> None:
         self._topology_name = topology_name
-        self.outlive_run: Final = outlive_run
-        self._codec = codec
+        self.outlive_run: Final = not config.state_provider.startswith("memory:")
+        """True if the letters are in a store that another process can read."""
+        self._codec = codec_named(config.state_codec)
         self._wall = wall
         self._stored = StoredLetters({})
         self._given_up = 0
@@ -139,7 +210,7 @@ class Letters:
             attempt,
             failure.component_id or given_up.source,
             -1 if failure.task_id is None else failure.task_id,
-            encode_row(given_up.source, stream, values, self._codec),
+            encode_row(given_up.source, stream, tuple(values), self._codec),
             _error_of(failure),
             given_up.passes,
             now,

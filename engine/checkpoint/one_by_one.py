@@ -5,28 +5,28 @@ until the barrier. Then all spouts are held, and each of the rows is emitted whe
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from engine.backoff import Backoff
-from engine.checkpoint.given_up import Row
-from engine.errors import TASK_DIED, TIMEOUT, Failure
+from engine.checkpoint.given_up import AloneRow, Row
+from engine.checkpoint.machine import Step
+from engine.errors import TIMEOUT, Failure
 from engine.log import EngineLogger
 from engine.topology.task_port import RunPort
 
-ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
-"""Reasons of failures that also concern rows which have done nothing wrong."""
 QUIET_BACKOFF: Final = Backoff(0.0002, 0.02)
 """Pauses between two looks whether all inputs are settled."""
 ROWS_OF_A_START: Final = 1_000
 """Rows that a cautious process lets go alone. With each further death there are four times as many."""
+MOST_KEPT: Final = 256
+"""Rows that a task of a cautious process keeps back before it asks for a checkpoint ahead of time."""
 STARTS: Final = "starts"
 ALONE: Final = "alone"
 """Entries of the ledger: starts since the last commit, and the row that goes alone."""
 LOGGER: Final = EngineLogger("engine.checkpoint")
-AloneRow: TypeAlias = tuple[str, int, str, bytes | str]
-"""(spout, task index, stream, identity)."""
 
 
 class AloneTask(Protocol):
@@ -44,7 +44,38 @@ class AloneTask(Protocol):
 
     async def failure_of(self, row: Row) -> Failure | None: ...
 
+    def is_retried(self, row: Row) -> bool: ...
+
     def note_passed(self, row: Row) -> None: ...
+
+
+class KeptRows:
+    """The rows that a task has kept back in this pass, to emit them before its barrier. True if there are some."""
+
+    def __init__(self, to_retry: Mapping[str, Row]) -> None:
+        """to_retry: rows of dead letters, by the name of their letter."""
+        self.retried: Final = dict(to_retry)
+        """Those that no commit has yet. Their effect and the end of the letter are one commit (DL-6)."""
+        self._rows: deque[Row] = deque(self.retried.values())
+        self._last: deque[Row] = deque()
+        """Rows that have failed alone before. They go last, so that they cannot hide a row that passes."""
+
+    def __len__(self) -> int:
+        return len(self._rows) + len(self._last)
+
+    def add(self, row: Row, *, is_last: bool) -> None:
+        """Keep a row."""
+        (self._last if is_last else self._rows).append(row)
+
+    def take(self) -> Row | None:
+        """Return the next row. None: there is none."""
+        rows = self._rows or self._last
+        return rows.popleft() if rows else None
+
+    def begin_pass(self) -> None:
+        """Forget the rows that the source emits again."""
+        self._rows = deque(self.retried.values())
+        self._last.clear()
 
 
 class OneByOne:
@@ -55,10 +86,8 @@ class OneByOne:
         self._turns = asyncio.Lock()
         self.is_under_way = False
         """True while all spouts are held, because rows go alone."""
-        self.note_hold: Callable[[], None] = _nothing
-        """Called when `is_under_way` changes."""
-        self.write: Callable[[Mapping[str, object]], Awaitable[None]] | None = None
-        """Writes entries of the ledger."""
+        self._note_hold: Callable[[], None] | None = None
+        self._write: Callable[[Mapping[str, object]], Awaitable[None]] | None = None
         self.acked_before: Mapping[str, int] = {}
         """Inputs that each component had processed when the pass began."""
         self.is_over = False
@@ -67,6 +96,10 @@ class OneByOne:
         self._has_noted_start = False
         self._left = 0
         """Rows that still go alone, because the processes before have died."""
+
+    def join(self, note_hold: Callable[[], None], write: Callable[[Mapping[str, object]], Awaitable[None]]) -> None:
+        """note_hold: called when `is_under_way` changes. write: writes entries of the ledger."""
+        self._note_hold, self._write = note_hold, write
 
     # Rows of a pass
 
@@ -80,26 +113,27 @@ class OneByOne:
             with self._held():
                 await self._wait_until_quiet(task, None)
                 while not self.is_over and (row := task.take_kept()) is not None:
-                    if self.is_cautious and self.write is not None:
+                    if self.is_cautious and self._write is not None:
                         self._left -= 1
-                        await self.write({ALONE: list(task.name_of(row))})
+                        await self._write({ALONE: list(task.name_of(row))})
                     task.emit_alone(row)
                     await self._wait_until_quiet(task, row)
                     failure = await task.failure_of(row)
                     if failure is None:
                         task.note_passed(row)
-                    elif failure.reason == TIMEOUT or not self._has_worked(task.run, failure.component_id):
+                    elif failure.reason == TIMEOUT or not (task.is_retried(row) or self._has_worked(task.run, failure.component_id)):
                         self.is_over = True
 
     @contextmanager
     def _held(self) -> Iterator[None]:
+        assert self._note_hold is not None
         self.is_under_way = True
-        self.note_hold()
+        self._note_hold()
         try:
             yield
         finally:
             self.is_under_way = False
-            self.note_hold()
+            self._note_hold()
 
     async def _wait_until_quiet(self, task: AloneTask, row: Row | None) -> None:
         """Wait until all inputs are settled. A bolt may never settle those of a row that has timed out."""
@@ -128,26 +162,26 @@ class OneByOne:
         if self._max_retries is not None and self._starts >= self._max_retries:
             self._left = ROWS_OF_A_START * 4 ** min(self._starts - self._max_retries, 10)
             LOGGER.warning(
-                "topology %r: the last %d processes have died before their first commit. So up to %d rows go one at a time, to find the one "
-                "that kills the process", topology_name, self._starts, self._left,
+                "topology %r: the last %d processes have died before their first commit. So up to %d rows go one at a time, to find the "
+                "one that kills the process", topology_name, self._starts, self._left,
             )  # fmt: skip
         match alone:
             case [str(spout), int(task), str(stream), bytes() | str() as identity]:
                 return spout, task, stream, identity
         return None
 
-    def entries(self, *, begins: bool, commits: bool, gives_up: bool) -> dict[str, object]:
-        """Return the changes of the ledger that belong to a save. begins: the tasks begin to work after it.
+    def entries(self, step: Step, *, gives_up: bool) -> dict[str, object]:
+        """Return the changes of the ledger that belong to the save before a step.
 
         gives_up: rows become dead letters with it, so the guilty one is found.
         """
-        if commits:
+        if step is Step.COMMIT:
             self._left = 0 if gives_up else self._left
             if not self.is_cautious and self._starts:
                 self._starts = 0
                 return {STARTS: None, ALONE: None}
             return {ALONE: None} if self.is_cautious else {}
-        if begins and not self._has_noted_start:
+        if step is Step.IDLE and not self._has_noted_start:
             self._has_noted_start = True
             self._starts += 1
             return {STARTS: self._starts}
@@ -156,7 +190,3 @@ class OneByOne:
     def clean_entries(self) -> dict[str, object]:
         """Return the changes of the ledger for a process that ends in an orderly way. Empty: none."""
         return {STARTS: None, ALONE: None} if self._starts else {}
-
-
-def _nothing() -> None:
-    """Do nothing."""

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from engine import Bolt, Spout, SpoutExhausted, TopologyBuilder, Tuple
+from engine.checkpoint.failed_rows import FailedRows, Passes
 from engine.checkpoint.sources import SourceTask
 from engine.testing import run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted
@@ -163,6 +164,27 @@ def deaths_do_not_count(patch: Patch) -> None:
 # 16: an outage
 
 
+class FailsLast(PassOn):
+    """Always fails the last row."""
+
+    def execute(self, tup: Tuple) -> Any:
+        if tup["n"] == 39:
+            raise ValueError("last")
+        return super().execute(tup)
+
+
+def last_row_is_bad() -> Counter[Any]:
+    return counted(partial(Numbers, 40, pace_secs=1.5), FailsLast, limit_secs=200)
+
+
+def lone_rows_never_count(patch: Patch) -> None:
+    def end(self: Passes, acked: Any, *, was_long: bool) -> bool:
+        return unchanged(self, acked, was_long=False)
+
+    unchanged = Passes.end
+    patch.setattr(Passes, "end", end)
+
+
 class Away(PassOn):
     """Fails every call from 2 to 62 s."""
 
@@ -184,8 +206,8 @@ def outage() -> Counter[Any]:
 
 
 def outages_count(patch: Patch) -> None:
-    def end_pass(self: SourceTask, worked: Any, max_retries: int | None) -> bool:
+    def end_pass(self: FailedRows, worked: Any, max_retries: int | None) -> bool:
         return unchanged(self, ["p"], max_retries)
 
-    unchanged = SourceTask.end_pass
-    patch.setattr(SourceTask, "end_pass", end_pass)
+    unchanged = FailedRows.end_pass
+    patch.setattr(FailedRows, "end_pass", end_pass)

@@ -19,6 +19,8 @@ from tests.checkpoint.scenarios.failing import (
     another_order,
     deaths_do_not_count,
     failed_once,
+    last_row_is_bad,
+    lone_rows_never_count,
     outage,
     outages_count,
     retries_alone,
@@ -57,6 +59,7 @@ EXPECTED: Final[Mapping[Callable[..., Any], Counter[Any]]] = {
     one_source_waits_in_a_poll: once(40) + Counter(range(1000, 1010)),
     a_row_kills_its_task: once(40) - Counter([5]),
     another_order: once(40) - Counter([7]),
+    last_row_is_bad: once(40) - Counter([39]),
 }
 """What a scenario counts, if that is not the rows 0 to 39 once."""
 
@@ -78,6 +81,7 @@ SCENARIOS: Final = [
     pytest.param(one_source_waits_in_a_poll, waits_for_the_poll, id="12", marks=pytest.mark.guarantee("EO-1")),
     pytest.param(another_order, rows_are_known_by_ordinal, id="14", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(a_row_kills_its_task, deaths_do_not_count, id="15", marks=pytest.mark.guarantee("EO-6")),
+    pytest.param(last_row_is_bad, lone_rows_never_count, id="16-lone", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(outage, outages_count, id="16", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(unreported_partition, unreported_partitions_are_forgotten, id="25", marks=pytest.mark.guarantee("EO-1", "EO-2")),
 ]

@@ -1,0 +1,201 @@
+"""`FailedRows`: the rows of one source task that have failed, how often, and which are given up (EO-6). It uses no clock and no store."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
+from engine.errors import TASK_DIED, TIMEOUT, Failure
+from engine.safe_text import safe_repr
+
+ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
+"""Reasons of failures that also concern rows which have done nothing wrong."""
+RowKey: TypeAlias = tuple[str, bytes | str]
+"""(stream, identity). A row of a task is known again by its message id, or else by its stream and values.
+
+Its place among the others would not do, because another pass may interleave the rows of several partitions in another way.
+"""
+Copy: TypeAlias = tuple[RowKey, int]
+"""Rows with the same key are copies. They are told apart by a number only: the n-th one that fails in a pass."""
+
+
+class Passes:
+    """The passes of a run: the times that an interval is run. Decides whether the failures of one count."""
+
+    def __init__(self, max_retries: int | None, letters: Letters | None) -> None:
+        self._max_retries = max_retries
+        self._letters = letters
+        self.tasks: Final[list[FailedRows]] = []
+        self.acked_before: Mapping[str, int] = {}
+        """Inputs that each component had processed when the pass began."""
+        self._outages = self._long_outages = 0
+        """Passes in a row in which nothing counted, and those of them with a long pause before them."""
+        self._lacks_room = False
+        """True if the last pass could not give a row up, because there is no room for its letter."""
+
+    def _failed(self) -> list[tuple[Row, Failure]]:
+        return [each for task in self.tasks for copies in task.failed.values() for each in copies]
+
+    @property
+    def have_failed(self) -> bool:
+        """True if a row has failed since the last commit or rollback."""
+        return any(task.failed for task in self.tasks)
+
+    def describe_failures(self) -> str:
+        """Say how many rows have failed since the last commit or rollback, and why the first one has."""
+        failed = self._failed()
+        (values, _, _), failure = failed[0]
+        rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}, because {failure.describe()}"
+        return f"{rows}; the interval since the last commit is repeated"
+
+    def end(self, acked: Mapping[str, int], *, was_long: bool) -> bool:
+        """Count the failed rows of the pass, before the sources repeat it. Return False if it was an outage, in which nothing counts.
+
+        acked: number of inputs that each component has processed. A failure counts only if its component has processed another input in
+        this pass, because a component that processes nothing at all lacks something else than a good row. was_long: the pause before the
+        pass was the longest one. One row that fails alone is given up after `max_retries` such passes. If n rows fail, it takes n² times as
+        many, because that looks more like an outage.
+        """
+        if not self.have_failed:
+            return True
+        worked = {component_id for component_id, count in acked.items() if count > self.acked_before.get(component_id, 0)}
+        self._lacks_room = False
+        has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+        self._outages = 0 if has_counted else self._outages + 1
+        self._long_outages = 0 if has_counted else self._long_outages + was_long
+        if self._max_retries is not None and self._long_outages >= self._max_retries * len(self._failed()) ** 2:
+            next(task for task in self.tasks if task.failed).give_up_first(self._outages)
+            self._long_outages = 0
+        if self._letters is not None:
+            self._letters.wait_for_room(on=self._lacks_room)
+        return has_counted and not self._lacks_room
+
+    def may_give_up(self) -> bool:
+        """Tell whether there is room for one more dead letter (DL-3)."""
+        has_room = self._letters is None or self._letters.room > sum(task.given_up.total() for task in self.tasks)
+        self._lacks_room |= not has_room
+        return has_room
+
+
+class FailedRows:
+    """The failed rows of a task, through all passes since the last commit."""
+
+    def __init__(self, counts: Iterable[RowCount], of_run: Passes) -> None:
+        """counts: those of an earlier process."""
+        self._may_give_up = of_run.may_give_up
+        of_run.tasks.append(self)
+        self.failed: defaultdict[RowKey, list[tuple[Row, Failure]]] = defaultdict(list)
+        """Rows that have failed since the last commit or rollback, with all their copies."""
+        self.suspects: set[RowKey] = set()
+        """Rows that have failed with others, and go alone when they come again."""
+        self.went_alone: set[RowKey] = set()
+        """Those that have gone in this pass."""
+        self.retried: set[RowKey] = set()
+        """Rows of dead letters. Their failures count in an outage, too, because nothing is lost if they become letters again."""
+        self.passes: Counter[Copy] = Counter()
+        """Passes in which each copy of a row failed, since the last commit."""
+        self._reasons: dict[RowKey, Failure] = {}
+        """The last failure of each row that has a count."""
+        self.given_up: Counter[RowKey] = Counter()
+        """Number of copies of each row that were given up."""
+        self._skipped: Counter[RowKey] = Counter()
+        """Copies that were given up and not emitted in this pass."""
+        self.skipped_before: Counter[RowKey] = Counter()
+        """Those of before the barrier."""
+        self._letters: list[GivenUpRow] = []
+        """The skipped rows, in their order."""
+        self._letters_before = 0
+        """How many of them are before the barrier."""
+        for count in counts:
+            key = (count.stream, count.identity)
+            self._reasons[key] = count.failure
+            self.passes.update({(key, copy): passes for copy, passes in enumerate(count.passes)})
+            self.given_up[key] = count.given_up
+        self.given_up = +self.given_up
+
+    # Passes
+
+    def end_pass(self, worked: Collection[str], max_retries: int | None) -> bool:
+        """Count the failed rows. Return True if one of them counts. worked: components that have processed something in this pass.
+
+        What fails because its task has died, or because it timed out, may have failed because of another row. So it counts only if it
+        went alone.
+        """
+        has_counted = False
+        for key, failures in self.failed.items():
+            if key not in self.went_alone and any(failure.reason in ALONE_AFTER for _, failure in failures):
+                has_counted |= key not in self.suspects
+                self.suspects.add(key)
+                continue
+            is_sure = key in self.retried
+            counting = [failure for _, failure in failures if is_sure or failure.component_id is None or failure.component_id in worked]
+            first = self.given_up[key]  # copies below were not emitted in this pass
+            for copy, failure in enumerate(counting, first):
+                has_counted = True
+                self._count(key, copy, failure, max_retries)
+        return has_counted
+
+    def _count(self, key: RowKey, copy: int, failure: Failure, max_retries: int | None) -> None:
+        self._reasons[key] = failure
+        self.passes[key, copy] += 1
+        if max_retries is not None and self.passes[key, copy] >= max_retries and self._may_give_up():
+            self.given_up[key] += 1
+
+    def give_up_first(self, passes: int) -> None:
+        """Give up the first of the failed rows, although its component has processed nothing else for so many passes."""
+        key, failures = next(iter(self.failed.items()))
+        copy = self.given_up[key]
+        self.passes[key, copy] = passes - 1
+        self._count(key, copy, failures[0][1], passes)
+
+    def begin_pass(self) -> None:
+        """Begin a pass."""
+        self.failed.clear()
+        self.went_alone.clear()
+        self._skipped.clear()
+        self.skipped_before.clear()
+        self._letters.clear()
+        self._letters_before = 0
+
+    # Rows that are given up
+
+    def skip(self, source: str, key: RowKey, row: Row) -> GivenUpRow | None:
+        """Return the row as one that is given up, and not emitted. None: it is emitted."""
+        copy = self._skipped[key]
+        if copy >= self.given_up[key]:
+            return None
+        self._skipped[key] += 1
+        skipped = GivenUpRow(source, row, self._reasons[key], self.passes[key, copy])
+        self._letters.append(skipped)
+        return skipped
+
+    def letters(self) -> list[GivenUpRow]:
+        """Return the rows of before the barrier that were given up."""
+        return self._letters[: self._letters_before]
+
+    # The checkpoint
+
+    def note_barrier(self) -> None:
+        """Note that the task sends a barrier now."""
+        self.skipped_before = self._skipped.copy()
+        self._letters_before = len(self._letters)
+
+    def note_committed(self) -> None:
+        """Forget what has failed before the barrier. Whatever has failed by now has failed behind it, or the commit would be refused."""
+        self.given_up -= self.skipped_before
+        self._skipped -= self.skipped_before
+        self.skipped_before.clear()
+        self.retried.clear()
+        del self._letters[: self._letters_before]
+        self._letters_before = 0
+        self.passes = Counter({(key, copy): self.passes[key, copy] for key, copies in self.given_up.items() for copy in range(copies)})
+        self._reasons = {key: self._reasons[key] for key in self.given_up}
+
+    def counts(self, task_index: int, *, commits: bool) -> list[RowCount]:
+        """Return what a new process must know. commits: for the write of a commit, without the rows that it passes."""
+        given_up = self.given_up - self.skipped_before if commits else self.given_up
+        passes: defaultdict[RowKey, list[int]] = defaultdict(list)
+        for key, copy in sorted(self.passes, key=lambda each: each[1]):
+            if not commits or copy < given_up[key]:
+                passes[key].append(self.passes[key, copy])
+        return [RowCount(task_index, *key, counts, given_up[key], self._reasons[key]) for key, counts in passes.items()]
