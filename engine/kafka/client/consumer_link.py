@@ -1,6 +1,7 @@
 """`ConsumerLink` is the consumer of a spout task. The link uses aiokafka's consumer, including private parts of aiokafka."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, Protocol
@@ -10,6 +11,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import (
+    BrokerNotAvailableError,
     CommitFailedError,
     IllegalGenerationError,
     KafkaError,
@@ -197,6 +199,24 @@ class ConsumerLink:
     def partitions_of(self, topic: str) -> Sequence[PartitionId]:
         """Return the known partitions of a topic. Return an empty list if the topic does not exist."""
         return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
+
+    async def find_partitions(self) -> Sequence[PartitionId]:
+        """Ask the brokers, and return the known partitions of the topics of the settings."""
+        topics: Collection[str] = self._config.topics
+        if self._config.pattern is not None:
+            like = re.compile(self._config.pattern)
+            topics = [topic for topic in await self._all_topics() if like.match(topic)]
+        await self.look_for(topics)
+        return [one for topic in sorted(topics) for one in self.partitions_of(topic)]
+
+    async def _all_topics(self) -> Collection[str]:
+        try:
+            found: Collection[str] = await self._consumer.topics()
+        except KafkaError as error:
+            if type(error) is not KafkaError:
+                raise
+            raise BrokerNotAvailableError(str(error)) from error  # aiokafka raises a bare KafkaError if no broker answers
+        return found
 
     def exists(self, partition: PartitionId) -> bool:
         """Return True if the brokers have the partition, as far as known. A topic that is created again may have fewer partitions."""
