@@ -208,6 +208,10 @@ class SourceTask(SourceHandler):
         self._position: Any = None
         self._emitted_before = 0
         """Emits until the last barrier. More of them are work for a checkpoint."""
+        self._interval_began = 0
+        """Emits until the last commit, or until the last rollback."""
+        self._to_repeat = 0
+        """Rows that a pass has emitted in vain, and that no commit has covered yet."""
         self.failed: defaultdict[RowKey, list[tuple[Row, Failure]]] = defaultdict(list)
         """Rows that have failed since the last commit or rollback, with all their copies."""
         self._passes: Counter[Copy] = Counter()
@@ -291,10 +295,14 @@ class SourceTask(SourceHandler):
         """Tell the spout, and forget the failures of before the barrier."""
         # Whatever has failed by now has failed behind the barrier, because the commit would have been refused otherwise.
         self._port.note_given_up(self._skipped_before.total())
+        self._to_repeat -= self._emitted_before - self._interval_began + self._skipped_before.total()
+        self._interval_began = self._emitted_before
         self._given_up -= self._skipped_before
         self._skipped -= self._skipped_before
         self._skipped_before.clear()
-        self._passes = Counter({(key, copy): self._passes[key, copy] for key, copies in self._given_up.items() for copy in range(copies)})
+        if self._to_repeat <= 0:  # else a source that begins slowly has not repeated its failed rows yet
+            self._to_repeat = 0
+            self._passes = Counter({(key, copy): self._passes[key, copy] for key, copies in self._given_up.items() for copy in range(copies)})
         if not self._given_up:
             self._port.filter_rows(None)
         self._tell(self._position)
@@ -317,8 +325,9 @@ class SourceTask(SourceHandler):
     def begin_pass(self) -> None:
         """Begin a pass."""
         self.failed.clear()
+        self._to_repeat = max(self._to_repeat, self._port.emitted - self._interval_began)
         self._skipped.clear()
-        self._emitted_before = self._port.emitted
+        self._emitted_before = self._interval_began = self._port.emitted
         if self._given_up:
             self._emitted_before -= 1  # what is given up is work for a checkpoint, too
             self._port.filter_rows(self._accepts)

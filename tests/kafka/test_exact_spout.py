@@ -10,9 +10,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 import engine
-from engine import Config, TopologyBuilder
-from engine.errors import ComponentError, ConfigError, FatalError
-from engine.kafka import KafkaSpout, KafkaSpoutConfig
+from engine.errors import ComponentError, FatalError, TopologyError
+from engine.kafka import KafkaSpoutConfig
 from engine.kafka.source.acked_set import decode, encode
 from engine.kafka.source.ledger_positions import LedgerPositions
 from engine.kafka.source.partitions import Partitions
@@ -69,7 +68,7 @@ async def test_failed_rows_are_repeated_and_given_up_by_the_config_of_the_engine
         async with asyncio.timeout(60):
             await run.completed()
     assert told.counts == once(200) - Counter([150])
-    assert told.calls[150] == 3
+    assert 3 <= told.calls[150] <= 5, "a call whose verdict a rollback has overtaken is not counted"
     [text] = [text for text in texts if "GaveUp" in text]
     assert "(150,) failed in 3 passes" in text
     assert run.snapshot().components[SPOUT].failed >= 4
@@ -141,7 +140,7 @@ async def test_positions_pass_markers_and_aborted_records(kafka: str, new_topic:
 async def test_a_spout_that_tracks_nothing_is_not_exact(kafka: str, tmp_path: Path) -> None:
     exactly = engine_config(tmp_path, processing_guarantee="exactly_once")
     for guarantee in "at_most_once", "no_guarantee":
-        with pytest.raises(ConfigError, match="spout 'kafka'.*needs a source that can rewind"):
+        with pytest.raises(TopologyError, match="spout 'kafka'.*needs a source that can rewind"):
             async with engine.run(counting(settings(kafka, "any", guarantee=guarantee), Told()), exactly):
                 pass
 
@@ -334,12 +333,11 @@ async def test_a_topic_that_was_created_again_ends_the_run(kafka: str, new_topic
         await create_again(kafka, topic)
         text = await lost(config, tmp_path)
     else:
-        async with engine.run(counting(config, told), engine_config(tmp_path)) as run:
-            await until(lambda: told.counts == once(10), run)
-            await create_again(kafka, topic)
-            with pytest.raises(ComponentError) as found:
-                async with asyncio.timeout(60):
-                    await run.completed()
+        with pytest.raises(ComponentError) as found:
+            async with engine.run(counting(config, told), engine_config(tmp_path)) as run, asyncio.timeout(60):
+                await until(lambda: told.counts == once(10), run)
+                await create_again(kafka, topic)
+                await run.completed()
         text = str(found.value)
     assert f"{topic}-0" in text
     assert "created again" in text or "does not exist" in text
@@ -407,7 +405,3 @@ async def test_a_topology_without_state_reads_as_a_member_of_its_group(kafka: st
     note = decode((await committed(kafka, config.group or "", topic)).metadata)
     assert note is not None
     assert not note.is_copy
-
-
-def test_unused() -> None:
-    assert Config and TopologyBuilder and KafkaSpout
