@@ -80,7 +80,7 @@ class Sources:
             if entry is None:
                 if has_state:
                     LOGGER.warning(
-                        "topology %r: there is state, but no position of the spout %r is stored, so it begins at its beginning. If it has "
+                        "topology %r: there is state, but no position of the spout %r is stored, so it begins as at its first start. If it has "
                         "another id than before, give it the old one. If its rows are counted already, delete the state",
                         self._topology_name, component_id,
                     )  # fmt: skip

@@ -364,7 +364,7 @@ def test_a_position_of_another_kind_is_refused() -> None:
 
 @pytest.mark.guarantee("KS-16", "KS-14")
 async def test_a_broker_that_restarts_has_no_effect_on_the_counts(own_broker: KafkaBroker, tmp_path: Path) -> None:
-    kafka, told = own_broker.bootstrap, Told()
+    kafka, told = own_broker.bootstrap, Told(lambda value, call: value % 50 == 7 and call == 1)
     topic = await create_topic(kafka, "lines", 2)
     config = settings(kafka, topic, heartbeat_interval_ms=300, request_timeout_ms=2000, **QUICK)
     async with engine.run(counting(config, told, 2), engine_config(tmp_path)) as run:
@@ -382,6 +382,25 @@ async def test_a_broker_that_restarts_has_no_effect_on_the_counts(own_broker: Ka
         await until_committed(kafka, config.group or "", topic, 150)
         await run.drain()
     assert await count_all(config, tmp_path) == once(300)
+
+
+@pytest.mark.guarantee("KS-16", "KS-14")
+@pytest.mark.deep
+async def test_a_broker_that_is_away_for_100_seconds_has_no_effect_on_the_counts(own_broker: KafkaBroker, tmp_path: Path) -> None:
+    kafka, told = own_broker.bootstrap, Told()
+    topic = await create_topic(kafka, "lines", 1)
+    config = settings(kafka, topic, heartbeat_interval_ms=300, request_timeout_ms=2000)
+    async with engine.run(counting(config, told), engine_config(tmp_path)) as run:
+        await produce(kafka, topic, range(100))
+        await until(lambda: told.counts == once(100), run)
+        await asyncio.to_thread(own_broker.stop)
+        await asyncio.sleep(100)
+        assert any("Kafka" in wait.what for wait in run.snapshot().waits)
+        await asyncio.to_thread(own_broker.start)
+        await produce(kafka, topic, range(100, 200))
+        await until(lambda: told.counts == once(200), run)
+        await run.drain()
+    assert await count_all(config, tmp_path) == once(200)
 
 
 @pytest.mark.guarantee("KS-16")
