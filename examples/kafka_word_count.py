@@ -7,9 +7,9 @@ Start a broker in one terminal with `make kafka`, which also creates the topics 
     python examples/kafka_word_count.py show                 # compares topic "counts" with a plain count of "lines"
 
 You can fill the topic again during the run. Each count in the state is exact, because the checkpoints have the positions of the spout, too.
-The topic of the counts is at least once. After a kill some records are written again, but the newest count of a word is always its last record.
-The environment variables KAFKA_BROKERS, LINES_TOPIC, COUNTS_TOPIC, KAFKA_GROUP and STATE change the names. To start from zero, use new
-names, or delete state and topics together. A topic that was created again has other lines, as on a new broker, so the run ends with an error.
+The topic of the counts is at least once. After a kill some records are written again, but the newest count of a word is always its last
+record. The environment variables KAFKA_BROKERS, LINES_TOPIC, COUNTS_TOPIC, KAFKA_GROUP and STATE change the names. To start from zero, use
+new names, or delete state and topics together. A topic that was created again has other lines, so the run then ends with an error.
 """
 
 import argparse

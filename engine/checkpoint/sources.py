@@ -80,8 +80,8 @@ class Sources:
             if entry is None:
                 if has_state:
                     LOGGER.warning(
-                        "topology %r: there is state, but no position of the spout %r is stored, so it begins as at its first start. If it has "
-                        "another id than before, give it the old one. If its rows are counted already, delete the state",
+                        "topology %r: there is state, but no position of the spout %r is stored, so it begins as at its first start. If it "
+                        "has another id than before, give it the old one. If its rows are counted already, delete the state",
                         self._topology_name, component_id,
                     )  # fmt: skip
                 continue
@@ -302,7 +302,8 @@ class SourceTask(SourceHandler):
         self._skipped_before.clear()
         if self._to_repeat <= 0:  # else a source that begins slowly has not repeated its failed rows yet
             self._to_repeat = 0
-            self._passes = Counter({(key, copy): self._passes[key, copy] for key, copies in self._given_up.items() for copy in range(copies)})
+            passes = self._passes
+            self._passes = Counter({(key, copy): passes[key, copy] for key, copies in self._given_up.items() for copy in range(copies)})
         if not self._given_up:
             self._port.filter_rows(None)
         self._tell(self._position)

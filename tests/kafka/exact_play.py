@@ -14,10 +14,12 @@ from engine.checkpoint.record_entries import LEDGER
 from engine.checkpoint.sources import CODEC, entry_name
 from engine.kafka import KafkaSpout, KafkaSpoutConfig
 from engine.state import Ledger, provider_of
-from tests.kafka.play import PATIENCE_SECS, PAUSE_SECS
+from tests.kafka.play import PATIENCE_SECS, PAUSE_SECS, produce
+from tests.servers.kafka_fixtures import NewTopic
 
 NAME: Final = "exact"
 SPOUT: Final = "kafka"
+QUICK: Final[dict[str, Any]] = {"client": {"metadata_max_age_ms": 200}}
 
 
 class Told:
@@ -110,6 +112,18 @@ async def set_position(folder: Path, partition: str, offset: int) -> None:
 async def until(condition: Callable[[], object], run: Run) -> None:
     """Wait for a condition, or for the end of the run. Fail after a time limit."""
     async with asyncio.timeout(PATIENCE_SECS):
-        while not condition() and run.state == "running":
+        while not condition() and run.state == "running":  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_SECS)
     assert condition(), run.error
+
+
+async def filled(new_topic: NewTopic, kafka: str, values: int, partitions: int = 3) -> str:
+    """Return a topic with the values from 0 on, divided among its partitions."""
+    topic = await new_topic(partitions=partitions)
+    for partition in range(partitions):
+        await produce(kafka, topic, range(partition, values, partitions), partition=partition)
+    return topic
+
+
+def once(*values: int) -> Counter[int]:
+    return Counter(range(*values))

@@ -1,4 +1,4 @@
-"""A process that counts the records of a topic, until it is killed: python -m tests.kills.program … tests/kafka/killed_exact.py FILE.json"""
+"""Counts the records of a topic, until it is killed: python -m tests.kills.program … tests/kafka/killed_exact.py FILE.json"""
 
 import asyncio
 import json

@@ -26,7 +26,7 @@ PATIENCE_SECS = 60.0
 async def die(folder: Path, topic: str, kafka: str, group: str, choice: random.Random) -> int:
     """Run a process that dies at a random step, or ends before. Return its exit status."""
     plan = {"kafka": kafka, "topic": topic, "group": group, "folder": str(folder), "tasks": choice.randint(1, 3)}
-    Path(folder, "plan.json").write_text(json.dumps(plan))
+    Path(folder, "plan.json").write_text(json.dumps(plan))  # noqa: ASYNC240
     step = choice.choice(list(STEPS))
     number = choice.randint(1, 200 if step == "put" else 12 if "save" in step else 3)
     print(f"{step!r} for the {number}. time, with {plan['tasks']} tasks")

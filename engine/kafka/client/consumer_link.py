@@ -1,7 +1,6 @@
 """`ConsumerLink` is the consumer of a spout task. The link uses aiokafka's consumer, including private parts of aiokafka."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, Protocol
@@ -11,7 +10,6 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import (
-    BrokerNotAvailableError,
     CommitFailedError,
     IllegalGenerationError,
     KafkaError,
@@ -28,7 +26,7 @@ from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.log_continuity import CheckedClient, LogContinuity
 from engine.kafka.client.partition import BrokenRecord, Committable, CommittedOffset, Membership, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets, send_to_coordinator
-from engine.kafka.client.topic_lookup import prepare_client
+from engine.kafka.client.topic_lookup import matching_topics, prepare_client
 
 COMMIT_TIMEOUT_SECS: Final = 10.0
 """Timeout of one commit. After a timeout the next commit includes the offsets."""
@@ -204,19 +202,9 @@ class ConsumerLink:
         """Ask the brokers, and return the known partitions of the topics of the settings."""
         topics: Collection[str] = self._config.topics
         if self._config.pattern is not None:
-            like = re.compile(self._config.pattern)
-            topics = [topic for topic in await self._all_topics() if like.match(topic)]
+            topics = await matching_topics(self._consumer, self._config.pattern)
         await self.look_for(topics)
         return [one for topic in sorted(topics) for one in self.partitions_of(topic)]
-
-    async def _all_topics(self) -> Collection[str]:
-        try:
-            found: Collection[str] = await self._consumer.topics()
-        except KafkaError as error:
-            if type(error) is not KafkaError:
-                raise
-            raise BrokerNotAvailableError(str(error)) from error  # aiokafka raises a bare KafkaError if no broker answers
-        return found
 
     def exists(self, partition: PartitionId) -> bool:
         """Return True if the brokers have the partition, as far as known. A topic that is created again may have fewer partitions."""

@@ -126,6 +126,7 @@ class ConsumerLoop:
             await self.commits.commit(link, _END_COMMIT_SECS, is_last=True)
         finally:
             self._spout.forget_partitions(list(self.partitions))
+            self._keep_positions(self.partitions)
             self.partitions.close_all()
             if not await link.stop():
                 self._spout.report(
@@ -134,6 +135,12 @@ class ConsumerLoop:
                         hint="Other members get its partitions after session_timeout_ms.",
                     )
                 )
+
+    def _keep_positions(self, managers: Iterable[OffsetManager]) -> None:
+        """Keep the positions of windows that are about to be closed, because their records are emitted."""
+        for manager in managers:
+            if self._ledger is not None:
+                self._ledger.close_partition(manager)
 
     async def _connect(self) -> ConsumerLink:
         instance = self._config.group_instance_id
@@ -300,7 +307,7 @@ class ConsumerLoop:
             at = LostPosition(manager.position, unfinished, mark)
             if self._ledger is not None:
                 at = at._replace(skips=tuple(manager.acked_runs()))
-                self._ledger.close_partition(manager)
+            self._keep_positions([manager])
             unread[manager.partition] = at
             self.partitions.reopen_partition(manager.partition)
         self._give_up(lost)

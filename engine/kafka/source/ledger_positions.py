@@ -49,7 +49,7 @@ class LedgerPositions:
         """Positions of the last commit. At the beginning those of all tasks."""
         self._first_partitions: dict[str, int] = {}
         self._closed: dict[PartitionId, StoredPosition] = {}
-        """Positions of partitions that are being opened: where they were closed, or where they shall begin."""
+        """Positions of partitions without a window: where it was closed, or where it shall begin."""
         self._has_news = asyncio.Event()
         """Set at each commit."""
         self._group: GroupCommits | None = None
@@ -111,7 +111,7 @@ class LedgerPositions:
         return {one: _start(self._committed[one]) for one in partitions if one in self._committed}
 
     def close_partition(self, manager: OffsetManager) -> None:
-        """Keep the position of a partition that is about to be opened again. Its emitted records stay emitted."""
+        """Keep the position of a partition whose window is about to be closed. Its emitted records stay emitted."""
         self._closed[manager.partition] = self._position_of(manager)
 
     async def is_sure(self, found: Mapping[PartitionId, StartPosition]) -> bool:

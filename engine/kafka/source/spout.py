@@ -89,8 +89,8 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
             context.create_task(self._consumer_loop.run())
         elif config.max_retries is not None:
             LOGGER.for_task(context.component_id, context.task_id).info(
-                "max_retries=%d and on_give_up of the KafkaSpoutConfig apply to records that the translator cannot read. A row that fails in a "
-                "bolt is repeated with its interval, and given up after max_retries of the Config", config.max_retries,
+                "max_retries=%d and on_give_up of the KafkaSpoutConfig apply to records that the translator cannot read. A row that fails "
+                "in a bolt is repeated with its interval, and given up after max_retries of the Config", config.max_retries,
             )  # fmt: skip
 
     async def deactivate(self) -> None:
