@@ -277,6 +277,7 @@ async def test_a_broker_that_restarts_has_no_effect_on_the_counts(own_broker: Ka
 
 @pytest.mark.guarantee("KS-16", "KS-14")
 @pytest.mark.deep
+@pytest.mark.timeout(300)
 async def test_a_broker_that_is_away_for_100_seconds_has_no_effect_on_the_counts(own_broker: KafkaBroker, tmp_path: Path) -> None:
     kafka, told = own_broker.bootstrap, Told()
     topic = await create_topic(kafka, "lines", 1)

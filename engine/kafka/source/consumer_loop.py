@@ -1,10 +1,10 @@
 """The coroutine that owns the consumer of a spout task connects, polls, commits and handles rebalances."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aiokafka import errors
 
@@ -21,6 +21,7 @@ from engine.kafka.source.ledger_positions import LedgerPositions
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.session_watch import SessionWatch
+from engine.kafka.source.spout_callbacks import SpoutCallbacks
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.start_positions import LostPosition, StartPosition, StartSearch
 from engine.kafka.source.start_report import StartReport
@@ -30,25 +31,6 @@ _POLL_SECS: Final = 0.5
 _IDLE_POLL_SECS: Final = 60.0  # the client leaves its group after max_poll_interval_ms (5 minutes) without a poll
 _END_COMMIT_SECS: Final = 4.0
 _NOTHING: Final[Mapping[PartitionId, LostPosition]] = MappingProxyType({})
-
-
-class SpoutCallbacks(Protocol):
-    """Methods of the spout that the consumer loop calls."""
-
-    def wake(self) -> None:
-        """Poll the spout at once."""
-
-    def report(self, error: BaseException) -> None:
-        """Report an error that the spout survives."""
-
-    def start_task(self, work: Coroutine[Any, Any, object]) -> object:
-        """Start background work. An error of this work ends the spout's instance."""
-
-    def request_checkpoint(self) -> None:
-        """Request a checkpoint, so that stateful bolts release their deferred acks soon."""
-
-    def forget_partitions(self, managers: Iterable[OffsetManager]) -> None:
-        """Forget these partitions, which this task no longer owns."""
 
 
 class ConsumerLoop:
