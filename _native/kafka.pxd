@@ -68,6 +68,7 @@ cdef class RecordFeed:
     cdef SpoutCollector emitter         # the collector, if it is compiled
     cdef object spout                   # KafkaSpout: handles the rare cases
     cdef bint tracked
+    cdef bint by_place                  # the message ids are places, because the engine keeps the rows
     cdef public bint has_retries        # failed entries wait for their retry
 
     cdef bint emit_entry(self, Entry entry) except -1

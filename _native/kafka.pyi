@@ -122,5 +122,8 @@ class RecordFeed:
     def emit_by(self, collector: Any) -> None:
         """Emit with this collector. None: the spout has ended."""
 
+    def let_engine_track_rows(self) -> None:
+        """Emit with (topic, partition, offset) as message id. A record is then done when it is emitted."""
+
     def next_tuples(self, limit: int) -> None:
         """Emit up to `limit` records: failed records that are due, and the next records."""

@@ -396,6 +396,10 @@ cdef class RecordFeed:
         self.emit = None if collector is None else collector.emit
         self.emitter = collector if isinstance(collector, SpoutCollector) else None
 
+    def let_engine_track_rows(self):
+        """Emit with (topic, partition, offset) as message id. A record is then done when it is emitted."""
+        self.tracked, self.by_place = False, True
+
     def next_tuples(self, Py_ssize_t limit):
         """Emit up to `limit` records: failed records that are due, and the next records."""
         cdef Entry entry
@@ -425,7 +429,7 @@ cdef class RecordFeed:
             if values is None:
                 entry.partition.settle_entry(entry)
                 return False
-            message_id = entry if self.tracked else None
+            message_id = entry if self.tracked else place_of(entry.record) if self.by_place else None
             if type(values) is self.to_stream:
                 self.emit(values[1], message_id, values[0])
             elif self.emitter is not None and not self.emitter.diverts:
@@ -438,6 +442,15 @@ cdef class RecordFeed:
         if not self.tracked:
             entry.partition.settle_entry(entry)
         return True
+
+
+cdef inline tuple place_of(record):
+    """Return the topic, partition and offset of a record."""
+    cdef FetchedRecord fetched
+    if type(record) is FetchedRecord:
+        fetched = record
+        return fetched.origin.name, fetched.partition, fetched.offset
+    return record.topic, record.partition, record.offset
 
 
 cdef inline tuple whole_record(record):

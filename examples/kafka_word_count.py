@@ -6,10 +6,10 @@ Start a broker in one terminal with `make kafka`, which also creates the topics 
     python -m engine run examples/kafka_word_count.py        # counts them until Ctrl-C; try kill -9 too
     python examples/kafka_word_count.py show                 # compares topic "counts" with a plain count of "lines"
 
-You can fill the topic again during the run. Each count in the state is exact. The topic of the counts is at least once. After a kill some
-records are written again, but the newest count of a word is always its last record. The environment variables KAFKA_BROKERS, LINES_TOPIC,
-COUNTS_TOPIC, KAFKA_GROUP and STATE change the names. To start from zero, use new names, or delete topics, group and state together.
-A topic that was created again has other lines, as on a new broker. The state knows the topic by its id, so the run then ends with an error.
+You can fill the topic again during the run. Each count in the state is exact, because the checkpoints have the positions of the spout, too.
+The topic of the counts is at least once. After a kill some records are written again, but the newest count of a word is always its last
+record. The environment variables KAFKA_BROKERS, LINES_TOPIC, COUNTS_TOPIC, KAFKA_GROUP and STATE change the names. To start from zero, use
+new names, or delete state and topics together. A topic that was created again has other lines, so the run then ends with an error.
 """
 
 import argparse
@@ -17,14 +17,13 @@ import asyncio
 import logging
 import os
 import sys
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import engine
-from engine import Config, FatalError, Fields, FileSpout, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, bolt
+from engine import Config, Fields, FileSpout, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, bolt
 from engine.kafka import KafkaRecord, KafkaSink, KafkaSinkConfig, KafkaSpout, KafkaSpoutConfig
 
 BROKERS = os.environ.get("KAFKA_BROKERS", "127.0.0.1:9092")
@@ -34,61 +33,31 @@ GROUP = os.environ.get("KAFKA_GROUP", "kafka-word-count")
 STATE = os.environ.get("STATE", "sqlite:///kafka-word-count.db")
 
 
-LINE_FIELDS = ("topic_id", "partition", "offset", "line")
+def line_of(record: KafkaRecord) -> tuple[str]:
+    """Translate a record to the text of the line, with any bytes."""
+    return ((record.value or b"").decode(errors="replace"),)
 
 
-def line_of(record: KafkaRecord) -> tuple[str | None, int, int, str]:
-    """Translate a record to the topic's id, its partition, its offset and the text of the line, with any bytes."""
-    return record.topic_id, record.partition, record.offset, (record.value or b"").decode(errors="replace")
-
-
-READING = KafkaSpoutConfig(
-    brokers=BROKERS,
-    topics=LINES,
-    group=GROUP,
-    group_instance_id=GROUP,  # a restarted process is the same member: the group does not wait for the dead one
-    translator=line_of,
-    fields=LINE_FIELDS,
-    offset_commit_period_ms=5_000,
-    out_of_range="fail",  # lines that are missing, or that come again with other offsets, make the counts wrong
-)
+READING = KafkaSpoutConfig(brokers=BROKERS, topics=LINES, group=GROUP, translator=line_of, fields="line")
 
 WRITING = KafkaSinkConfig(brokers=BROKERS, topic=COUNTS, key=lambda tup: tup["word"], value=lambda tup: str(tup["count"]))
 
 
 def topology() -> Topology:
     """Return the topology for `python -m engine run`."""
-    builder = TopologyBuilder("kafka-word-count", Config(state_provider=STATE, on_error="stop"))
+    builder = TopologyBuilder("kafka-word-count", Config(state_provider=STATE, processing_guarantee="exactly_once"))
     builder.set_spout("lines", lambda: KafkaSpout(READING))
-    builder.set_bolt("split", Split, parallelism=2).fields_grouping("lines", "partition")
+    builder.set_bolt("split", split, parallelism=2).shuffle_grouping("lines")
     builder.set_bolt("count", Count, parallelism=4).fields_grouping("split", "word")
     builder.set_bolt("counts", lambda: KafkaSink(WRITING)).global_grouping("count")
     return builder.build()
 
 
-FROM_ZERO = "To count from zero, use new names, or delete topics, group and state together."
-
-
-class Split(StatefulBasicBolt):
-    """Splits lines. Its state has the offsets of the lines, and one checkpoint holds them together with their counts (CP-2).
-
-    A repeated line counts 0 words. The words are still emitted, because their counts may not be in Kafka yet. The offsets belong to one
-    topic, which the state knows by its id.
-    """
-
-    output_fields = Fields("word", "times")
-
-    def execute(self, tup: Tuple) -> Iterator[tuple[str, int]]:
-        topic_id, partition, offset, line = tup.values
-        done: tuple[int, ...]  # start, stop, start, stop…: two numbers if no offset is missing
-        counted, done = self.state.get(partition, (topic_id, ()))
-        if counted != topic_id:
-            raise FatalError(f"the state has counted the lines of another topic {LINES!r}, which was created again since", hint=FROM_ZERO)
-        is_new = bisect_right(done, offset) % 2 == 0
-        if is_new:
-            self.state.put(partition, (topic_id, tuple(sorted({*done} ^ {offset, offset + 1}))))
-        for word in line.split():
-            yield word, int(is_new)
+@bolt("word")
+def split(tup: Tuple) -> Iterator[tuple[str]]:
+    """Split a line into words."""
+    for word in tup["line"].split():
+        yield (word,)
 
 
 class Count(StatefulBasicBolt):
@@ -97,10 +66,9 @@ class Count(StatefulBasicBolt):
     output_fields = Fields("word", "count")
 
     def execute(self, tup: Tuple) -> tuple[str, int]:
-        word, times = tup.values
-        count: int = self.state.get(word, 0) + times
-        if times:
-            self.state.put(word, count)
+        word = tup["word"]
+        count: int = self.state.get(word, 0) + 1
+        self.state.put(word, count)
         return word, count
 
 
@@ -127,7 +95,7 @@ def showing(plain: Counter[str], told: dict[str, int]) -> Topology:
         told[tup["key"].decode()] = int(tup["value"])
 
     whole: dict[str, Any] = {"brokers": BROKERS, "membership": "assign", "stop_at_end": True}
-    lines = KafkaSpoutConfig(topics=LINES, translator=line_of, fields=LINE_FIELDS, **whole)
+    lines = KafkaSpoutConfig(topics=LINES, translator=line_of, fields="line", **whole)
     counts = KafkaSpoutConfig(topics=COUNTS, **whole)
     builder = TopologyBuilder("show")
     builder.set_spout("lines", lambda: KafkaSpout(lines))

@@ -106,6 +106,10 @@ class FailedRows:
         """The skipped rows, in their order."""
         self._letters_before = 0
         """How many of them are before the barrier."""
+        self._began = self._emitted_before = 0
+        """Emits of the task until the last commit or rollback, and until the last barrier."""
+        self._to_repeat = 0
+        """Rows that the failed passes have emitted, and that no commit has covered yet."""
         for count in counts:
             key = (count.stream, count.identity)
             self._reasons[key] = count.failure
@@ -148,8 +152,10 @@ class FailedRows:
         self.passes[key, copy] = passes - 1
         self._count(key, copy, failures[0][1], passes)
 
-    def begin_pass(self) -> None:
-        """Begin a pass."""
+    def begin_pass(self, emitted: int) -> None:
+        """Begin a pass. emitted: number of rows that the task has emitted."""
+        self._to_repeat = max(self._to_repeat, emitted - self._began)
+        self._began = self._emitted_before = emitted
         self.failed.clear()
         self.went_alone.clear()
         self._skipped.clear()
@@ -175,27 +181,35 @@ class FailedRows:
 
     # The checkpoint
 
-    def note_barrier(self) -> None:
-        """Note that the task sends a barrier now."""
+    def note_barrier(self, emitted: int) -> None:
+        """Note that the task sends a barrier now. emitted: number of rows that it has emitted."""
+        self._emitted_before = emitted
         self.skipped_before = self._skipped.copy()
         self._letters_before = len(self._letters)
 
+    @property
+    def _left_to_repeat(self) -> int:
+        """Rows of the failed passes that a commit of the last barrier does not cover, because a source may begin slowly."""
+        return max(0, self._to_repeat - (self._emitted_before - self._began + self.skipped_before.total()))
+
     def note_committed(self) -> None:
         """Forget what has failed before the barrier. Whatever has failed by now has failed behind it, or the commit would be refused."""
+        self._to_repeat, self._began = self._left_to_repeat, self._emitted_before
         self.given_up -= self.skipped_before
         self._skipped -= self.skipped_before
         self.skipped_before.clear()
         self.retried.clear()
         del self._letters[: self._letters_before]
         self._letters_before = 0
-        self.passes = Counter({(key, copy): self.passes[key, copy] for key, copies in self.given_up.items() for copy in range(copies)})
-        self._reasons = {key: self._reasons[key] for key in self.given_up}
+        if not self._to_repeat:
+            self.passes = Counter({(key, copy): self.passes[key, copy] for key, copies in self.given_up.items() for copy in range(copies)})
+            self._reasons = {key: self._reasons[key] for key in self.given_up}
 
     def counts(self, task_index: int, *, commits: bool) -> list[RowCount]:
         """Return what a new process must know. commits: for the write of a commit, without the rows that it passes."""
         given_up = self.given_up - self.skipped_before if commits else self.given_up
         passes: defaultdict[RowKey, list[int]] = defaultdict(list)
         for key, copy in sorted(self.passes, key=lambda each: each[1]):
-            if not commits or copy < given_up[key]:
+            if not commits or self._left_to_repeat or copy < given_up[key]:
                 passes[key].append(self.passes[key, copy])
         return [RowCount(task_index, *key, counts, given_up[key], self._reasons[key]) for key, counts in passes.items()]

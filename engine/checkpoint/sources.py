@@ -80,8 +80,8 @@ class Sources:
             if entry is None:
                 if has_state:
                     LOGGER.warning(
-                        "topology %r: there is state, but no position of the spout %r is stored, so it begins at its beginning. If it has "
-                        "another id than before, give it the old one. If its rows are counted already, delete the state",
+                        "topology %r: there is state, but no position of the spout %r is stored, so it begins as at its first start. If it "
+                        "has another id than before, give it the old one. If its rows are counted already, delete the state",
                         self._topology_name, component_id,
                     )  # fmt: skip
                 continue
@@ -275,7 +275,7 @@ class SourceTask(SourceHandler):
         self._position = self._current_position()
         self._sources.note_taken(self.component_id, self.task_index, self._position)
         self._emitted_before = self._port.emitted
-        self.rows.note_barrier()
+        self.rows.note_barrier(self._port.emitted)
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
 
     def _current_position(self) -> Any:
@@ -365,7 +365,7 @@ class SourceTask(SourceHandler):
 
     def begin_pass(self) -> None:
         """Begin a pass."""
-        self.rows.begin_pass()
+        self.rows.begin_pass(self._port.emitted)
         self.kept.begin_pass()
         self._emitted_before = self._port.emitted
         if self.rows.given_up:

@@ -8,6 +8,7 @@ from engine.errors import TopologyError, UsageError
 from engine.names import did_you_mean
 from engine.topology import Topology
 from engine.topology.factory import Factory, FactoryFault
+from engine.topology.features import marks_of
 from engine.topology.settings import collect_settings
 from engine.topology.validate import graph_faults
 
@@ -47,7 +48,8 @@ def replaced(topology: Topology, component_id: str, factory: SpoutFactory | Bolt
     settings, faults = collect_settings(spec.kind, f"{spec.kind} {component_id!r}", declared, {})
     if spec.kind == "spout":
         settings = spec.settings
-    components = {**topology.components, component_id: replace(spec, factory=made, streams=streams, settings=settings)}
+    marks = marks_of(spec.kind, declared)
+    components = {**topology.components, component_id: replace(spec, factory=made, streams=streams, settings=settings, marks=marks)}
     changed = replace(topology, components=MappingProxyType(components))
     faults += graph_faults(changed)
     if faults:

@@ -170,3 +170,20 @@ def test_a_stateful_bolt_with_retries_that_diverts_is_exact(retries: int, lost: 
     assert told.counts() == once(40) - Counter(lost)
     assert [values[4]["n"] for values in bad.values] == lost
     assert not given_up(finished)
+
+
+class BeginsSlowly(Numbers):
+    """Emits nothing for the first second of each instance, as a source that has to connect."""
+
+    def open(self) -> None:
+        self.due = self.context.clock.now() + 1.0
+
+
+@pytest.mark.guarantee("EO-6")
+def test_passes_count_although_commits_come_before_a_slow_source_repeats_its_rows() -> None:
+    """Given a source that begins after several checkpoints, when a row always fails, then it is given up after three passes."""
+    bad = fails({3: None})
+    counts, finished = run_with(partial(BeginsSlowly, 20, ids=True), bad)
+    assert counts == once(20) - Counter([3])
+    assert bad.calls[3] == 3
+    assert len(given_up(finished)) == 1

@@ -59,7 +59,8 @@ class Played:
         self.manager.feed([SimpleNamespace(offset=offset) for offset in range(10)])
         self.partitions.open_partition(self.manager)
         counter: Any = SimpleNamespace(add=lambda count: None)
-        context: Any = SimpleNamespace(topology_name="play", clock=Clock(lambda: 0.0), task_index=0, tasks=1, counter=lambda name: counter)
+        names = {"topology_name": "play", "component_id": "kafka"}
+        context: Any = SimpleNamespace(**names, clock=Clock(lambda: 0.0), task_index=0, tasks=1, counter=lambda name: counter)
         host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, forget_partitions=lambda managers: None)
         self.consuming: Any = ConsumerLoop(settings("h:1", "words", **changes), context, "us", self.partitions, host)
         self.consuming._link = self.client

@@ -11,9 +11,9 @@ import pytest
 from engine.clock import Clock
 from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.source.commit_loop import CommitLoop
+from engine.kafka.source.group_commits import GroupCommits
 from engine.kafka.source.offset_manager import Commit, OffsetManager
 from engine.kafka.source.partitions import Partitions
-from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kernel import mark_done
 from engine.testing import run_virtual
 from tests.kafka.play import Notes, all_of, gauges, playing, produce, settings
@@ -102,7 +102,7 @@ def test_at_most_once_repeats_the_commit_of_records_that_wait() -> None:
 def test_the_group_of_an_idle_transactional_spout_is_committed_again() -> None:
     async def commits() -> list[int]:
         link = Link()
-        group = GroupCommits(link, "g", "words", lambda error: None)  # type: ignore[arg-type]
+        group = GroupCommits(link, "g", "stormcell:3:words:", lambda error: None)  # type: ignore[arg-type]
         group.schedule({HERE: 5})
         task = asyncio.ensure_future(group.commit_when_due())
         await asyncio.sleep(1900)
@@ -119,7 +119,7 @@ def test_an_idle_partition_of_a_busy_transactional_spout_is_committed_again() ->
 
     async def commits() -> list[int]:
         link = Link()
-        group = GroupCommits(link, "g", "words", lambda error: None)  # type: ignore[arg-type]
+        group = GroupCommits(link, "g", "stormcell:3:words:", lambda error: None)  # type: ignore[arg-type]
         group.schedule({HERE: 5, gone: 7})
         task = asyncio.ensure_future(group.commit_when_due())
         for offset in range(100, 290):

@@ -129,7 +129,7 @@ async def test_a_stateful_topology_commits_its_checkpoint_at_a_revoke(kafka: str
     builder.set_spout("kafka", lambda: KafkaSpout(config))
     builder.set_bolt("count", Count).global_grouping("kafka")
     second = Notes()
-    engine_config = Config(state_checkpoint_interval_ms=60_000.0, message_timeout_secs=600.0)
+    engine_config = Config(state_checkpoint_interval_ms=60_000.0, message_timeout_secs=600.0, processing_guarantee="at_least_once")
     async with run(builder.build(), engine_config) as one:
         await second.until(lambda: len(counted) == 100)
         assert (await committed(kafka, config.group or "", topic)).offset < 50

@@ -11,7 +11,7 @@ from engine.kafka import KafkaSpoutConfig
 from engine.kafka.client.log_continuity import Divergence
 from engine.kafka.client.partition import LogMark, PartitionId
 from engine.kafka.source import acked_set
-from engine.kafka.source.start_positions import LostPosition, StartPosition, find_start_positions, position_at_commit
+from engine.kafka.source.start_positions import LostPosition, StartPosition, StartSearch, find_start_positions, position_at_commit
 
 ID = PartitionId("lines", 0)
 FIRST, LAST, AT_TIME = 3, 90, 40
@@ -55,7 +55,7 @@ class FakeLink:
 
 async def begin(settings: KafkaSpoutConfig, commit: tuple[int, str] | None) -> StartPosition:
     link = FakeLink({ID: commit} if commit else {}, {ID: AT_TIME})
-    found = await find_start_positions(link, settings, "words", [ID])  # type: ignore[arg-type]
+    found = await find_start_positions(link, settings, "words", StartSearch([ID]))  # type: ignore[arg-type]
     assert list(found) == [ID]
     return found[ID]
 
@@ -111,10 +111,10 @@ async def test_a_name_cut_by_an_older_version_skips_no_record(start: str, offset
     name = "words " * 30
     metadata = f"stormcell:1:{quote(name, safe='')[:96]}:{MINE.rsplit(':', 1)[1]}"
     link = FakeLink({ID: (50, metadata)}, {ID: AT_TIME})
-    position = (await find_start_positions(link, config(start=start), name, [ID]))[ID]  # type: ignore[arg-type]
+    position = (await find_start_positions(link, config(start=start), name, StartSearch([ID])))[ID]  # type: ignore[arg-type]
     assert (position.offset, position.skips, position.dropped, position.foreign) == (offset, (), 4, None)
     assert position.unsure == "words " * 12 + "…"
-    assert (await find_start_positions(link, config(start=start), "lines", [ID]))[ID].unsure is None  # type: ignore[arg-type]
+    assert (await find_start_positions(link, config(start=start), "lines", StartSearch([ID])))[ID].unsure is None  # type: ignore[arg-type]
 
 
 @pytest.mark.guarantee("KS-7")
@@ -156,7 +156,7 @@ async def test_an_applied_start_drops_and_counts_the_set(start: str, offset: int
 async def test_each_partition_has_its_own_start() -> None:
     ids = [PartitionId("lines", number) for number in range(4)]
     link = FakeLink({ids[0]: (50, MINE), ids[2]: (7, "")}, {ids[1]: AT_TIME})
-    found = await find_start_positions(link, config(start="timestamp"), "words", ids)  # type: ignore[arg-type]
+    found = await find_start_positions(link, config(start="timestamp"), "words", StartSearch(ids))  # type: ignore[arg-type]
     assert {partition.partition: position.offset for partition, position in found.items()} == {0: 50, 1: AT_TIME, 2: 7, 3: LAST}
     assert (1234, (ids[1], ids[3])) in link.asked
 
@@ -193,7 +193,7 @@ async def test_a_set_beyond_the_end_is_dropped(committed: int, stop: int) -> Non
 @pytest.mark.guarantee("KS-7")
 async def test_a_missing_next_offset_does_not_read_the_commit() -> None:
     link = FakeLink({ID: (50, MINE)}, {})
-    found = await find_start_positions(link, config(), "words", [ID], {ID: LostPosition(2, 1, None)})  # type: ignore[arg-type]
+    found = await find_start_positions(link, config(), "words", StartSearch([ID], {ID: LostPosition(2, 1, None)}))  # type: ignore[arg-type]
     assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST, must_commit=True)
 
 
@@ -205,7 +205,7 @@ async def begin_in_another_log(committed: int, runs: list[int], other: Divergenc
     metadata = acked_set.encode("words", committed, runs, 4096, MARK)[0]
     link = FakeLink({ID: (committed, metadata)}, {})
     link.diverged[ID] = other
-    return link, (await find_start_positions(link, config(**settings), "words", [ID]))[ID]  # type: ignore[arg-type]
+    return link, (await find_start_positions(link, config(**settings), "words", StartSearch([ID])))[ID]  # type: ignore[arg-type]
 
 
 @pytest.mark.guarantee("KS-15")
@@ -244,12 +244,12 @@ async def test_records_in_flight_before_the_cut_are_read_again(unfinished: int, 
     link = FakeLink({}, {})
     link.diverged[ID] = Divergence(cut, EARLIER, is_new_topic=cut is None)
     unread = {ID: LostPosition(80, unfinished, MARK)}
-    position = (await find_start_positions(link, config(), "words", [ID], unread))[ID]  # type: ignore[arg-type]
+    position = (await find_start_positions(link, config(), "words", StartSearch([ID], unread)))[ID]  # type: ignore[arg-type]
     assert (position.offset, position.missing) == (start, 80)
 
 
 @pytest.mark.guarantee("KS-7")
 async def test_a_next_offset_that_exists_again_loses_no_record_in_flight() -> None:
     unread = {ID: LostPosition(80, 60, None)}
-    position = (await find_start_positions(FakeLink({}, {}), config(), "words", [ID], unread))[ID]  # type: ignore[arg-type]
+    position = (await find_start_positions(FakeLink({}, {}), config(), "words", StartSearch([ID], unread)))[ID]  # type: ignore[arg-type]
     assert (position.offset, position.missing) == (60, None)

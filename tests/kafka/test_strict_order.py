@@ -179,7 +179,8 @@ async def test_order_holds_with_acks_that_wait_for_checkpoints(kafka: str, new_t
     builder = TopologyBuilder("lasts")
     builder.set_spout("kafka", lambda: KafkaSpout(config))
     builder.set_bolt("lasts", lambda: Lasts(notes)).global_grouping("kafka")
-    async with run(builder.build(), Config(state_checkpoint_interval_ms=100)) as running, asyncio.timeout(PATIENCE_SECS):
+    engine_config = Config(state_checkpoint_interval_ms=100, processing_guarantee="at_least_once")
+    async with run(builder.build(), engine_config) as running, asyncio.timeout(PATIENCE_SECS):
         await running.completed()
     assert in_order(notes.got, range(1000))
     assert (await committed(kafka, config.group or "", topic)).offset == 1000

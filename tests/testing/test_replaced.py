@@ -1,8 +1,10 @@
 """`replaced` puts a feeder for a source, or a capture for a sink, into a finished topology."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from engine import BasicBolt, Spout, Topology, TopologyBuilder, TopologyError, Tuple, UsageError
+from engine import BasicBolt, Spout, StatefulBasicBolt, Topology, TopologyBuilder, TopologyError, Tuple, UsageError, spout
 from engine.testing import Capture, Feeder, replaced, run_topology
 
 
@@ -55,3 +57,29 @@ def test_an_unsuitable_replacement_is_refused() -> None:
         replaced(topology(), "store", Unreachable)
     with pytest.raises(TopologyError, match="has no stream 'default'"):
         replaced(topology(), "double", Capture())
+
+
+def test_an_exact_source_is_replaced_by_one_that_cannot_rewind() -> None:
+    class Rewinds(Unreachable):
+        def seek(self, position: int | None) -> None:
+            """Never called."""
+
+        def position(self) -> int:
+            return 0
+
+    @spout("number")
+    def numbers() -> Iterator[tuple[int]]:
+        yield (3,)
+
+    class Keep(StatefulBasicBolt):
+        output_fields = "number"
+
+        def execute(self, tup: Tuple) -> tuple[int]:
+            return (tup["number"],)
+
+    builder, sink = TopologyBuilder("exact"), Capture()
+    builder.set_spout("source", Rewinds)
+    builder.set_bolt("keep", Keep).shuffle_grouping("source")
+    builder.set_bolt("sink", sink).shuffle_grouping("keep")
+    assert run_topology(replaced(builder.build(), "source", numbers)).state == "complete"
+    assert sink.values == [(3,)]

@@ -26,7 +26,7 @@ from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.log_continuity import CheckedClient, LogContinuity
 from engine.kafka.client.partition import BrokenRecord, Committable, CommittedOffset, Membership, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets, send_to_coordinator
-from engine.kafka.client.topic_lookup import prepare_client
+from engine.kafka.client.topic_lookup import matching_topics, prepare_client
 
 COMMIT_TIMEOUT_SECS: Final = 10.0
 """Timeout of one commit. After a timeout the next commit includes the offsets."""
@@ -197,6 +197,14 @@ class ConsumerLink:
     def partitions_of(self, topic: str) -> Sequence[PartitionId]:
         """Return the known partitions of a topic. Return an empty list if the topic does not exist."""
         return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
+
+    async def find_partitions(self) -> Sequence[PartitionId]:
+        """Ask the brokers, and return the known partitions of the topics of the settings."""
+        topics: Collection[str] = self._config.topics
+        if self._config.pattern is not None:
+            topics = await matching_topics(self._consumer, self._config.pattern)
+        await self.look_for(topics)
+        return [one for topic in sorted(topics) for one in self.partitions_of(topic)]
 
     def exists(self, partition: PartitionId) -> bool:
         """Return True if the brokers have the partition, as far as known. A topic that is created again may have fewer partitions."""

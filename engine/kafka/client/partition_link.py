@@ -1,11 +1,10 @@
 """`PartitionLink` is a `ConsumerLink` that reads one partition at a time, for the batches of transactions."""
 
 import asyncio
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from aiokafka import TopicPartition, errors
+from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import FetchResult
 
 from engine.kafka.client.consumer_link import ConsumerLink, ConsumerSettings
@@ -27,24 +26,6 @@ class PartitionLink(ConsumerLink):
         self._consumer._fetcher._proc_fetch_request = self._fetch_and_note
 
     # Topics
-
-    async def find_partitions(self) -> Sequence[PartitionId]:
-        """Ask the brokers, and return the known partitions of the topics of the settings."""
-        topics: Collection[str] = self._settings.topics
-        if self._settings.pattern is not None:
-            like = re.compile(self._settings.pattern)
-            topics = [topic for topic in await self._all_topics() if like.match(topic)]
-        await self.look_for(topics)
-        return [one for topic in sorted(topics) for one in self.partitions_of(topic)]
-
-    async def _all_topics(self) -> Collection[str]:
-        try:
-            found: Collection[str] = await self._consumer.topics()
-        except errors.KafkaError as error:
-            if type(error) is not errors.KafkaError:
-                raise
-            raise errors.BrokerNotAvailableError(str(error)) from error  # aiokafka raises a bare KafkaError if no broker answers
-        return found
 
     def leader_of(self, partition: PartitionId) -> int | None:
         """Return the leader of a partition, None if unknown."""

@@ -3,12 +3,13 @@
 By default aiokafka asks the brokers to create each topic that it looks up. aiokafka also logs a missing topic several times a second.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionError
+from aiokafka.errors import BrokerNotAvailableError, KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.kafka.client.advertised_brokers import AdvertisedClient
@@ -30,6 +31,17 @@ def prepare_client(client: Any) -> None:
     client.cluster.__class__ = _Cluster
     client.cluster.gone_topics = set()
     client.cluster.topic_ids, client.cluster.leader_epochs = {}, {}
+
+
+async def matching_topics(consumer: Any, pattern: str) -> list[str]:
+    """Ask the brokers, and return the topics whose names match the pattern from their beginning."""
+    try:
+        found: Collection[str] = await consumer.topics()
+    except KafkaError as error:
+        if type(error) is not KafkaError:
+            raise
+        raise BrokerNotAvailableError(str(error)) from error  # aiokafka raises a bare KafkaError if no broker answers
+    return [topic for topic in found if re.match(pattern, topic)]
 
 
 def log_found_topics(topics: Collection[str]) -> None:

@@ -3,8 +3,9 @@
 The metadata store the acked offsets above the commit (KS-7), the name of the topology (KS-5) and the mark of the log (KS-15).
 
 The text is `stormcell:<version>:<topology>:<base64>`. Every version has the topology at this place. Version 1 has a plain body. Version 2
-has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out. Version 3 has no body: the
-commit is a copy of a position that a transactional topology keeps in its state provider. Version 4 has the mark of the log before a plain
+has a packed body, and is written only if it stores more runs. Runs at the end that do not fit are left out. Version 3 has no set: the
+commit is a copy of a position that the topology keeps in its state provider. Its body is the quoted id of an exact spout, or empty in a
+transactional topology. Version 4 has the mark of the log before a plain
 or a packed body: the 16 bytes of the topic's id, the leader epoch plus 1 as a varint, and 0 (plain) or 1 (packed) as a byte.
 
 A plain body consists of varints. The first varint is the base. Then gaps and lengths of runs alternate.
@@ -61,6 +62,8 @@ class CommitNote(NamedTuple):
     """Finished offsets above the base, as start, stop, start, stop…"""
     is_copy: bool = False
     """True if the topology never reads this commit, because it keeps its positions in its state provider."""
+    spout: str | None = None
+    """Id of the spout whose position was copied. None in a transactional topology."""
     mark: LogMark | None = None
     """Mark of the log at the base. None if an older version wrote the commit, or the brokers had no topic ids."""
 
@@ -113,13 +116,13 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int, mark:
     return (metadata, left_out) if len(metadata) <= most_bytes else ("", left_out)
 
 
-def copied_position(topology: str) -> str:
-    """Return the metadata of a commit that only shows the progress of a transactional topology.
+def copied_position(topology: str, spout: str = "") -> str:
+    """Return the metadata of a commit that only shows the progress of a topology. spout: an exact spout. "": a transactional topology.
 
-    >>> copied_position("words")
-    'stormcell:3:words:'
+    >>> copied_position("words"), copied_position("words", "lines")
+    ('stormcell:3:words:', 'stormcell:3:words:lines')
     """
-    return f"{_MARK}:{_COPY}:{written_name(topology)}:"
+    return f"{_MARK}:{_COPY}:{written_name(topology)}:{written_name(spout)}"
 
 
 def moved_to(note: CommitNote, offset: int) -> str:
@@ -133,15 +136,16 @@ def decode(metadata: str | None) -> CommitNote | None:
     If a later version wrote the metadata, only the topology is read. The base is then -1, so that it matches no commit.
 
     >>> decode("stormcell:1:words:CgID")
-    CommitNote(topology='words', base=10, runs=(12, 15), is_copy=False, mark=None)
+    CommitNote(topology='words', base=10, runs=(12, 15), is_copy=False, spout=None, mark=None)
     >>> decode("stormcell:5:words:?")
-    CommitNote(topology='words', base=-1, runs=(), is_copy=False, mark=None)
+    CommitNote(topology='words', base=-1, runs=(), is_copy=False, spout=None, mark=None)
     """
     parts = (metadata or "").split(":", 3)
     if len(parts) != 4 or parts[0] != _MARK or not _VERSION.fullmatch(parts[1]):
         return None
     if parts[1] not in (_PLAIN, _PACKED, _MARKED):
-        return CommitNote(parts[2], -1, (), is_copy=parts[1] == _COPY)
+        is_copy = parts[1] == _COPY
+        return CommitNote(parts[2], -1, (), is_copy=is_copy, spout=shown_name(parts[3]) if is_copy and parts[3] else None)
     try:
         body, mark, is_packed = base64.b64decode(parts[3], validate=True), None, parts[1] == _PACKED
         if parts[1] == _MARKED:

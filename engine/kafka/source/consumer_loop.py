@@ -1,66 +1,58 @@
 """The coroutine that owns the consumer of a spout task connects, polls, commits and handles rebalances."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aiokafka import errors
 
 from engine.api import TaskContext
 from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
-from engine.kafka.client.errors import BACKOFF, KafkaWarning, Report, RetryPolicy
+from engine.kafka.client.errors import BACKOFF, KafkaWarning, RetryPolicy
 from engine.kafka.client.partition import BrokenRecord, Membership, PartitionId
 from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
+from engine.kafka.source.assignment import assign_by_index
 from engine.kafka.source.commit_loop import CommitLoop
+from engine.kafka.source.ledger_positions import LedgerPositions
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.session_watch import SessionWatch
+from engine.kafka.source.spout_callbacks import SpoutCallbacks
 from engine.kafka.source.spout_config import KafkaSpoutConfig
-from engine.kafka.source.start_positions import LostPosition, StartPosition
+from engine.kafka.source.start_positions import LostPosition, StartPosition, StartSearch
 from engine.kafka.source.start_report import StartReport
-from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
+from engine.kafka.source.undecodable import Move, UndecodableRecord, reset_group, set_position, undecodable_error
 
 _POLL_SECS: Final = 0.5
 _IDLE_POLL_SECS: Final = 60.0  # the client leaves its group after max_poll_interval_ms (5 minutes) without a poll
 _END_COMMIT_SECS: Final = 4.0
-_TOPICS_PERIOD_SECS: Final = 0.5
-"""Interval of checks of the client's metadata, which it refreshes every metadata_max_age_ms."""
 _NOTHING: Final[Mapping[PartitionId, LostPosition]] = MappingProxyType({})
-
-
-class SpoutCallbacks(Protocol):
-    """Methods of the spout that the consumer loop calls."""
-
-    def wake(self) -> None:
-        """Poll the spout at once."""
-
-    def report(self, error: BaseException) -> None:
-        """Report an error that the spout survives."""
-
-    def start_task(self, work: Coroutine[Any, Any, object]) -> object:
-        """Start background work. An error of this work ends the spout's instance."""
-
-    def hurry_checkpoints(self, *, on: bool) -> None:
-        """Let checkpoints begin as soon as an ack waits for one."""
-
-    def forget_partitions(self, managers: Iterable[OffsetManager]) -> None:
-        """Forget these partitions, which this task no longer owns."""
 
 
 class ConsumerLoop:
     """Runs the consumer of a spout task. The spout only takes records from `partitions`."""
 
     def __init__(
-        self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, spout: SpoutCallbacks
+        self,
+        config: KafkaSpoutConfig,
+        context: TaskContext,
+        client_id: str,
+        partitions: Partitions,
+        spout: SpoutCallbacks,
+        ledger: LedgerPositions | None = None,
     ) -> None:
+        """ledger: the positions of an exact spout. None: the group has the positions."""
         self.partitions = partitions
-        self.commits = CommitLoop(config, context, partitions, spout.report)
+        self._ledger = ledger
+        self.commits: CommitLoop | LedgerPositions = ledger or CommitLoop(config, context, partitions, spout.report)
         self._starts = StartReport(config, context, spout.report)
         self._config, self._topology, self._clock, self._spout = config, context.topology_name, context.clock, spout
         self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
+        self._component_id = context.component_id
         self._link: ConsumerLink | None = None
         self._ending: asyncio.Task[None] | None = None
         self._session: SessionWatch | None = None
@@ -116,6 +108,7 @@ class ConsumerLoop:
             await self.commits.commit(link, _END_COMMIT_SECS, is_last=True)
         finally:
             self._spout.forget_partitions(list(self.partitions))
+            self._keep_positions(self.partitions)
             self.partitions.close_all()
             if not await link.stop():
                 self._spout.report(
@@ -124,6 +117,12 @@ class ConsumerLoop:
                         hint="Other members get its partitions after session_timeout_ms.",
                     )
                 )
+
+    def _keep_positions(self, managers: Iterable[OffsetManager]) -> None:
+        """Keep the positions of windows that are about to be closed, because their records are emitted."""
+        for manager in managers:
+            if self._ledger is not None:
+                self._ledger.close_partition(manager)
 
     async def _connect(self) -> ConsumerLink:
         instance = self._config.group_instance_id
@@ -176,6 +175,8 @@ class ConsumerLoop:
             return
         self._assignments += 1
         self.has_begun = True
+        if self._ledger is not None:
+            self._ledger.note_topics(link.all_partitions(), at_first=self._at_first is None)
         if self._at_first is None:
             self._at_first = link.all_partitions()
         self._note_topics(link)
@@ -194,7 +195,7 @@ class ConsumerLoop:
         for manager in kept:
             manager.is_paused = False  # the client's new assignment has no paused partitions
             link.seek(manager.partition, manager.position)
-        if link.is_missing_topics:
+        if link.is_missing_topics and (membership is not None or self._config.pattern is None):
             self._spout.start_task(wait_for_topics(link, self._config, self._spout.report))
         if self.partitions.opening:
             self._spout.start_task(self._open(link, set(self.partitions.opening), self._assignments))
@@ -222,8 +223,10 @@ class ConsumerLoop:
         retry_policy = RetryPolicy(self._spout.report)
         while True:
             try:
-                added = set(partitions) - (self._at_first or frozenset())
-                found = await start_positions.find_start_positions(link, self._config, self._topology, partitions, unread, added)
+                search = self._search(partitions, unread)
+                found = await start_positions.find_start_positions(link, self._config, self._topology, search)
+                if self._ledger is not None and not await self._ledger.is_sure(found):
+                    continue
                 if assignment != self._assignments or link is not self._link:
                     return
                 managers = {partition: self._manager(link, partition, start) for partition, start in found.items()}
@@ -240,6 +243,11 @@ class ConsumerLoop:
                 link.seek(partition, start.offset)
                 self.partitions.open_partition(managers[partition])
         self._spout.wake()
+
+    def _search(self, partitions: Collection[PartitionId], unread: Mapping[PartitionId, LostPosition]) -> StartSearch:
+        if self._ledger is not None:
+            return StartSearch(partitions, unread, self._ledger.added(partitions), self._ledger.stored(partitions))
+        return StartSearch(partitions, unread, set(partitions) - (self._at_first or frozenset()))
 
     async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
         """With at least once, commit start positions that a later start would not find.
@@ -262,6 +270,7 @@ class ConsumerLoop:
             partition, start.offset, limit=limit, committed=start.committed, skips=start.skips, most_waiting=most_waiting
         )
         manager.metadata, manager.foreign_metadata = start.metadata, start.foreign_metadata
+        manager.counts_uncommitted = self._ledger is None
         manager.mark = start.mark or link.logs.current(partition)
         manager.stop_at = start.last if self._config.stop_at_end else None
         return manager
@@ -278,7 +287,12 @@ class ConsumerLoop:
         unread = {}
         for manager in lost:
             unfinished = manager.committable if self._config.guarantee == "at_least_once" else manager.position
-            unread[manager.partition] = LostPosition(manager.position, unfinished, link.logs.mark_at(manager.partition, manager.position))
+            mark = link.logs.mark_at(manager.partition, manager.position)
+            at = LostPosition(manager.position, unfinished, mark)
+            if self._ledger is not None:
+                at = at._replace(skips=tuple(manager.acked_runs()))
+            self._keep_positions([manager])
+            unread[manager.partition] = at
             self.partitions.reopen_partition(manager.partition)
         self._give_up(lost)
         if unread:
@@ -296,7 +310,7 @@ class ConsumerLoop:
                 link.resume([manager.partition for manager in self.partitions.to_resume()])  # the partition is no longer full or stopped
                 link.pause([manager.partition for manager in self.partitions.to_pause()])
                 batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
-                if batches and self._config.guarantee == "at_most_once":
+                if batches and self._config.guarantee == "at_most_once" and isinstance(self.commits, CommitLoop):
                     batches = await self.commits.commit_before_emit(link, batches)
                 self._feed(link, batches)
                 retry_policy.reset()
@@ -316,7 +330,14 @@ class ConsumerLoop:
         """Handle a record that cannot be decoded. Wait for the records before it, then end the run with an error."""
         if self._undecodable.is_reached(place, self.partitions.owned, error):
             await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
-            raise undecodable_error(place, error, self._config.group)
+            raise undecodable_error(place, error, self._move)
+
+    @property
+    def _move(self) -> Move | None:
+        """The command that moves the position of a partition. None if no position is stored."""
+        if self._ledger is not None:
+            return partial(set_position, self._topology, self._component_id)
+        return None if self._config.group is None else partial(reset_group, self._config.group)
 
     @property
     def _doing(self) -> str:
@@ -368,20 +389,3 @@ class ConsumerLoop:
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
             await self.commits.commit(link)
-
-
-async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
-    """Assign partitions round robin by index, including partitions that are added later. No partition changes its task.
-
-    Wait for a deleted topic as at the start. Raise FatalError if the topic does not come back.
-    """
-    share: set[PartitionId] | None = None
-    while True:
-        every = [(topic_index + one.partition, one) for topic_index, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
-        found = {one for number, one in every if number % tasks == task_index}
-        if share is None or not found <= share:  # a missing topic may come back
-            share = found | (share or set())
-            link.take_over(sorted(share))
-        await asyncio.sleep(_TOPICS_PERIOD_SECS)
-        if link.is_missing_topics:
-            await wait_for_topics(link, config, report)

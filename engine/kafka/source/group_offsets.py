@@ -8,6 +8,7 @@ from engine.errors import UsageError
 from engine.kafka.client.admin_client import AdminClient, Group, Member, nearest_of
 from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.source import acked_set
+from engine.kafka.source.undecodable import set_position
 
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
@@ -147,6 +148,14 @@ async def plan_reset(admin: AdminClient, group: str, topic: str, numbers: Collec
 def _check_is_read(group: str, partition: PartitionId, commit: CommittedOffset | None) -> None:
     """Raise UsageError for a commit that no reader of the group reads."""
     note = None if commit is None else acked_set.decode(commit.metadata)
+    if note is not None and note.spout is not None:
+        topology = acked_set.shown_name(note.topology)
+        text = (
+            f"{partition}: topology {topology!r} keeps the positions of its spout {note.spout!r} in its state provider. "
+            f"Group {group!r} only shows its progress, and a reset would change nothing"
+        )
+        hint = f"Run `{set_position(topology, note.spout, partition, 'OFFSET')}`, where URL is the state_provider."
+        raise UsageError(text, hint=hint)
     if note is not None and note.is_copy:
         topology = acked_set.shown_name(note.topology)
         text = (

@@ -51,6 +51,8 @@ class OffsetManager(PartitionOffsets):
         """Offset at which reading ends, for `stop_at_end`."""
         self.is_paused = False
         """True while the client's fetches of this partition are paused."""
+        self.counts_uncommitted = True
+        """Whether finished records fill the partition until they are committed. False for an exact spout."""
         self.retries = self.dead_letters = self.dropped = 0
         self._limit, self._most_waiting = limit, most_waiting
         self._committed_passed = 0
@@ -60,7 +62,7 @@ class OffsetManager(PartitionOffsets):
     @property
     def uncommitted(self) -> int:
         """Number of records after the committed offset, in any state."""
-        return self.passed - self._committed_passed + self.unpassed
+        return (self.passed - self._committed_passed if self.counts_uncommitted else 0) + self.unpassed
 
     @property
     def is_full(self) -> bool:

@@ -3,13 +3,15 @@
 import asyncio
 import inspect
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 from engine.api import BurstSpout, SpoutExhausted
 from engine.errors import ERROR, FAILED, Failure, UsageError
 from engine.kafka.client.errors import KafkaWarning
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.kafka.source.consumer_loop import ConsumerLoop
+from engine.kafka.source.ledger_positions import LedgerPositions
 from engine.kafka.source.metrics import PartitionMetrics
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
@@ -17,9 +19,12 @@ from engine.kafka.source.retry import RecordBackoff, RetryService
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.translate import ToStream, translator_error, whole_record
 from engine.kernel import Entry, RecordFeed, mark_all_done, mark_done
+from engine.log import EngineLogger
 from engine.runtime.error_report import error_text
 from engine.topology.task_port import SpoutPortUser
 from engine.undone import Undone
+
+LOGGER: Final = EngineLogger("engine.kafka")
 
 
 class KafkaSpout(BurstSpout, SpoutPortUser):
@@ -27,7 +32,12 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
 
     The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. Emits and
     acks come in bursts (BU-3). An ack stores one value into the entry, in compiled code.
+
+    In a topology with state the spout is exact (KS-16): the checkpoints have the positions, and the tasks of the run share the partitions.
     """
+
+    partitioned: ClassVar[bool] = True
+    """Positions are dicts, with an entry for each partition of a topic."""
 
     def __init__(self, config: KafkaSpoutConfig) -> None:
         if not isinstance(config, KafkaSpoutConfig):
@@ -39,6 +49,9 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         self.fields_declared_at = "fields=... of its KafkaSpoutConfig"
         self._partitions = Partitions()
         self._tracked = config.guarantee == "at_least_once"
+        self.rewinds = self._tracked  # type: ignore[misc]
+        self._ledger: LedgerPositions | None = None
+        self._is_exact = False
         translate = None if config.translator is whole_record else config.translator  # the default is compiled
         self._feed = RecordFeed(self._partitions, translate=translate, to_stream=ToStream, tracked=self._tracked, spout=self)
         self.next_tuples = self._feed.next_tuples  # type: ignore[method-assign]  # without a call of Python in between
@@ -58,18 +71,27 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
     def open(self) -> None:
         """Start to connect in the background. The first records arrive after the group has assigned partitions."""
         context, config = self.context, self.config
+        if self._is_exact:
+            config = replace(config, membership="assign", group_instance_id=None)
+            self._ledger = LedgerPositions(config, context, self._partitions, self.report, self.port.run.request_commit)
         client_id = config.client_id or f"{context.topology_name}.{context.component_id}.{context.task_index}"
         most_retries = config.max_retries
         backoff = RecordBackoff(config.retry_initial_ms / 1000, config.retry_period_ms / 1000, config.retry_max_ms / 1000, most_retries)
         self._retries = RetryService(backoff)
-        self._consumer_loop = ConsumerLoop(config, context, client_id, self._partitions, self)
+        self._consumer_loop = ConsumerLoop(config, context, client_id, self._partitions, self, self._ledger)
         self._metrics = PartitionMetrics(context, self._consumer_loop)
         if config.dead_letter_topic is not None:
             self._dead_letters = DeadLetterWriter(config, context, self.report)
             context.create_task(self._dead_letters.start())
         self._feed.emit_by(self.collector)
-        context.create_task(self._consumer_loop.run())
         context.create_task(self._metrics.update_periodically())
+        if self._ledger is None:
+            context.create_task(self._consumer_loop.run())
+        elif config.max_retries is not None:
+            LOGGER.for_task(context.component_id, context.task_id).info(
+                "max_retries=%d and on_give_up of the KafkaSpoutConfig apply to records that the translator cannot read. A row that fails "
+                "in a bolt is repeated with its interval, and given up after max_retries of the Config", config.max_retries,
+            )  # fmt: skip
 
     async def deactivate(self) -> None:
         """Commit acked offsets. The consumer stays a member of its group."""
@@ -84,6 +106,28 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         finally:
             if self._dead_letters is not None:
                 await self._dead_letters.stop()
+
+    # Positions, of an exact spout
+
+    def let_engine_track_rows(self) -> None:
+        """Be exact: read from the positions of the checkpoints, and keep no record after its emit."""
+        self._is_exact = True
+        self._feed.let_engine_track_rows()
+
+    def seek(self, position: Any) -> None:
+        """Begin to read behind the positions of the last checkpoint. In a run without checkpoints the group has the positions."""
+        if self._ledger is not None:
+            self._ledger.begin(position)
+            self.context.create_task(self._consumer_loop.run())
+
+    def position(self) -> dict[str, Any]:
+        """Return the position behind the last emitted record of each partition of this task, by names such as "lines-0"."""
+        return {} if self._ledger is None else self._ledger.position()
+
+    def committed(self, position: dict[str, Any]) -> None:
+        """Commit the positions of a checkpoint to the group, for tools that show a lag."""
+        if self._ledger is not None:
+            self._ledger.note_committed(position)
 
     # Records
 

@@ -86,6 +86,9 @@ class KafkaSpoutConfig:
     out_of_range: Literal["earliest", "latest", "fail"] = setting(
         "earliest", help="Reaction to a start offset that does not exist, after retention or a new creation of the topic."
     )
+    on_lost: Literal["fail", "skip"] = setting(
+        "fail", help="Reaction of an exact spout to a stored position that does not exist: end the run, or continue as out_of_range says."
+    )
     stop_at_end: bool = setting(False, help="Whether the spout ends at the end that each partition had when it was assigned.")
     isolation_level: Literal["read_uncommitted", "read_committed"] = setting(
         "read_uncommitted", help="Whether to read records of open and aborted transactions."
@@ -146,8 +149,10 @@ class KafkaSpoutConfig:
         yield from source_faults(self)
         if self.membership == "group" and self.group is None:
             yield "group is missing. Write group='word-count', or membership='assign' to read without a group."
-        if self.membership == "assign" and (self.group_instance_id or self.pattern):
-            yield "group_instance_id and pattern are for membership='group'."
+        if self.membership == "assign" and self.group_instance_id:
+            yield "group_instance_id is for membership='group'."
+        if self.on_lost == "skip" and self.out_of_range == "fail":
+            yield "on_lost='skip' and out_of_range='fail' exclude each other."
         yield from output_faults(self)
         yield from self._give_up_faults()
         yield from start_faults(self)

@@ -44,6 +44,9 @@ class StartPosition:
     must_commit: bool = False
     """True if this position must be committed, because a later start would find another position."""
 
+    ends_run: bool = False
+    """True if a checkpoint has this position, and the run must end if it does not exist."""
+
     @property
     def read_up_to(self) -> int:
         """Offset up to which records were read, in any order."""
@@ -86,36 +89,50 @@ class LostPosition(NamedTuple):
     unfinished: int
     """Offset of the first record that must still be processed, at most `offset`."""
     mark: LogMark | None
+    skips: tuple[int, ...] = ()
+    """Runs of finished offsets above `unfinished`."""
+
+
+class StartSearch(NamedTuple):
+    """Partitions whose start positions are wanted, and what is known of them already."""
+
+    partitions: Collection[PartitionId]
+    unread: Mapping[PartitionId, LostPosition] = MappingProxyType({})
+    """Running partitions whose next offset does not exist."""
+    added: Collection[PartitionId] = ()
+    """Partitions that did not exist when the spout started.
+
+    They are read from their first offset even with "latest". Otherwise records from before their discovery would never be read.
+    """
+    stored: Mapping[PartitionId, StartPosition] | None = None
+    """Positions of the ledger, for an exact spout. None: the group has the positions."""
 
 
 async def find_start_positions(
-    link: ConsumerLink,
-    config: KafkaSpoutConfig,
-    topology: str,
-    partitions: Collection[PartitionId],
-    unread: Mapping[PartitionId, LostPosition] = MappingProxyType({}),
-    added: Collection[PartitionId] = (),
+    link: ConsumerLink, config: KafkaSpoutConfig, topology: str, search: StartSearch
 ) -> dict[PartitionId, StartPosition]:
-    """Return the start position of each of these partitions.
-
-    unread: running partitions whose next offset does not exist. added: partitions that did not exist when the spout started.
-    Such partitions are read from their first offset even with "latest". Otherwise records from before their discovery would never be read.
-    """
+    """Return the start position of each of these partitions."""
+    partitions, unread, added, stored = search
+    known = set(unread).union(stored or ())
     first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
-    committed = await link.committed([one for one in partitions if one not in unread])
+    committed = await link.committed([one for one in partitions if one not in known])
     at_time: Mapping[PartitionId, int] = {}
     if config.start == "timestamp" and config.start_timestamp_ms is not None:
-        at_time = await link.at_time([one for one in partitions if one not in committed and one not in unread], config.start_timestamp_ms)
+        at_time = await link.at_time([one for one in partitions if one not in committed and one not in known], config.start_timestamp_ms)
     late = config.start in ("latest", "uncommitted_latest", "timestamp")
     wanted = {partition: StartPosition(lost.offset, mark=lost.mark) for partition, lost in unread.items()}
     for partition in partitions:
         if partition in unread:
             continue
+        if stored is not None and partition in stored:
+            wanted[partition] = stored[partition]
+            continue
         offset, metadata = committed.get(partition, (None, ""))
-        start = None if offset is None else position_at_commit(config, topology, offset, metadata)
+        note = acked_set.decode(metadata)
+        is_own_copy = stored is not None and note is not None and note.is_copy and note.is_by(topology)
+        start = None if offset is None or is_own_copy else position_at_commit(config, topology, offset, metadata)
         if start is None:
             beginning = at_time.get(partition, (last if late and partition not in added else first)[partition])
-            note = acked_set.decode(metadata)
             dropped = acked_set.count(note.runs) if note else 0
             start = StartPosition(beginning, dropped=dropped, unsure=_unsure(note, topology), must_commit=late)
         wanted[partition] = start
@@ -124,15 +141,25 @@ async def find_start_positions(
     for partition, start in wanted.items():
         stable = config.isolation_level == "read_committed" and partition not in unread
         bounds = first[partition], last[partition]
-        moved = start.within(*bounds, config.out_of_range, last_is_stable=stable, divergence=others.get(partition))
-        found[partition] = _not_after(unread[partition].unfinished, moved) if partition in unread else moved
+        is_of_ledger = stored is not None and partition in known
+        ends_run = is_of_ledger and config.on_lost == "fail"
+        out_of_range = "fail" if ends_run else config.out_of_range
+        moved = start.within(*bounds, out_of_range, last_is_stable=stable, divergence=others.get(partition))
+        if is_of_ledger and moved.missing is None and start.skips and not moved.skips:
+            moved = replace(moved, missing=start.read_up_to)  # the records of its set are gone
+        moved = replace(moved, ends_run=ends_run)
+        found[partition] = _not_after(unread[partition], moved) if partition in unread else moved
     return found
 
 
-def _not_after(unfinished: int, start: StartPosition) -> StartPosition:
+def _not_after(lost: LostPosition, start: StartPosition) -> StartPosition:
     """Return the start position of a running partition that had records in flight. They are read again, unless the broker lost them."""
     has_them = start.missing is None or (start.divergence is not None and start.divergence.offset is not None)
-    return replace(start, offset=max(start.first, min(start.offset, unfinished))) if has_them else start
+    if not has_them:
+        return start
+    runs = zip(lost.skips[::2], lost.skips[1::2], strict=True)
+    skips = tuple(bound for begin, end in runs if begin < start.offset for bound in (begin, min(end, start.offset)))
+    return replace(start, offset=max(start.first, min(start.offset, lost.unfinished)), skips=skips)
 
 
 def position_at_commit(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) -> StartPosition | None:

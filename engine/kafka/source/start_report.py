@@ -6,6 +6,7 @@ from engine.kafka.client.errors import KafkaWarning, Report, lost_offsets_warnin
 from engine.kafka.client.partition import PartitionId, offsets_text
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.start_positions import StartPosition
+from engine.kafka.source.undecodable import set_position
 
 
 class StartReport:
@@ -13,6 +14,7 @@ class StartReport:
 
     def __init__(self, config: KafkaSpoutConfig, context: TaskContext, report: Report) -> None:
         self._config, self._report = config, report
+        self._topology, self._component_id = context.topology_name, context.component_id
         self._dropped = context.counter("kafka_acked_set_dropped")
         self._out_of_range = context.counter("kafka_out_of_range")
         self._reported_topologies: set[str] = set()
@@ -43,6 +45,11 @@ class StartReport:
         else:
             text = f"{partition}: offset {missing} does not exist; the broker has {has}"
             warning = lost_offsets_warning(text, missing, start.offset)
+        if start.ends_run:
+            command = set_position(self._topology, self._component_id, partition, start.offset)
+            text += f"; the broker has {has}" if start.divergence is not None else ""
+            hint = f"To go on at another offset, run `{command}`, where URL is the state_provider, or write on_lost='skip'."
+            raise FatalError(f"{text}. The state contains what was read before", hint=hint)
         if self._config.out_of_range == "fail":
             raise FatalError(text, hint="Write out_of_range='earliest' or 'latest' to continue, or reset the group's offsets.")
         self._report(warning)

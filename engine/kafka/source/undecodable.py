@@ -1,7 +1,8 @@
 """Handles records that the client cannot decode. The spout reads up to the record, then an error with its offset ends the run (KS-8)."""
 
-from collections.abc import Mapping
-from typing import Final
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from aiokafka import errors
 
@@ -44,18 +45,34 @@ class UndecodableRecord:
         return not isinstance(error, errors.CorruptRecordException) or self._tries > _MOST_TRIES
 
 
-def undecodable_error(place: BrokenRecord, error: Exception, group: str | None) -> FatalError:
-    """Return the error that ends the run at such a record.
+Move: TypeAlias = Callable[[PartitionId, object], str]
+"""Returns the command that moves a position to an offset."""
+
+
+def set_position(topology: str, spout: str, partition: PartitionId, offset: object) -> str:
+    """Return the command that moves a position of an exact spout. URL stands for the state provider.
+
+    >>> set_position("words", "lines", PartitionId("text", 0), 7)
+    'python -m engine positions set URL words lines text-0=7'
+    """
+    return f"python -m engine positions set URL {shlex.quote(topology)} {shlex.quote(spout)} {partition}={offset}"
+
+
+def reset_group(group: str, partition: PartitionId, offset: object) -> str:
+    """Return the command that moves the position of a group."""
+    return f"python -m engine kafka reset --group {group} --topic {partition.topic} --partition {partition.partition} --to {offset}"
+
+
+def undecodable_error(place: BrokenRecord, error: Exception, move: Move | None) -> FatalError:
+    """Return the error that ends the run at such a record. move: None if no position is stored.
 
     The hint skips the whole batch. A fetch from a later offset of the batch returns the batch, and fails in the same way.
     """
     partition, offset, after = place
     at = f"offset {after}" if after is not None else "the first offset after its batch"
     skip = f"start at {at}"
-    if group:
-        to = "N" if after is None else after
-        options = f"--group {group} --topic {partition.topic} --partition {partition.partition} --to {to}"
-        skip = f"let the group go on at {at}: `python -m engine kafka reset {options}`"
+    if move is not None:
+        skip = f"go on at {at}: `{move(partition, 'N' if after is None else after)}`"
     codec = hint_of(error) if isinstance(error, errors.UnsupportedCodecError) else None
     hint = codec or f"The record is damaged, or a header name is not UTF-8. To skip its batch, {skip}."
     found = FatalError(f"{partition}: the record at offset {offset} cannot be decoded: {describe_error(error)}", hint=hint)

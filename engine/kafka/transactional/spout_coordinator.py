@@ -10,9 +10,10 @@ from engine.kafka.client.errors import KafkaWarning, describe_error, fatal_error
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.client.topic_lookup import log_found_topics
+from engine.kafka.source import acked_set
+from engine.kafka.source.group_commits import GroupCommits
 from engine.kafka.transactional.batch_reader import mark_of, partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
-from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.leader_offsets import LeaderOffsets
 from engine.log import EngineLogger
 from engine.transactional import Partition, PartitionedCoordinator
@@ -57,7 +58,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         context.create_task(self._keep_looking())
         context.create_task(watch_brokers(config, self._link, SILENCE_SECS, self._report))
         if config.group is not None:
-            self._commits = GroupCommits(self._link, config.group, context.topology_name, self._report)
+            self._commits = GroupCommits(self._link, config.group, acked_set.copied_position(context.topology_name), self._report)
             context.create_task(self._commits.commit_when_due())
 
     async def close(self) -> None:

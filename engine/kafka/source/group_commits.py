@@ -1,13 +1,12 @@
-"""Commits the positions of committed batches to a group. Only tools read these commits, for example to show a lag."""
+"""Commits positions that a ledger owns to a group. Only tools read these commits, for example to show a lag."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from engine.kafka.client.consumer_link import ConsumerLink
 from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import CommittedOffset, PartitionId
-from engine.kafka.client.partition_link import PartitionLink
-from engine.kafka.source import acked_set
 
 _PAUSE_SECS: Final = 1.0
 """Pause between two commits. Only people look at the lag."""
@@ -19,9 +18,10 @@ _REPEAT_SECS: Final = 600.0
 class GroupCommits:
     """Commits the newest positions in the background. Nothing waits for these commits or reads them back."""
 
-    def __init__(self, link: PartitionLink, group: str, topology: str, report: Report) -> None:
+    def __init__(self, link: ConsumerLink, group: str, metadata: str, report: Report) -> None:
+        """metadata: those of every commit, which name the owner of the positions (`acked_set.copied_position`)."""
         self._link, self._group, self._report = link, group, report
-        self._metadata = acked_set.copied_position(topology)
+        self._metadata = metadata
         self._scheduled: dict[PartitionId, int] = {}
         """Newest positions that were given."""
         self._due: dict[PartitionId, int] = {}
@@ -75,5 +75,5 @@ class GroupCommits:
                 raise fatal_error(error, f"a commit of group {self._group!r}") from error
             self._due = due | self._due
             self._wake.set()
-            hint = "Only the lag of the group is out of date. Transactions do not need these commits."
+            hint = "Only the lag of the group is out of date. The run does not need these commits."
             self._report(KafkaWarning(f"a commit of group {self._group!r} failed: {describe_error(error)}", hint=hint))
