@@ -26,7 +26,7 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         self._buffer: deque[object] = deque()
         """Items, or rows of lists, that were yielded and not pulled yet."""
         self._has_room = asyncio.Event()
-        if not self._options.positions:  # else `seek` follows
+        if not self._options.rewinds:  # else `seek` follows
             self._begin_at(self._function)
 
     def _begin_at(self, function: Callable[[], AsyncIterable[Any]]) -> None:
@@ -107,4 +107,6 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
     def _start_again(self) -> None:
         self._puller.cancel()
         self._buffer.clear()
+        if self._repeated is not None:
+            self._repeated.begin_again()
         self._begin(partial(self._function, after=self._position) if self._options.positions else self._function, self._puller)

@@ -29,7 +29,7 @@ class SpoutFunction(Generic[P]):
         self.function = function
         """Undecorated function, for unit tests."""
         self.output_fields = options.fields
-        self.rewinds = options.positions
+        self.rewinds = options.rewinds
         self._options = options
         self._bound = bind
         self.__name__ = function_name(function)
@@ -74,6 +74,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: bool = False,
     positions: Literal[False] = False,
 ) -> Callable[[Callable[P, Source]], SpoutFunction[P]]: ...
 
@@ -85,6 +86,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: Literal[False] = False,
     positions: Literal[True],
 ) -> Callable[[Callable[..., PositionSource]], SpoutFunction[...]]: ...
 
@@ -96,6 +98,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: bool = False,
     positions: Literal[False] = False,
 ) -> Callable[[Callable[P, BurstSource]], SpoutFunction[P]]: ...
 
@@ -106,6 +109,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: bool = False,
     positions: bool = False,
 ) -> Callable[[Callable[P, Any]], SpoutFunction[P]]:
     """Make a spout from a generator or async generator function that yields tuples with these fields: names, or one Fields.
@@ -116,6 +120,9 @@ def spout(
 
     positions: the function takes a parameter `after`, yields pairs of a position and a row (None: no row), and begins behind the position
     `after`. None means its beginning. In a topology with state, its rows are then processed exactly once (EO-1).
+
+    repeatable: each call of the function yields the same rows, so the engine counts them. In a topology with state, its rows are processed
+    exactly once, too. A new process calls the function, and skips the rows of before the last commit.
 
     burst: the function yields lists of rows, which is faster. None or an empty list means that there is nothing to emit now.
     Raises UsageError for wrong arguments, and for an object that is not a generator function.
@@ -143,7 +150,11 @@ def spout(
     if max_retries is not None:
         max_retries = checked_count("@spout: max_retries", max_retries, 0, otherwise=", or None")
     _check_on_give_up(on_give_up)
-    options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst, positions)
+    if positions and repeatable:
+        raise UsageError(
+            "@spout has positions=True and repeatable=True", hint="With positions=True the function tells its positions. Remove one of both."
+        )
+    options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst, positions, repeatable)
 
     def decorate(function: Callable[P, Any]) -> SpoutFunction[P]:
         _check_generator_function(function, positions=positions)

@@ -13,6 +13,7 @@ from itertools import islice, repeat
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from engine.api.fields import Fields, short_repr, wrong_values
+from engine.api.repeated_rows import NotRepeated, RepeatedRows
 from engine.api.spout import BurstSpout, SpoutExhausted
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
@@ -54,6 +55,13 @@ class GeneratorOptions:
     burst: bool
     positions: bool = False
     """True: the function takes the parameter `after`, and yields pairs of a position and a row."""
+    repeatable: bool = False
+    """True: each call yields the same rows, so their number is the position."""
+
+    @property
+    def rewinds(self) -> bool:
+        """True if the spout has positions."""
+        return self.positions or self.repeatable
 
 
 class FromGenerator(BurstSpout, Generic[Items]):
@@ -63,8 +71,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
 
     def __init__(self, function: Callable[..., Items], options: GeneratorOptions, name: str) -> None:
         """function: called without arguments or, with `positions`, with `after=`."""
-        self.rewinds = options.positions  # type: ignore[misc]
+        self.rewinds = options.rewinds  # type: ignore[misc]
+        self.survives_rollback = options.repeatable  # type: ignore[misc]
         self._engine_tracks_rows = False
+        self._repeated = RepeatedRows(name) if options.repeatable else None
         self._positions: list[Any] = []
         """Position behind each of the pulled rows."""
         self._position: Any = None
@@ -103,13 +113,25 @@ class FromGenerator(BurstSpout, Generic[Items]):
         self._engine_tracks_rows = True
 
     def seek(self, position: Any) -> None:
-        """Begin a generator behind a position. None: from the beginning."""
-        self._position = position
-        self._begin_at(partial(self._function, after=position))
+        """Begin a generator behind a position. None: from the beginning. A repeatable spout goes back with the rows that it has kept."""
+        if self._repeated is None:
+            self._position = position
+            self._begin_at(partial(self._function, after=position))
+            return
+        kept = self._repeated.seek(position)
+        if kept is None:
+            self._begin_at(self._function)
+        else:
+            self._rows, self._next_row = kept + self._rows[self._next_row :], 0
 
     def position(self) -> Any:
         """Return the position behind the last emitted row."""
-        return self._position
+        return self._position if self._repeated is None else self._repeated.position()
+
+    def committed(self, position: Any) -> None:
+        """Forget rows that a repeatable spout has kept."""
+        if self._repeated is not None:
+            self._repeated.note_committed(position)
 
     @abstractmethod
     def _begin_at(self, function: Callable[[], Items]) -> None:
@@ -156,13 +178,20 @@ class FromGenerator(BurstSpout, Generic[Items]):
         if self._next_row == len(self._rows) and self._stop is None and not self._is_finishing:
             self._rows, self._next_row = [], 0
             self._positions.clear()
-            self._pull_items(limit)
+            self._pull_next(limit)
         if self._next_row < len(self._rows):
             self._emit_next_rows(limit)
         elif self._stop is not None:
             self._end(self._stop)
         elif self._is_finishing:
             raise SpoutExhausted
+
+    def _pull_next(self, limit: int) -> None:
+        """Pull items. A series of rows to skip is pulled in steps of about 5 ms."""
+        to_skip = 0 if self._repeated is None else self._repeated.to_skip
+        self._pull_items(to_skip or limit)
+        if self._repeated is not None and self._repeated.to_skip < to_skip:
+            self.context.wake()  # the next poll skips the next ones
 
     def _emit_next_rows(self, limit: int) -> None:
         rows = self._rows
@@ -178,6 +207,8 @@ class FromGenerator(BurstSpout, Generic[Items]):
             self._emit_rows(rows, ids)
         if self._options.positions:
             self._position = self._positions[self._next_row - 1]
+        elif self._repeated is not None:
+            self._repeated.note_emitted(rows, keeps=self._engine_tracks_rows)
 
     def _emit_without_ids(self, rows: list[Row]) -> None:
         """Emit rows that the engine knows again by their values. A row that is refused is reported and left out."""
@@ -261,6 +292,15 @@ class FromGenerator(BurstSpout, Generic[Items]):
     # Items
 
     def _take_items(self, items: list[Any]) -> None:
+        """Make rows of pulled items, and leave out those that must be skipped."""
+        self._make_rows(items)
+        if self._repeated is not None:
+            try:
+                self._rows = self._repeated.skip(self._rows)
+            except NotRepeated as error:
+                self._rows, self._stop = [], error
+
+    def _make_rows(self, items: list[Any]) -> None:
         """Make rows of pulled items, up to the first one that is invalid. Such an item breaks the generator after these rows.
 
         A None in place of a row means that there is nothing now.
@@ -305,6 +345,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
 
     def _end(self, stop: BaseException) -> None:
         """Raise what ended the generator. Start the generator again if it is restartable."""
+        if isinstance(stop, SpoutExhausted) and self._repeated is not None and self._repeated.to_skip and not self._is_finishing:
+            stop = self._repeated.ended_early()
+        if isinstance(stop, NotRepeated):
+            raise stop
         if isinstance(stop, SpoutExhausted):  # a generator may raise it instead of returning
             raise SpoutExhausted
         if self._options.restartable:
@@ -327,7 +371,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
 
     def open(self) -> None:
         """Create the generator. The body of the function begins at the first poll."""
-        if not self._options.positions:  # else `seek` follows
+        if not self._options.rewinds:  # else `seek` follows
             self._begin_at(self._function)
 
     def _begin_at(self, function: Callable[[], Iterable[Any]]) -> None:
@@ -384,4 +428,6 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
             if self._options.positions:
                 self.seek(self._position)
             else:
-                self.open()
+                if self._repeated is not None:
+                    self._repeated.begin_again()
+                self._begin_at(self._function)

@@ -98,7 +98,7 @@ def _inexact(topology: Topology, config: Config) -> Iterator[str]:
         if REWINDS not in spec.marks:
             yield (
                 f"{spec.where}: {wish} needs a source that can rewind. Give it the methods seek(position) and position(), or write "
-                "@spout(..., positions=True)."
+                "@spout(..., positions=True) or @spout(..., repeatable=True)."
             )
     if config.state_provider.startswith("memory:"):
         yield f"state_provider={config.state_provider!r}: {wish} needs a store that survives the process, such as sqlite:///state.db."

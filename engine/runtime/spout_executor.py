@@ -167,6 +167,29 @@ class SpoutExecutor(Executor):
         self.run_context.failures.note(self.info, row[2], failure)
         self.source.note_failed(row, failure)
 
+    async def _begin_after_rollback(self) -> None:
+        if not self._is_open or self._replace_for is not None or self.component.survives_rollback is not True:
+            await super()._begin_after_rollback()
+            return
+        assert self.source is not None
+        assert self._rollback is not None
+        self.streak.length = 0
+        await self._stop_calls()
+        self.core.drop_instance()  # its open trees; the instance stays
+        await self._rollback.stopped(self)
+        self.orders.cancel()
+        self.exhausted = self._is_finishing = False
+        self._bind(self.component)
+        try:
+            await self.source.begin(self.component)
+        except (Exception, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                raise
+            await self._replace(error)
+            return
+        self._set_polling()
+        self._note_ready()
+
     async def rows_emitted(self) -> None:
         """Wait until no row of an `emit_many` is left to emit."""
         while self._rows:

@@ -21,6 +21,7 @@ DAILY: Final = (
     ("class", "plain", "redis", 5),
     ("generator", "processes", "sqlite", 3),
     ("burst generator", "bursts", "sqlite", 5),
+    ("repeatable", "plain", "sqlite", 4),
     ("files", "bursts", "redis", 5),
 )
 """Source, form of the bolts, store, and number of steps."""

@@ -16,8 +16,8 @@ from tests.checkpoint.exact.faults import Failing
 from tests.checkpoint.killed_bolts import CountManyNumbers, CountNumbers, Death, PassOn, PassOnMany
 
 TOPOLOGY: Final = "exact"
-SOURCES: Final = ("class", "generator", "burst generator", "files")
-SOURCE_TASKS: Final[Mapping[str, int]] = {"class": 2, "generator": 1, "burst generator": 1}
+SOURCES: Final = ("class", "generator", "burst generator", "repeatable", "files")
+SOURCE_TASKS: Final[Mapping[str, int]] = {"class": 2, "generator": 1, "burst generator": 1, "repeatable": 1}
 """Tasks of the sources whose positions belong to tasks. Those of files can be divided anew."""
 FILES: Final = 5
 NEVER: Final = Death(None, 1)
@@ -72,7 +72,7 @@ def rows_before(places: Places, positions: Mapping[int, Any]) -> Iterator[int]:
     if places.source != "files":
         tasks = SOURCE_TASKS[places.source]
         for task, position in positions.items():
-            yield from range(task, position or 0, tasks)
+            yield from range(task, (position[0] if places.source == "repeatable" else position) if position else 0, tasks)
         return
     for key, place in (positions[0] or {}).items():
         number = int(Path(key).name.removeprefix("input-").partition(".")[0])
@@ -124,6 +124,14 @@ def lists_of_rows(rows: int, after: int | None) -> Iterator[list[tuple[int, tupl
         yield [(index + 1, (number_at(index),)) for index in range(begin, min(begin + 37, rows))]
 
 
+def repeated_rows(rows: int) -> Iterator[tuple[int] | None]:
+    """Yield all rows, at each call."""
+    for index in range(rows):
+        if index % 97 == 0:
+            yield None
+        yield (number_at(index),)
+
+
 def source_of(places: Places) -> CreatesSpout:
     """Return the factory of the source."""
     match places.source:
@@ -133,6 +141,8 @@ def source_of(places: Places) -> CreatesSpout:
             return spout("number", positions=True)(partial(single_rows, places.rows))
         case "burst generator":
             return spout("number", positions=True, burst=True)(partial(lists_of_rows, places.rows))
+        case "repeatable":
+            return spout("number", repeatable=True)(partial(repeated_rows, places.rows))
         case _:
             return partial(FileSpout, f"{places.folder}/input-*", "jsonl", fields="number")
 
