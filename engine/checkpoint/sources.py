@@ -19,7 +19,7 @@ from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import MessagePack, Unencodable
-from engine.topology.task_port import SourceHandler, SpoutPort
+from engine.topology.task_port import SEVERAL_ROWS, SourceHandler, SpoutPort, SpoutPortUser
 from engine.waits import waiting_for
 
 CODEC: Final = MessagePack()
@@ -29,7 +29,7 @@ LOGGER: Final = EngineLogger("engine.checkpoint")
 Row: TypeAlias = tuple[Values, str, Any]
 """(values, stream, message id of the user or None)."""
 RowKey: TypeAlias = tuple[int, Hashable]
-"""(task index, identity). A row is known again by its message id, or else by its stream and values.
+"""(task index, identity). A row is known again by its message id, or else by its stream and values. SEVERAL_ROWS: not yet.
 
 Its place among the others would not do, because another pass may interleave the rows of several partitions in another way.
 """
@@ -306,6 +306,9 @@ class SourceTask(SourceHandler):
         has_counted = False
         for key, failures in self.failed.items():
             counting = sum(failure.component_id is None or failure.component_id in worked for _, failure in failures)
+            if key[1] is SEVERAL_ROWS:  # in the next pass it shows which of them fails
+                has_counted = has_counted or counting > 0
+                continue
             first = self._given_up[key]  # copies below were not emitted in this pass
             for copy in range(first, first + counting):
                 has_counted = True
@@ -341,6 +344,8 @@ class SourceTask(SourceHandler):
         return False
 
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
+        if isinstance(self._spout, SpoutPortUser) and (message_id := self._spout.row_id(message_id)) is SEVERAL_ROWS:
+            return self._task_index, SEVERAL_ROWS
         if message_id is not None:
             with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
                 return self._task_index, ("id", bytes(CODEC.encode(message_id)))

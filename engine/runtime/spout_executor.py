@@ -154,7 +154,8 @@ class SpoutExecutor(Executor):
             on_fail = self._fail_row
             if isinstance(spout, (FromGenerator, SpoutPortUser)):
                 spout.let_engine_track_rows()
-                on_ack = on_acks = None
+                if isinstance(spout, FromGenerator) or not spout.needs_acks:
+                    on_ack = on_acks = None
             on_ack, on_acks = on_ack and _ack_of_row(on_ack), on_acks and _acks_of_rows(on_acks)
         poll = spout.next_tuples if polls_bursts else spout.next_tuple
         listener = self.port.listener if self.source is None else None
@@ -165,6 +166,8 @@ class SpoutExecutor(Executor):
         assert self.source is not None
         self.failures[failure.reason] += 1
         self.run_context.failures.note(self.info, row[2], failure)
+        if isinstance(self.component, SpoutPortUser):
+            self.component.note_failed_row(row[2], failure)
         self.source.note_failed(row, failure)
 
     async def _begin_after_rollback(self) -> None:
