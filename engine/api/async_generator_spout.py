@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from engine.api.generator_spout import FromGenerator
 from engine.api.spout import SpoutExhausted
+from engine.api.yielded_items import checked_list
 from engine.backoff import Backoff
 from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import UsageError
@@ -78,7 +79,7 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
     async def _rows_of(self, item: object) -> list[Any]:
         """Return the rows of a yielded list. Any other item breaks the generator, which then waits for the end of its instance."""
         try:
-            return self._checked_list(item)
+            return checked_list(self._name, item)
         except UsageError as error:
             self._after_buffer = error
             self.context.wake()

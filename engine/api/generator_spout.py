@@ -7,21 +7,20 @@ generator cannot yield an item twice. To replay them after a restart, derive a c
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from engine.api.fields import Fields, short_repr, wrong_values
+from engine.api.fields import short_repr
+from engine.api.generator_options import GeneratorOptions, Row
 from engine.api.repeated_rows import NotRepeated, RepeatedRows
 from engine.api.spout import BurstSpout, SpoutExhausted
+from engine.api.yielded_items import checked_list, wrong_item
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 from engine.undone import Undone
 
 Items = TypeVar("Items", bound=Iterable[Any] | AsyncIterable[Any])
-Row: TypeAlias = tuple[object, ...]
-GiveUp: TypeAlias = Callable[[Row, Failure], None]
 
 ROWS_AT_ONCE: Final = 1024
 """Largest number of rows that an `emit_many` emits before it returns (BP-4)."""
@@ -42,26 +41,6 @@ class GeneratorBroken(EngineError):
 
 _END: Final = object()
 """Returned by a pull after the end of the generator."""
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorOptions:
-    """Arguments of `@spout`."""
-
-    fields: Fields
-    max_retries: int | None
-    on_give_up: GiveUp | None
-    restartable: bool
-    burst: bool
-    positions: bool = False
-    """True: the function takes the parameter `after`, and yields pairs of a position and a row."""
-    repeatable: bool = False
-    """True: each call yields the same rows, so their number is the position."""
-
-    @property
-    def rewinds(self) -> bool:
-        """True if the spout has positions."""
-        return self.positions or self.repeatable
 
 
 class FromGenerator(BurstSpout, Generic[Items]):
@@ -316,32 +295,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
         try:
             for index, item in enumerate(items):
                 if not isinstance(item, (tuple, list)) or len(item) != len(self._options.fields):
-                    raise self._wrong_item(items, index)
+                    raise wrong_item(self._name, items, index, self._options.fields, burst=self._options.burst)
                 self._rows.append(tuple(item))
         except Exception as error:  # noqa: BLE001 - also of a subclass with methods of its own; raised after the rows before
             self._stop = error
-
-    def _wrong_item(self, items: list[Any], index: int) -> UsageError:
-        where = f"spout function {self._name}() yielded"
-        if not self._options.burst:
-            return wrong_values(where, items[index], self._options.fields)
-        if not any(isinstance(item, (tuple, list)) for item in items):
-            return self._wrong_list(items)
-        return wrong_values(f"{where} a list whose row {index} is", items[index], self._options.fields)
-
-    def _wrong_list(self, item: object) -> UsageError:
-        hint = "Yield a list of rows, such as [(value,), (value,)]. To yield single rows, remove burst=True."
-        return UsageError(
-            f"spout function {self._name}() yielded {short_repr(item)} ({type(item).__name__}), which is not a list of rows", hint=hint
-        )
-
-    def _checked_list(self, item: object) -> list[Any]:
-        """Return a copy of a yielded list. None counts as an empty list. Raises UsageError for anything else."""
-        if item is None:
-            return []
-        if type(item) is not list:
-            raise self._wrong_list(item)
-        return [tuple(row) if type(row) is list else row for row in item] if list in map(type, item) else item[:]
 
     def _end(self, stop: BaseException) -> None:
         """Raise what ended the generator. Start the generator again if it is restartable."""
@@ -391,7 +348,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
                 if item is _END:
                     self._stop = SpoutExhausted()
                 else:
-                    items = self._checked_list(item)
+                    items = checked_list(self._name, item)
             else:
                 self._pull_many(items, limit)
         except (KeyboardInterrupt, SystemExit):

@@ -80,9 +80,9 @@ class RepeatedRows:
         skipped = min(self.to_skip, len(rows))
         self.to_skip -= skipped
         count, digest, text = self._target
-        if skipped and not self.to_skip and digest not in (None, row_digest(rows[skipped - 1])):
+        if skipped and not self.to_skip and digest not in (None, row_digest(last := rows[skipped - 1])):
             raise NotRepeated(
-                f"spout function {self._name}() has repeatable=True, but row {count:,} was {text}, and is {short_repr(rows[skipped - 1])} now",
+                f"spout function {self._name}() has repeatable=True, but row {count:,} was {text}, and is {short_repr(last)} now",
                 hint=f"Let each call yield the same rows, or use positions=True. {RESET}",
             )
         return rows[skipped:]

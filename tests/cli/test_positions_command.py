@@ -274,7 +274,8 @@ def test_an_interrupted_checkpoint_is_settled_as_at_a_start(phase: str, url: str
     run_command(capsys, "positions", "set", url, "words", "lines", "0=7")
 
     settled = asyncio.run(_record(url))
-    assert (settled.phase, settled.txid) == (("committed", interrupted.txid - 1) if phase == "preparing" else ("committing", interrupted.txid))
+    undone = ("committed", interrupted.txid - 1)
+    assert (settled.phase, settled.txid) == (undone if phase == "preparing" else ("committing", interrupted.txid))
     play(url)
     assert counts == Counter(["line 7", "line 8", "line 9"])
 

@@ -10,7 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from engine import Burst, Fields, FileSpout, FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple, spout
+from engine import (
+    Burst,
+    Fields,
+    FileSpout,
+    FlowControlBolt,
+    FlowControlSpout,
+    FlowProducer,
+    FlowSettings,
+    Spout,
+    SpoutExhausted,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    spout,
+)
 from engine.api import SpoutFactory
 from tests.checkpoint.exact.faults import Failing
 from tests.checkpoint.killed_bolts import CountManyNumbers, CountNumbers, Death, PassOn, PassOnMany
