@@ -159,7 +159,7 @@ def spout(
 
 def _checked(options: GeneratorOptions) -> GeneratorOptions:
     """Return the options with their numbers checked. Raises UsageError."""
-    on_give_up = options.on_give_up
+    on_give_up: object = options.on_give_up
     if options.positions and options.repeatable:
         hint = "With positions=True the function tells its positions. Remove one of both."
         raise UsageError("@spout has positions=True and repeatable=True", hint=hint)
