@@ -427,7 +427,7 @@ class Kept(Rows):
 @pytest.mark.guarantee("EO-5")
 @pytest.mark.parametrize(("refuses", "opened"), [(None, 1), (ValueError, 2)])
 def test_a_spout_may_stay_in_a_rollback_and_is_sought_again(refuses: type[Exception] | None, opened: int) -> None:
-    """Given a spout that stays, and whose awaited poll hangs, then the rollback cancels the poll. If `seek` raises, a fresh one takes over."""
+    """Given a spout whose awaited poll hangs, then the rollback cancels the poll. If `seek` raises, a fresh instance takes over."""
     count, kept = Counted(), type("Kept", (Kept,), {"sought": [], "opened": 0, "refuses": refuses})
 
     finished = run_topology(chain(kept, {}, count), FAST, faults=[KillTask("count", at_secs=1)], limit_secs=30)
