@@ -88,6 +88,7 @@ cdef class FlowFeed:                    # not final, because it is the base of F
     cdef readonly object buffer         # a deque of entries that were never sent
     cdef readonly list resend_queue     # a heap of (due time, first number, pack, window of the previous task)
     cdef public double next_stall_check
+    cdef public object goes_alone       # tells of a position whether its record is sent alone; None: no record is
     cdef bint probed_with_resend        # the last pack that was sent to a BUSY task had failed before
     cdef Py_ssize_t pack_records, pack_bytes, max_pending
     cdef Py_ssize_t buffered_bytes

@@ -198,6 +198,8 @@ class FlowFeed:
 
     source_ended: bool
     next_stall_check: float
+    goes_alone: Callable[[Any], bool] | None
+    """Tells of a position whether its record is sent alone. None: no record is."""
     def __init__(self, chooser: TaskChooser, settings: Any, size_of: Callable[[Any], int], stall_secs: float = ...) -> None: ...
     @property
     def chooser(self) -> TaskChooser: ...
@@ -232,6 +234,9 @@ class FlowFeed:
     def stall_secs(self) -> float: ...
     def next_delivery(self, now: float) -> PackDelivery | None:
         """Send the next pack to a task. Resends come first. None if nothing can be sent, or the pack waits for more records."""
+
+    def forget_records(self) -> None:
+        """Forget all records, because the source is read again from an earlier position."""
 
     def send_pack(self, pack: Pack, window: TaskWindow, now: float) -> PackDelivery:
         """Send a pack to a task, and return the delivery."""

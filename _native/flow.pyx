@@ -478,17 +478,30 @@ cdef class FlowFeed:
         return most if most < left else left
 
     cdef list take_entries(self, Py_ssize_t most):
-        """Remove the oldest records from the buffer. At least one record, at most `most` records, and at most the bytes of one pack."""
+        """Remove the oldest records from the buffer. At least one, at most `most`, and at most the bytes of one pack."""
         cdef list taken = []
         cdef Py_ssize_t size, total = 0
+        cdef bint is_alone
         while self.buffer and len(taken) < most:
             size = self.buffer[0][3]
-            if taken and total + size > self.pack_bytes:
+            is_alone = self.goes_alone is not None and self.goes_alone(self.buffer[0][0])
+            if taken and (is_alone or total + size > self.pack_bytes):
                 break
             total += size
             taken.append(self.buffer.popleft())
+            if is_alone:
+                break
         self.buffered_bytes -= total
         return taken
+
+    def forget_records(self):
+        """Forget all records, because the source is read again from an earlier position."""
+        self.prefix = DonePrefix()
+        self.buffer.clear()
+        self.resend_queue.clear()
+        self.sent_records = 0
+        self.buffered_bytes = 0
+        self.source_ended = False
 
     def send_pack(self, Pack pack not None, TaskWindow window not None, double now):
         """Send a pack to a task, and return the delivery."""

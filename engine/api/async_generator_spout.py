@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from engine.api.generator_spout import FromGenerator
 from engine.api.spout import SpoutExhausted
+from engine.api.yielded_items import checked_list
 from engine.backoff import Backoff
 from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import UsageError
@@ -26,7 +27,7 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         self._buffer: deque[object] = deque()
         """Items, or rows of lists, that were yielded and not pulled yet."""
         self._has_room = asyncio.Event()
-        if not self._options.positions:  # else `seek` follows
+        if not self._options.rewinds:  # else `seek` follows
             self._begin_at(self._function)
 
     def _begin_at(self, function: Callable[[], AsyncIterable[Any]]) -> None:
@@ -78,7 +79,7 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
     async def _rows_of(self, item: object) -> list[Any]:
         """Return the rows of a yielded list. Any other item breaks the generator, which then waits for the end of its instance."""
         try:
-            return self._checked_list(item)
+            return checked_list(self._name, item)
         except UsageError as error:
             self._after_buffer = error
             self.context.wake()
@@ -107,4 +108,6 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
     def _start_again(self) -> None:
         self._puller.cancel()
         self._buffer.clear()
+        if self._repeated is not None:
+            self._repeated.begin_again()
         self._begin(partial(self._function, after=self._position) if self._options.positions else self._function, self._puller)

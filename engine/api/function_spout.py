@@ -2,13 +2,15 @@
 
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from engine.api.arguments import CallKind, call_kind, checked_count, function_name, missing_arguments, takes
 from engine.api.async_generator_spout import AsyncGeneratorSpout
 from engine.api.fields import Fields, Values, decorated_fields
-from engine.api.generator_spout import GeneratorOptions, GeneratorSpout, GiveUp
+from engine.api.generator_options import GeneratorOptions, GiveUp
+from engine.api.generator_spout import GeneratorSpout
 from engine.api.spout import Spout
 from engine.errors import UsageError
 
@@ -29,7 +31,7 @@ class SpoutFunction(Generic[P]):
         self.function = function
         """Undecorated function, for unit tests."""
         self.output_fields = options.fields
-        self.rewinds = options.positions
+        self.rewinds = options.rewinds
         self._options = options
         self._bound = bind
         self.__name__ = function_name(function)
@@ -74,6 +76,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: bool = False,
     positions: Literal[False] = False,
 ) -> Callable[[Callable[P, Source]], SpoutFunction[P]]: ...
 
@@ -85,6 +88,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: Literal[False] = False,
     positions: Literal[True],
 ) -> Callable[[Callable[..., PositionSource]], SpoutFunction[...]]: ...
 
@@ -96,6 +100,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: bool = False,
     positions: Literal[False] = False,
 ) -> Callable[[Callable[P, BurstSource]], SpoutFunction[P]]: ...
 
@@ -106,6 +111,7 @@ def spout(
     max_retries: int | None = 3,
     on_give_up: GiveUp | None = None,
     restartable: bool = False,
+    repeatable: bool = False,
     positions: bool = False,
 ) -> Callable[[Callable[P, Any]], SpoutFunction[P]]:
     """Make a spout from a generator or async generator function that yields tuples with these fields: names, or one Fields.
@@ -116,6 +122,8 @@ def spout(
 
     positions: the function takes a parameter `after`, yields pairs of a position and a row (None: no row), and begins behind the position
     `after`. None means its beginning. In a topology with state, its rows are then processed exactly once (EO-1).
+
+    repeatable: each call of the function yields the same rows, so that the engine can count them, and process each exactly once, too.
 
     burst: the function yields lists of rows, which is faster. None or an empty list means that there is nothing to emit now.
     Raises UsageError for wrong arguments, and for an object that is not a generator function.
@@ -140,10 +148,7 @@ def spout(
     fields = decorated_fields("spout", output_fields)
     if fields is None:
         raise UsageError("@spout() names no fields", hint='Name the fields that it yields: @spout("line").')
-    if max_retries is not None:
-        max_retries = checked_count("@spout: max_retries", max_retries, 0, otherwise=", or None")
-    _check_on_give_up(on_give_up)
-    options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst, positions)
+    options = _checked(GeneratorOptions(fields, max_retries, on_give_up, restartable, burst, positions, repeatable))
 
     def decorate(function: Callable[P, Any]) -> SpoutFunction[P]:
         _check_generator_function(function, positions=positions)
@@ -152,9 +157,17 @@ def spout(
     return decorate
 
 
-def _check_on_give_up(on_give_up: object) -> None:
+def _checked(options: GeneratorOptions) -> GeneratorOptions:
+    """Return the options with their numbers checked. Raises UsageError."""
+    on_give_up: object = options.on_give_up
+    if options.positions and options.repeatable:
+        hint = "With positions=True the function tells its positions. Remove one of both."
+        raise UsageError("@spout has positions=True and repeatable=True", hint=hint)
     if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN or not takes(on_give_up, 2)):
         raise UsageError("@spout: on_give_up must be a plain function of two arguments", hint="Write def on_give_up(values, failure): ...")
+    if options.max_retries is None:
+        return options
+    return replace(options, max_retries=checked_count("@spout: max_retries", options.max_retries, 0, otherwise=", or None"))
 
 
 def _check_generator_function(function: object, *, positions: bool) -> None:

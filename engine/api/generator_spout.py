@@ -7,20 +7,20 @@ generator cannot yield an item twice. To replay them after a restart, derive a c
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from engine.api.fields import Fields, short_repr, wrong_values
+from engine.api.fields import short_repr
+from engine.api.generator_options import GeneratorOptions, Row
+from engine.api.repeated_rows import NotRepeated, RepeatedRows
 from engine.api.spout import BurstSpout, SpoutExhausted
+from engine.api.yielded_items import checked_list, wrong_item
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 from engine.undone import Undone
 
 Items = TypeVar("Items", bound=Iterable[Any] | AsyncIterable[Any])
-Row: TypeAlias = tuple[object, ...]
-GiveUp: TypeAlias = Callable[[Row, Failure], None]
 
 ROWS_AT_ONCE: Final = 1024
 """Largest number of rows that an `emit_many` emits before it returns (BP-4)."""
@@ -43,19 +43,6 @@ _END: Final = object()
 """Returned by a pull after the end of the generator."""
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratorOptions:
-    """Arguments of `@spout`."""
-
-    fields: Fields
-    max_retries: int | None
-    on_give_up: GiveUp | None
-    restartable: bool
-    burst: bool
-    positions: bool = False
-    """True: the function takes the parameter `after`, and yields pairs of a position and a row."""
-
-
 class FromGenerator(BurstSpout, Generic[Items]):
     """Base class of both generator spouts. Assigns message ids and retries failed tuples."""
 
@@ -63,8 +50,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
 
     def __init__(self, function: Callable[..., Items], options: GeneratorOptions, name: str) -> None:
         """function: called without arguments or, with `positions`, with `after=`."""
-        self.rewinds = options.positions  # type: ignore[misc]
+        self.rewinds = options.rewinds  # type: ignore[misc]
+        self.survives_rollback = options.repeatable  # type: ignore[misc]
         self._engine_tracks_rows = False
+        self._repeated = RepeatedRows(name) if options.repeatable else None
         self._positions: list[Any] = []
         """Position behind each of the pulled rows."""
         self._position: Any = None
@@ -103,13 +92,25 @@ class FromGenerator(BurstSpout, Generic[Items]):
         self._engine_tracks_rows = True
 
     def seek(self, position: Any) -> None:
-        """Begin a generator behind a position. None: from the beginning."""
-        self._position = position
-        self._begin_at(partial(self._function, after=position))
+        """Begin a generator behind a position. None: from the beginning. A repeatable spout goes back with the rows that it has kept."""
+        if self._repeated is None:
+            self._position = position
+            self._begin_at(partial(self._function, after=position))
+            return
+        kept = self._repeated.seek(position)
+        if kept is None:
+            self._begin_at(self._function)
+        else:
+            self._rows, self._next_row = kept + self._rows[self._next_row :], 0
 
     def position(self) -> Any:
         """Return the position behind the last emitted row."""
-        return self._position
+        return self._position if self._repeated is None else self._repeated.position()
+
+    def committed(self, position: Any) -> None:
+        """Forget rows that a repeatable spout has kept."""
+        if self._repeated is not None:
+            self._repeated.note_committed(position)
 
     @abstractmethod
     def _begin_at(self, function: Callable[[], Items]) -> None:
@@ -156,13 +157,20 @@ class FromGenerator(BurstSpout, Generic[Items]):
         if self._next_row == len(self._rows) and self._stop is None and not self._is_finishing:
             self._rows, self._next_row = [], 0
             self._positions.clear()
-            self._pull_items(limit)
+            self._pull_next(limit)
         if self._next_row < len(self._rows):
             self._emit_next_rows(limit)
         elif self._stop is not None:
             self._end(self._stop)
         elif self._is_finishing:
             raise SpoutExhausted
+
+    def _pull_next(self, limit: int) -> None:
+        """Pull items. A series of rows to skip is pulled in steps of about 5 ms."""
+        to_skip = 0 if self._repeated is None else self._repeated.to_skip
+        self._pull_items(to_skip or limit)
+        if self._repeated is not None and self._repeated.to_skip < to_skip:
+            self.context.wake()  # the next poll skips the next ones
 
     def _emit_next_rows(self, limit: int) -> None:
         rows = self._rows
@@ -178,6 +186,8 @@ class FromGenerator(BurstSpout, Generic[Items]):
             self._emit_rows(rows, ids)
         if self._options.positions:
             self._position = self._positions[self._next_row - 1]
+        elif self._repeated is not None:
+            self._repeated.note_emitted(rows, keeps=self._engine_tracks_rows)
 
     def _emit_without_ids(self, rows: list[Row]) -> None:
         """Emit rows that the engine knows again by their values. A row that is refused is reported and left out."""
@@ -261,6 +271,15 @@ class FromGenerator(BurstSpout, Generic[Items]):
     # Items
 
     def _take_items(self, items: list[Any]) -> None:
+        """Make rows of pulled items, and leave out those that must be skipped."""
+        self._make_rows(items)
+        if self._repeated is not None:
+            try:
+                self._rows = self._repeated.skip(self._rows)
+            except NotRepeated as error:
+                self._rows, self._stop = [], error
+
+    def _make_rows(self, items: list[Any]) -> None:
         """Make rows of pulled items, up to the first one that is invalid. Such an item breaks the generator after these rows.
 
         A None in place of a row means that there is nothing now.
@@ -276,35 +295,17 @@ class FromGenerator(BurstSpout, Generic[Items]):
         try:
             for index, item in enumerate(items):
                 if not isinstance(item, (tuple, list)) or len(item) != len(self._options.fields):
-                    raise self._wrong_item(items, index)
+                    raise wrong_item(self._name, items, index, self._options.fields, burst=self._options.burst)
                 self._rows.append(tuple(item))
         except Exception as error:  # noqa: BLE001 - also of a subclass with methods of its own; raised after the rows before
             self._stop = error
 
-    def _wrong_item(self, items: list[Any], index: int) -> UsageError:
-        where = f"spout function {self._name}() yielded"
-        if not self._options.burst:
-            return wrong_values(where, items[index], self._options.fields)
-        if not any(isinstance(item, (tuple, list)) for item in items):
-            return self._wrong_list(items)
-        return wrong_values(f"{where} a list whose row {index} is", items[index], self._options.fields)
-
-    def _wrong_list(self, item: object) -> UsageError:
-        hint = "Yield a list of rows, such as [(value,), (value,)]. To yield single rows, remove burst=True."
-        return UsageError(
-            f"spout function {self._name}() yielded {short_repr(item)} ({type(item).__name__}), which is not a list of rows", hint=hint
-        )
-
-    def _checked_list(self, item: object) -> list[Any]:
-        """Return a copy of a yielded list. None counts as an empty list. Raises UsageError for anything else."""
-        if item is None:
-            return []
-        if type(item) is not list:
-            raise self._wrong_list(item)
-        return [tuple(row) if type(row) is list else row for row in item] if list in map(type, item) else item[:]
-
     def _end(self, stop: BaseException) -> None:
         """Raise what ended the generator. Start the generator again if it is restartable."""
+        if isinstance(stop, SpoutExhausted) and self._repeated is not None and self._repeated.to_skip and not self._is_finishing:
+            stop = self._repeated.ended_early()
+        if isinstance(stop, NotRepeated):
+            raise stop
         if isinstance(stop, SpoutExhausted):  # a generator may raise it instead of returning
             raise SpoutExhausted
         if self._options.restartable:
@@ -327,7 +328,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
 
     def open(self) -> None:
         """Create the generator. The body of the function begins at the first poll."""
-        if not self._options.positions:  # else `seek` follows
+        if not self._options.rewinds:  # else `seek` follows
             self._begin_at(self._function)
 
     def _begin_at(self, function: Callable[[], Iterable[Any]]) -> None:
@@ -347,7 +348,7 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
                 if item is _END:
                     self._stop = SpoutExhausted()
                 else:
-                    items = self._checked_list(item)
+                    items = checked_list(self._name, item)
             else:
                 self._pull_many(items, limit)
         except (KeyboardInterrupt, SystemExit):
@@ -384,4 +385,6 @@ class GeneratorSpout(FromGenerator[Iterable[Any]]):
             if self._options.positions:
                 self.seek(self._position)
             else:
-                self.open()
+                if self._repeated is not None:
+                    self._repeated.begin_again()
+                self._begin_at(self._function)

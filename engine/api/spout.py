@@ -74,6 +74,9 @@ class Spout(ABC):
     a value that MessagePack can write. A method `committed(position)` is optional, and is called after a commit.
     """
 
+    survives_rollback: ClassVar[bool] = False
+    """True if `seek` lets an instance forget all rows that it has. A rollback then keeps the instance of a spout with positions (EO-5)."""
+
     chooses_tasks: ClassVar[bool] = False
     """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
 

@@ -2,16 +2,17 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
 from engine.errors import TASK_DIED, TIMEOUT, Failure
 from engine.safe_text import safe_repr
+from engine.topology.task_port import SEVERAL_ROWS
 
 ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
 """Reasons of failures that also concern rows which have done nothing wrong."""
-RowKey: TypeAlias = tuple[str, bytes | str]
-"""(stream, identity). A row of a task is known again by its message id, or else by its stream and values.
+RowKey: TypeAlias = tuple[str, Any]
+"""(stream, identity). A row of a task is known again by its message id, or else by its stream and values. SEVERAL_ROWS: not yet.
 
 Its place among the others would not do, because another pass may interleave the rows of several partitions in another way.
 """
@@ -127,6 +128,9 @@ class FailedRows:
         """
         has_counted = False
         for key, failures in self.failed.items():
+            if key[1] is SEVERAL_ROWS:  # in the next pass it shows which of them fails
+                has_counted |= any(failure.component_id is None or failure.component_id in worked for _, failure in failures)
+                continue
             if key not in self.went_alone and any(failure.reason in ALONE_AFTER for _, failure in failures):
                 has_counted |= key not in self.suspects
                 self.suspects.add(key)

@@ -113,7 +113,7 @@ def _inexact(topology: Topology, config: Config) -> Iterator[str]:
         if REWINDS not in spec.marks:
             yield (
                 f"{spec.where}: {wish} needs a source that can rewind. Give it the methods seek(position) and position(), or write "
-                "@spout(..., positions=True)."
+                "@spout(..., positions=True) or @spout(..., repeatable=True)."
             )
     if config.state_provider.startswith("memory:"):
         yield f"state_provider={config.state_provider!r}: {wish} needs a store that survives the process, such as sqlite:///state.db."
@@ -173,7 +173,8 @@ class CheckpointRun(FeatureRun):
         from engine.dead_letters import DeadLettersEntry  # here, because a run without state must not import it
 
         sources = self._checkpoints.sources
-        letters = [DeadLettersEntry(sources.letters.snapshot())] if (sources or self._checkpoints.outputs) and sources.letters is not None else []
+        has_letters = (sources or self._checkpoints.outputs) and sources.letters is not None
+        letters = [DeadLettersEntry(sources.letters.snapshot())] if has_letters and sources.letters is not None else []
         return (CheckpointEntry(self._checkpoints.snapshot()), *letters)
 
 

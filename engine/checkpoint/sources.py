@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from engine.api import Values
 from engine.checkpoint.alignment import Barrier
@@ -16,16 +16,16 @@ from engine.checkpoint.failed_rows import FailedRows, Passes, RowKey
 from engine.checkpoint.given_up import AloneRow, GaveUp, Letters, Row, RowCount, StoredCounts, rows_to_retry
 from engine.checkpoint.machine import Machine, Step
 from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
+from engine.checkpoint.stored_positions import CODEC, StoredPositions, name_of, partition_named, positions_of
 from engine.errors import Failure, FatalError, StateError
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
-from engine.state.codec import MessagePack, Unencodable
-from engine.topology.task_port import RunPort, SourceHandler, SpoutPort
+from engine.state.codec import Unencodable
+from engine.topology.task_port import SEVERAL_ROWS, RunPort, SourceHandler, SpoutPort, SpoutPortUser
 from engine.waits import waiting_for
 
-CODEC: Final = MessagePack()
 COMMITTED_SECS: Final = 30.0
 """Longest time of a call of `committed`. The spout is not polled meanwhile."""
 LOGGER: Final = EngineLogger("engine.checkpoint")
@@ -76,24 +76,18 @@ class Sources:
             self.letters.take_up(entries, most_bytes)
         self.counts.take_up(entries, self.layouts)
         for component_id, layout in self.layouts.items():
-            entry = entries.get(entry_name(component_id))
-            if entry is None:
-                if has_state:
-                    LOGGER.warning(
-                        "topology %r: there is state, but no position of the spout %r is stored, so it begins as at its first start. If it "
-                        "has another id than before, give it the old one. If its rows are counted already, delete the state",
-                        self._topology_name, component_id,
-                    )  # fmt: skip
-                continue
-            try:
-                partitioned, tasks, positions = cast(tuple[bool, int, dict[str, bytes]], entry)
-                self._committed[component_id] = {str(name): bytes(position) for name, position in positions.items()}
-            except (TypeError, ValueError, AttributeError):
-                text = f"the positions of {component_id!r} of topology {self._topology_name!r} cannot be read: {safe_repr(entry)}"
-                raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
-            self._check_layout(layout, partitioned=bool(partitioned), tasks=int(tasks))
-            if int(tasks) != layout.tasks:
-                self.counts.forget(component_id)  # a row may come from another task now
+            stored = positions_of(entries, component_id, self._topology_name)
+            if stored is not None and stored.encoded:
+                self._committed[component_id] = stored.encoded
+                self._check_layout(layout, partitioned=stored.partitioned, tasks=stored.tasks)
+                if stored.tasks != layout.tasks:
+                    self.counts.forget(component_id)  # a row may come from another task now
+            elif stored is None and has_state:
+                LOGGER.warning(
+                    "topology %r: there is state, but no position of the spout %r is stored, so it begins as at its first start. If it "
+                    "has another id than before, give it the old one. If its rows are counted already, delete the state",
+                    self._topology_name, component_id,
+                )  # fmt: skip
         self._to_retry = rows_to_retry(entries, self.layouts, self._topology_name)
         killer = self.one_by_one.take_up(entries, self._topology_name)
         if killer is not None:
@@ -116,11 +110,11 @@ class Sources:
 
     def entries(self) -> dict[str, object]:
         """Return the entries of the ledger with the positions of the PREPARE. A partition that nobody has reported keeps its position."""
-        positions: dict[str, object] = {
-            entry_name(name): [layout.partitioned, layout.tasks, self._committed.get(name, {}) | self._taken.get(name, {})]
-            for name, layout in self.layouts.items()
-        }
-        return positions
+        entries: dict[str, object] = {}
+        for name, layout in self.layouts.items():
+            positions = self._committed.get(name, {}) | self._taken.get(name, {})
+            entries |= StoredPositions(name, layout.partitioned, layout.tasks, positions).entry()
+        return entries
 
     def changes(self, machine: Machine) -> dict[str, object]:
         """Return the changes of the ledger that belong to a save of the record. That of COMMITTING makes the positions count (EO-2)."""
@@ -166,7 +160,7 @@ class Sources:
         """Return the committed position of a task, None if there is none. A partitioned spout gets the positions of all its partitions."""
         committed = self._committed.get(component_id, {})
         if self.layouts[component_id].partitioned:
-            return {CODEC.decode(bytes.fromhex(name)): CODEC.decode(position) for name, position in committed.items()} or None
+            return {partition_named(name, True): CODEC.decode(position) for name, position in committed.items()} or None
         position = committed.get(str(task_index))
         return None if position is None else CODEC.decode(position)
 
@@ -181,7 +175,7 @@ class Sources:
             if not isinstance(position, Mapping):
                 raise FatalError(where, hint="A spout with `partitioned = True` returns a dict {partition: position}.")
             for partition, each in position.items():
-                name = bytes(CODEC.encode(partition)).hex()
+                name = name_of(partition, True)
                 if name in taken:
                     text = f"spout {component_id!r}: two of its tasks report a position of partition {safe_repr(partition)}"
                     raise FatalError(text, hint="Each partition belongs to one task.")
@@ -202,11 +196,6 @@ class Sources:
         self.one_by_one.begin_pass()
         for task in self.tasks:
             task.begin_pass()
-
-
-def entry_name(component_id: str) -> str:
-    """Return the name of the ledger's entry with the positions of a spout."""
-    return f"positions:{component_id}"
 
 
 class SourceTask(SourceHandler):
@@ -388,6 +377,8 @@ class SourceTask(SourceHandler):
         return True
 
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
+        if isinstance(self._spout, SpoutPortUser) and (message_id := self._spout.row_id(message_id)) is SEVERAL_ROWS:
+            return "", SEVERAL_ROWS
         if message_id is not None:
             with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
                 return "", bytes(CODEC.encode(message_id))  # no stream has this name

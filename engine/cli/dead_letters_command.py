@@ -8,7 +8,7 @@ import click
 
 from engine.checkpoint.record_entries import LEDGER as CHECKPOINTS
 from engine.checkpoint.record_entries import StoredEntries
-from engine.checkpoint.sources import entry_name as positions_name
+from engine.checkpoint.stored_positions import entry_name as positions_name
 from engine.cli.console.commands import DECLINED, CommandGroup, confirm
 from engine.cli.console.formatting import aligned, clipped, count_text, name_text, plural
 from engine.cli.console.output import print_to_stderr, write_line

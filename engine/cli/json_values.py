@@ -94,3 +94,40 @@ def text_form(value: Any, width: int) -> str:
         return f"pickle of {len(value):,} bytes"
     text = safe_repr(value, sys.maxsize).encode(errors="backslashreplace").decode()
     return clipped(text, width)
+
+
+def value_of_json(form: Any) -> Any:
+    """Return the value of a form that `json_form` writes. Raises ValueError for another object with a `$`.
+
+    >>> value_of_json({"seen": {"$set": [1]}, "at": {"$tuple": [1.5, {"$bytes": "eA=="}]}})
+    {'seen': {1}, 'at': (1.5, b'x')}
+    """
+    if isinstance(form, list):
+        return [value_of_json(each) for each in form]
+    if not isinstance(form, dict):
+        return form
+    tag = next(iter(form), "")
+    if not tag.startswith("$"):
+        return {name: value_of_json(each) for name, each in form.items()}
+    try:
+        value = _READERS[tag](form[tag])
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        raise ValueError(f"{json.dumps(form)} is no form of a value") from None
+    return value.replace(fold=1) if form.get("fold") else value
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "$int": lambda text: int(text, 16),
+    "$float": float,
+    "$dict": lambda items: {value_of_json(name): value_of_json(each) for name, each in items},
+    "$bytes": lambda text: base64.b64decode(text, validate=True),
+    "$tuple": lambda items: tuple(map(value_of_json, items)),
+    "$set": lambda items: set(map(value_of_json, items)),
+    "$frozenset": lambda items: frozenset(map(value_of_json, items)),
+    "$decimal": Decimal,
+    "$uuid": UUID,
+    "$datetime": datetime.fromisoformat,
+    "$time": time.fromisoformat,
+    "$date": date.fromisoformat,
+    "$timedelta": lambda parts: timedelta(*parts),
+}

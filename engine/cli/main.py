@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "check": "engine.cli.topology_commands:check_command",
     "graph": "engine.cli.topology_commands:graph_command",
     "state": "engine.cli.state_command:command",
+    "positions": "engine.cli.positions_command:command",
     "transactions": "engine.cli.transactions_command:command",
     "dead-letters": "engine.cli.dead_letters_command:command",
     "flow-report": "engine.cli.flow_report_command:command",
@@ -34,6 +35,8 @@ A stream engine with Storm's guarantees: it tracks every tuple until it is proce
   check  validate a topology file without running it
   graph  draw a topology
   state  inspect, export and delete stored state
+  positions
+         show, set and reset the positions of exact sources
   transactions
          show the progress of transactional topologies
   dead-letters

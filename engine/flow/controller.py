@@ -135,6 +135,33 @@ class FlowController(FlowFeed):
         if penalty is not None and penalty.window is not window and window.state != "BUSY":
             penalty.revoke()
 
+    # Topologies with state, where a failed pack is repeated with its interval
+
+    def note_failed_pack(self, delivery: PackDelivery, failure: Failure, now: float) -> None:
+        """Note in its window that a pack has failed. It is not resent."""
+        window = delivery.window
+        if not delivery.is_outstanding:
+            return
+        is_of_task = failure.task_id == window.task_id or (failure.task_id is None and failure.reason == TIMEOUT)
+        if is_of_task and failure.reason in _RECORD_FAILURES and self._was_suspect(delivery.pack) and not _is_suspect(window):
+            self._note_bad_record(delivery, now)
+        elif is_of_task:
+            self._penalize_task(delivery, now)
+        else:
+            window.release(delivery, now)
+
+    def _was_suspect(self, pack: Pack) -> bool:
+        return self.goes_alone is not None and len(pack.entries) == 1 and self.goes_alone(pack.position)
+
+    def begin_again(self, now: float) -> None:
+        """Forget all records. The windows keep what they know of the tasks."""
+        for window in self.chooser.windows:
+            for delivery in window.deliveries():
+                window.release(delivery, now)
+        self.forget_records()
+
+    # Stalls
+
     def check_for_stalls(self, now: float) -> None:
         """Call packs back from tasks that have acked nothing for `stall_secs`."""
         # A pack that only waits behind another one never times out (ACK-8), so no failure would trigger a resend.

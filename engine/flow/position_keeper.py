@@ -45,7 +45,7 @@ class PositionKeeper:
         self._writing = asyncio.Lock()
         self._done_before = 0
         """Records that earlier instances and runs have done."""
-        self.position: Any = None
+        self.recorded_position: Any = None
         """The recorded position."""
         self.recorded = 0
         """Records of this instance up to the recorded position."""
@@ -58,8 +58,8 @@ class PositionKeeper:
             stored = stored_position(entries, self._where, self._context.tasks)
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
-        self.position, self._done_before = stored.position, stored.records
-        return self.position
+        self.recorded_position, self._done_before = stored.position, stored.records
+        return self.recorded_position
 
     @property
     def is_behind(self) -> bool:
@@ -116,7 +116,7 @@ class PositionKeeper:
                 f"{self._where}: its position {safe_repr(position)} cannot be written: {headline(error)}",
                 hint="A state provider raises StateUnavailable for temporary errors, and StateError for all others.",
             ) from error
-        self.position, self.recorded = position, done
+        self.recorded_position, self.recorded = position, done
         self._context.wake()  # the run may have waited for this write only
 
 

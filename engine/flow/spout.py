@@ -9,6 +9,7 @@ from engine.api import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.cancellation import CALL_ERRORS
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
+from engine.flow.exact_position import ExactPosition
 from engine.flow.feature import ENTRY
 from engine.flow.position_keeper import PositionKeeper, ledger_name
 from engine.flow.producer import FlowProducer, record_bytes
@@ -22,7 +23,7 @@ from engine.safe_text import safe_repr
 from engine.state import StoreRetry
 from engine.state.retry import store_named
 from engine.topology.overrides import override_faults
-from engine.topology.task_port import SpoutPortUser
+from engine.topology.task_port import SEVERAL_ROWS, SpoutPortUser
 from engine.undone import Undone
 
 _LAST_WRITE_SECS: Final = 4.0
@@ -44,6 +45,8 @@ class FlowControlSpout(Spout, SpoutPortUser):
     output_fields = Fields("records", direct=True)
     keeps_position = True
     chooses_tasks = True
+    needs_acks = True
+    survives_rollback = True
 
     def __init__(self, producer: FlowProducer, settings: FlowSettings | None = None) -> None:
         if not isinstance(producer, FlowProducer):
@@ -65,6 +68,9 @@ class FlowControlSpout(Spout, SpoutPortUser):
         self._controller: FlowController | None = None
         self._reader: RecordReader | None = None
         self._keeper: PositionKeeper | None = None
+        """Stores the position in a topology without state."""
+        self._exact: ExactPosition | None = None
+        """The position in a topology with state, whose checkpoints store it."""
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._given_up = 0
@@ -79,22 +85,73 @@ class FlowControlSpout(Spout, SpoutPortUser):
         self._take_producer()
         [target] = self.port.subscribers()
         config = context.config
+        # A pack that is called back would be processed twice. In a topology with state its timeout repeats the interval.
+        stalls = config.enable_message_timeouts and self._exact is None
         controller = self._controller = FlowController(
             settings,
             context.task_ids(target.component_id),
             concurrency=max(target.settings.concurrency, target.settings.threads, 1),
-            stall_secs=config.message_timeout_secs * _STALL_TIMEOUTS if config.enable_message_timeouts else float("inf"),
+            stall_secs=config.message_timeout_secs * _STALL_TIMEOUTS if stalls else float("inf"),
             size_of=_size_function(self.producer),
         )
+        self.port.run.show_in_snapshot(ENTRY, context.task_id, partial(self._flow_snapshot, controller))
+        if self._exact is not None:
+            await maybe_await(self.producer.open())
+            return  # `seek` follows
         ledger = self.port.run.ledger(ledger_name(context.component_id, context.task_index))
         patience = StoreRetry(config.state_timeout_secs, self._note_store_error, store=store_named(config.state_provider))
         keeper = self._keeper = PositionKeeper(ledger, controller.prefix, context, settings.checkpoint_interval_ms / 1000, patience)
         after = await keeper.load_position()
         await maybe_await(self.producer.open())
-        self._reader = record_reader(self.producer, after, context, controller.offer_record)
-        self.port.on_settled(self._on_task_ack)
-        self.port.run.show_in_snapshot(ENTRY, context.task_id, partial(self._flow_snapshot, controller, keeper, self._reader))
+        self._begin_records(after)
         context.create_task(keeper.write_periodically())
+
+    def _begin_records(self, after: Any) -> None:
+        assert self._controller is not None
+        self._reader = record_reader(self.producer, after, self.context, self._controller.offer_record)
+        self.port.on_settled(self._on_task_ack)
+
+    # Positions in a topology with state
+
+    def let_engine_track_rows(self) -> None:
+        """Resend nothing, because a failed pack is repeated with its interval (EO-6)."""
+        self._exact = self._exact or ExactPosition(self.port)
+
+    async def seek(self, position: Any) -> None:
+        """Begin behind a committed position. Without state the position is that of the ledger, which `open` has read."""
+        if self._exact is None:
+            return
+        assert self._controller is not None
+        if self._reader is not None:
+            await self._reader.close()
+            self._controller.begin_again(self.context.clock.now())
+        self._exact.seek(position)
+        self._begin_records(position)
+
+    def position(self) -> Any:
+        """Return the position of the last record that was sent. Records that were read ahead are behind it."""
+        return None if self._exact is None or self._controller is None else self._exact.position(self._controller.sent_records)
+
+    def committed(self, position: Any) -> None:
+        """Note that a position is stored."""
+        assert self._controller is not None
+        if self._exact is not None and self._exact.note_committed(position):
+            self._controller.goes_alone = None
+
+    def row_id(self, message_id: Any) -> Any:
+        """Return the position of the one record of a pack, or of the one that has failed."""
+        entries, records = message_id.pack.entries, message_id.payload
+        index = 0 if len(entries) == 1 else None if records is None else records.failed_index
+        return SEVERAL_ROWS if index is None else entries[index][0]
+
+    def note_failed_row(self, message_id: Any, failure: Failure) -> None:
+        """Send the records that may be to blame alone in the next pass."""
+        assert self._controller is not None
+        assert self._exact is not None
+        self._controller.note_failed_pack(message_id, failure, self.context.clock.now())
+        position = self.row_id(message_id)
+        self._controller.goes_alone = self._exact.is_suspect
+        self._exact.suspect([entry[0] for entry in message_id.pack.entries] if position is SEVERAL_ROWS else [position])
 
     def _take_producer(self) -> None:
         before: TaskContext | None = getattr(self.producer, "context", None)
@@ -144,6 +201,8 @@ class FlowControlSpout(Spout, SpoutPortUser):
             if delivery is not None:
                 records = delivery.payload = Records([entry[1] for entry in delivery.pack.entries])
                 self.collector.emit_direct(delivery.window.task_id, (records,), delivery)
+                if self._exact is not None and not self._exact.note_sent(delivery.pack.position):
+                    controller.note_tree_ack(delivery, now)  # the engine has left it out, because it was given up
             else:
                 self._wake_at(controller.next_wake(now), now)
                 if not wanted:
@@ -174,15 +233,14 @@ class FlowControlSpout(Spout, SpoutPortUser):
     # Acks and failures
 
     def _on_task_ack(self, message_id: Any, task_id: int, secs: float) -> None:
-        delivery: PackDelivery = message_id
+        delivery: PackDelivery = message_id if self._exact is None else message_id[2]
         assert self._controller is not None
         self._controller.note_task_ack(delivery, delivery.sent_at + secs)
 
     def ack(self, message_id: Any) -> None:
         """Count a pack as done, because its records and all tuples emitted for them are processed."""
         assert self._controller is not None
-        assert self._keeper is not None
-        if self._controller.note_tree_ack(message_id, self.context.clock.now()):
+        if self._controller.note_tree_ack(message_id, self.context.clock.now()) and self._keeper is not None:
             self._keeper.note_progress()
 
     def fail(self, message_id: Any) -> None:
@@ -225,17 +283,19 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def _note_store_error(self, text: str | None) -> None:
         self._store_error = text
 
-    def _flow_snapshot(self, controller: FlowController, keeper: PositionKeeper, reader: RecordReader) -> FlowSnapshot:
+    def _flow_snapshot(self, controller: FlowController) -> FlowSnapshot:
+        stored = self._exact or self._keeper
+        position, recorded = (None, 0) if stored is None else (stored.recorded_position, stored.recorded)
         return FlowSnapshot(
             component_id=self.context.component_id,
             task_id=self.context.task_id,
             task_index=self.context.task_index,
             tasks=tuple(_task_snapshot(window) for window in controller.chooser.windows),
-            buffered_records=controller.buffered_records + reader.read_ahead,
+            buffered_records=controller.buffered_records + (0 if self._reader is None else self._reader.read_ahead),
             pending_records=controller.pending_records,
             done_records=controller.prefix.done,
-            records_since_checkpoint=controller.sent_records - keeper.recorded,
-            position=None if keeper.position is None else repr(keeper.position),
+            records_since_checkpoint=controller.sent_records - recorded,
+            position=None if position is None else repr(position),
             holds=self._holds(controller),
         )
 

@@ -157,7 +157,8 @@ class SpoutExecutor(Executor):
             on_fail = self._fail_row
             if isinstance(spout, (FromGenerator, SpoutPortUser)):
                 spout.let_engine_track_rows()
-                on_ack = on_acks = None
+                if isinstance(spout, FromGenerator) or not spout.needs_acks:
+                    on_ack = on_acks = None
             on_ack, on_acks = on_ack and _ack_of_row(on_ack), on_acks and _acks_of_rows(on_acks)
         poll = spout.next_tuples if polls_bursts else spout.next_tuple
         listener = self.port.listener if self.source is None else None
@@ -168,7 +169,32 @@ class SpoutExecutor(Executor):
         assert self.source is not None
         self.failures[failure.reason] += 1
         self.run_context.failures.note(self.info, row[2], failure)
+        if isinstance(self.component, SpoutPortUser):
+            self.component.note_failed_row(row[2], failure)
         self.source.note_failed(row, failure)
+
+    async def _begin_after_rollback(self) -> None:
+        if not self._is_open or self._replace_for is not None or self.component.survives_rollback is not True:
+            await super()._begin_after_rollback()
+            return
+        assert self.source is not None
+        assert self._rollback is not None
+        self.streak.length = 0
+        await self._stop_calls()
+        self.core.drop_instance()  # its open trees; the instance stays
+        await self._rollback.stopped(self)
+        self.orders.cancel()
+        self.exhausted = self._is_finishing = False
+        self._bind(self.component)
+        try:
+            await self.source.begin(self.component)
+        except (Exception, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                raise
+            await self._replace(error)
+            return
+        self._set_polling()
+        self._note_ready()
 
     async def rows_emitted(self) -> None:
         """Wait until no row of an `emit_many` is left to emit."""

@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.api import Fields, Spout, SpoutExhausted, Streams, Values, declare_streams
 from engine.errors import FAILED, Failure, UsageError
 from engine.names import DEFAULT_STREAM
+from engine.topology.task_port import SpoutPortUser
 from engine.waiters import Waiters
 
 
@@ -29,6 +30,16 @@ class _Fed:
     stream: str
     message_id: object
     tries: int = 0
+
+
+@dataclass(slots=True)
+class _Emitted:
+    """Tuples that a task of an exact source has emitted."""
+
+    rows: list[_Fed] = field(default_factory=list)
+    """Those of after the last commit."""
+    first: int = 0
+    """Position of the first of them."""
 
 
 class Feeder:
@@ -64,6 +75,8 @@ class Feeder:
         self._queue: deque[_Fed] = deque()
         self._open: dict[int, dict[object, _Fed]] = {}
         self._unsettled: dict[object, _Fed] = {}
+        self._emitted: dict[int, _Emitted] = {}
+        """What each task has emitted in a topology with state, by task index."""
         self._instances: dict[int, FeederSpout] = {}
         self._waiters = Waiters()
         self._count = 0
@@ -134,11 +147,11 @@ class Feeder:
     # Called by its spouts.
 
     def attach_spout(self, spout: "FeederSpout") -> None:
-        """Serve a new instance of a task. Open tuples of the previous instance are lost, and retried."""
+        """Serve a new instance of a task. Open tuples of the previous instance are lost, and retried, or go back by `seek`."""
         task_id = spout.context.task_id
         self._instances[task_id] = spout
         left, self._open[task_id] = self._open.get(task_id, {}), {}
-        for fed in left.values():
+        for fed in () if spout.is_exact else left.values():
             self.lost.append(fed.message_id)
             self._retry(fed)
 
@@ -154,6 +167,43 @@ class Feeder:
             self._open[task_id][fed.message_id] = fed
         return fed.values, fed.message_id, fed.stream
 
+    def seek(self, spout: "FeederSpout", position: int | None) -> None:
+        """Queue again what a task has emitted behind a position, or all that it has, if the position is of another feeder or store."""
+        emitted = self._emitted.setdefault(spout.context.task_index, _Emitted())
+        number = position or 0
+        behind = number - emitted.first
+        if not 0 <= behind <= len(emitted.rows):
+            emitted.first, behind = number, 0
+        back = emitted.rows[behind:]
+        del emitted.rows[behind:]
+        self._queue.extendleft(reversed(back))
+
+    def position(self, spout: "FeederSpout") -> int:
+        """Return the number of tuples that a task has emitted."""
+        emitted = self._emitted[spout.context.task_index]
+        return emitted.first + len(emitted.rows)
+
+    def note_committed(self, spout: "FeederSpout", position: int) -> None:
+        """Forget tuples of before a committed position."""
+        emitted = self._emitted[spout.context.task_index]
+        del emitted.rows[: max(position - emitted.first, 0)]
+        emitted.first = max(position, emitted.first)
+
+    def emit_next(self, spout: "FeederSpout") -> None:
+        """Emit the oldest tuple for a task of an exact source. One that the engine leaves out, because it was given up, is settled."""
+        emitted = self._emitted[spout.context.task_index]
+        taken = self.take_next(spout.context.task_id)
+        if taken is None:
+            return
+        values, message_id, stream = taken
+        fed = self._open[spout.context.task_id].get(message_id) or _Fed(values, stream, message_id)
+        emitted.rows.append(fed)
+        before = spout.port.emitted
+        spout.collector.emit(values, message_id, stream)
+        if spout.port.emitted == before:
+            self._open[spout.context.task_id].pop(message_id, None)
+            self._finish(fed)
+
     def add_verdict(self, verdict: Verdict) -> None:
         """Store a verdict, and queue a failed tuple again if it has a retry left."""
         self.verdicts.append(verdict)
@@ -162,7 +212,7 @@ class Feeder:
             return
         if verdict.failure is None:
             self._finish(fed)
-        else:
+        elif not self._instances[verdict.task_id].is_exact:
             self._retry(fed)
 
     def _retry(self, fed: _Fed) -> None:
@@ -172,7 +222,7 @@ class Feeder:
             self._queue.append(fed)
 
     def _finish(self, fed: _Fed) -> None:
-        del self._unsettled[fed.message_id]
+        self._unsettled.pop(fed.message_id, None)
         self._waiters.wake_all()
 
     def _wake(self) -> None:
@@ -180,19 +230,43 @@ class Feeder:
             spout.context.wake()
 
 
-class FeederSpout(Spout):
+class FeederSpout(Spout, SpoutPortUser):
     """Instance of a task that emits the tuples of a `Feeder`."""
+
+    needs_acks = True
 
     def __init__(self, feeder: Feeder) -> None:
         self.output_fields = dict(feeder.output_fields)
         self.feeder = feeder
+        self.is_exact = False
+        """True in a topology with state."""
+
+    def let_engine_track_rows(self) -> None:
+        """Retry nothing, because a failed tuple is repeated with its interval (EO-6)."""
+        self.is_exact = True
 
     def open(self) -> None:
         """Attach to the feeder."""
         self.feeder.attach_spout(self)
 
+    def seek(self, position: int | None) -> None:
+        """Go back behind a committed position. Without state there is none."""
+        if self.is_exact:
+            self.feeder.seek(self, position)
+
+    def position(self) -> int:
+        """Return the position behind the last tuple that this task has emitted."""
+        return self.feeder.position(self)
+
+    def committed(self, position: int) -> None:
+        """Forget tuples of before a committed position."""
+        self.feeder.note_committed(self, position)
+
     def next_tuple(self) -> None:
         """Emit the oldest tuple of the queue."""
+        if self.is_exact:
+            self.feeder.emit_next(self)
+            return
         taken = self.feeder.take_next(self.context.task_id)
         if taken is not None:
             self.collector.emit(*taken)
@@ -203,5 +277,9 @@ class FeederSpout(Spout):
 
     def fail(self, message_id: object) -> None:
         """Hand a failure to the feeder."""
-        failure = self.context.failure or Failure(FAILED)
-        self.feeder.add_verdict(Verdict(message_id, failure, self.context.task_id, self.context.clock.now()))
+        self.note_failed_row(message_id, self.context.failure or Failure(FAILED))
+
+    def note_failed_row(self, message_id: object, failure: Failure) -> None:
+        """Hand a failure to the feeder."""
+        if message_id is not None:
+            self.feeder.add_verdict(Verdict(message_id, failure, self.context.task_id, self.context.clock.now()))

@@ -7,7 +7,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol
 
 from engine.api.collector import Tuple
 from engine.api.fields import Values
@@ -234,14 +234,27 @@ class BoltPort(Protocol):
         """Return the number of tuples sent to each target task since the last call. Count from zero again, or stop counting."""
 
 
+SEVERAL_ROWS: Final = object()
+"""Stands for the id of a failed tuple in which any of several rows may have failed. In the next pass they come one by one."""
+
+
 class SpoutPortUser:
     """Base of the engine's own spouts that need more than a collector."""
 
     port: SpoutPort
     """Set before `open`."""
+    needs_acks: ClassVar[bool] = False
+    """True for a spout that gets acks although the engine tracks its rows."""
 
     def let_engine_track_rows(self) -> None:
         """Keep no rows for a retry, because a failed one is repeated with its interval (EO-6). The spout gets no verdicts."""
+
+    def row_id(self, message_id: Any) -> Any:
+        """Return the id by which the row of a tuple is known again in the next pass. None: by its values. Or SEVERAL_ROWS."""
+        return message_id
+
+    def note_failed_row(self, message_id: Any, failure: Failure) -> None:
+        """Note that a tuple has failed, and that its interval is repeated."""
 
     @property
     def is_busy(self) -> bool:

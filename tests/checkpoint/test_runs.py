@@ -157,7 +157,7 @@ def test_the_error_for_a_key_of_another_task_names_the_key() -> None:
                 self.state.put(f"other {number}", 1)
             return super().execute(tup)
 
-    finished = count_words([("a",)], "memory://", bolt=Strays, tasks=8, on_error="fail")
+    finished = count_words([("a",)], "memory://", bolt=Strays, tasks=8, on_error="fail", processing_guarantee="at_least_once")
     [report] = finished.errors[:1]
     assert "the key 'other" in report.text
     assert "which is not one of this task" in report.text

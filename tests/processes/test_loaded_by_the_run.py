@@ -90,7 +90,8 @@ def test_an_error_that_ends_the_run_may_have_a_cause_of_the_child(where: str) ->
 
 @pytest.mark.guarantee("PR-1", "CP-4")
 def test_a_hook_may_raise_an_error_of_the_child() -> None:
-    play = Play(plugin_bolts.StatefulPluginError, range(3), state_checkpoint_interval_ms=200, message_timeout_secs=2)
+    settings = {"state_checkpoint_interval_ms": 200, "message_timeout_secs": 2, "processing_guarantee": "at_least_once"}
+    play = Play(plugin_bolts.StatefulPluginError, range(3), **settings)
     assert any("PluginError: odd" in report.text for report in play.finished.errors)
     assert "cannot be read here" not in str(play.finished.errors)
 

@@ -10,6 +10,7 @@ from engine import (
     Bolt,
     Burst,
     BurstBolt,
+    Config,
     Fields,
     StatefulBasicBolt,
     StatefulBolt,
@@ -251,7 +252,10 @@ FORMS = {**IN_ORDER, **AT_ONCE}
 
 
 class Trial:
-    """A run of the numbers from 0 to `count` - 1 through one form of bolt."""
+    """A run of the numbers from 0 to `count` - 1 through one form of bolt.
+
+    It is at least once, so that the source gets the verdict of each input, also in front of a state.
+    """
 
     def __init__(
         self, form: str, fails: dict[int, int], *, count: int = 5, error: Any = ValueError, config: Any = None, **settings: Any
@@ -267,7 +271,7 @@ class Trial:
             builder.set_bolt("diverted", self.diverted).shuffle_grouping("work", stream="failed")
         self.feeder.feed_all((number,) for number in range(count))
         self.feeder.close()
-        self.finished = run_topology(builder.build(), config)
+        self.finished = run_topology(builder.build(), (config or Config()).replace(processing_guarantee="at_least_once"))
         self.work = self.finished.snapshot.components["work"]
 
     @property

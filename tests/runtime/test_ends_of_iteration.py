@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import engine
-from engine import BasicBolt, Bolt, BurstBolt, ComponentError, Spout, StatefulBolt, Tuple
+from engine import BasicBolt, Bolt, BurstBolt, ComponentError, Config, Spout, StatefulBolt, Tuple
 from engine.errors import ENDS_OF_ITERATION
 from engine.testing import Feeder, run_topology
 from tests.patience import PATIENCE_SECS
@@ -114,7 +114,7 @@ def test_only_the_input_of_the_call_fails(form: MakeBolt, kind: type[BaseExcepti
     lines = Feeder("number", max_retries=0)
     lines.feed_all((number,) for number in range(6))
     lines.close()
-    finished = run_topology(chain(lines, form(kind)))
+    finished = run_topology(chain(lines, form(kind)), Config(processing_guarantee="at_least_once"))
     assert finished.state == "complete"
     assert sorted(lines.acked) == [1, 2, 3, 5, 6]
     assert [message_id for message_id, _ in lines.failed] == [4]

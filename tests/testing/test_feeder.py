@@ -1,11 +1,12 @@
 """`Feeder` emits, tracks and retries the tuples of a test, and keeps their verdicts."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from engine import Config, Failure, Fields, Run, Topology, TopologyBuilder, UsageError
-from engine.testing import Capture, Feeder, run_topology
+from engine import Config, Failure, Fields, Run, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, UsageError
+from engine.testing import Capture, Feeder, KillTask, run_topology
 
 
 def topology(feeder: Feeder, sink: Capture, spouts: int = 1) -> Topology:
@@ -148,3 +149,106 @@ def test_wrong_uses_are_refused() -> None:
     feeder.close()
     with pytest.raises(UsageError, match="closed"):
         feeder.feed((3,))
+
+
+class Counts:
+    """Makes bolts that count numbers in their states, and keeps the counts."""
+
+    def __init__(self, *, fails: dict[int, int] | None = None) -> None:
+        """fails: number of times that a number fails, after it was counted."""
+        self.fails = dict(fails or {})
+        self.of: dict[int, int] = {}
+
+    def __call__(self) -> StatefulBasicBolt:
+        counts = self
+
+        class Count(StatefulBasicBolt):
+            def execute(self, tup: Tuple) -> None:
+                self.state.put(tup[0], self.state.get(tup[0], 0) + 1)
+                if counts.fails.get(tup[0], 0):
+                    counts.fails[tup[0]] -= 1
+                    raise ValueError("fails")
+
+            def cleanup(self) -> None:
+                if hasattr(self, "state"):
+                    counts.of.update(self.state.items())
+
+        return Count()
+
+
+def counting(feeder: Feeder, counts: Counts, spouts: int = 1) -> Topology:
+    builder = TopologyBuilder("counted")
+    builder.set_spout("feed", feeder, parallelism=spouts)
+    builder.set_bolt("count", counts, parallelism=2).fields_grouping("feed", "a")
+    return builder.build()
+
+
+@pytest.mark.guarantee("EO-1", "EO-5")
+@pytest.mark.parametrize("spouts", [1, 3])
+def test_in_front_of_a_state_each_tuple_counts_once(spouts: int) -> None:
+    feeder, counts = Feeder("a"), Counts(fails={17: 1, 30: 2})
+
+    async def script(run: Run) -> None:
+        for number in range(40):
+            feeder.feed((number,), tracked=number % 5 > 0)
+            await asyncio.sleep(0.1)
+        feeder.close()
+        await feeder.settled()
+
+    faults = [KillTask("count", at_secs=1.25), KillTask("feed", at_secs=2.05)]
+    run_topology(counting(feeder, counts, spouts), faults=faults, during=script)
+
+    assert counts.of == dict.fromkeys(range(40), 1)
+    assert feeder.unsettled == feeder.open == []
+    assert set(feeder.acked) == set(range(1, 33))
+    assert [failure.reason for _, failure in feeder.failed] == ["error"], "that of 17, because 30 has no message id"
+
+
+@pytest.mark.guarantee("EO-6")
+def test_a_tuple_that_is_given_up_in_front_of_a_state_is_settled() -> None:
+    feeder, counts = Feeder("a"), Counts(fails={3: 1000})
+    ids = feeder.feed_all((number,) for number in range(6))
+
+    async def script(run: Run) -> None:
+        await feeder.settled(*ids)
+        feeder.close()
+
+    finished = run_topology(counting(feeder, counts), during=script)
+
+    assert finished.state == "complete"
+    assert counts.of == {0: 1, 1: 1, 2: 1, 4: 1, 5: 1}
+    assert [message_id for message_id, _ in feeder.failed] == [4, 4, 4], "once in each pass"
+
+
+@pytest.mark.guarantee("EO-1")
+def test_another_run_over_the_same_feeder_continues_where_the_store_says(tmp_path: Path) -> None:
+    feeder, counts, config = Feeder("a"), Counts(), Config(state_provider=f"sqlite:///{tmp_path}/s.db")
+    feeder.feed_all((number,) for number in range(10))
+
+    async def stop_at_once(run: Run) -> None:
+        await feeder.settled(*range(1, 11))
+        feeder.feed_all((number,) for number in range(10, 15))
+        await asyncio.sleep(0.001)
+        await run.stop()
+
+    run_topology(counting(feeder, counts), config, during=stop_at_once)
+    feeder.feed((15,))
+    feeder.close()
+    run_topology(counting(feeder, counts), config)
+    assert counts.of == dict.fromkeys(range(16), 1)
+
+    another = Feeder("a")
+    another.feed_all([(0,), (16,)])
+    another.close()
+    run_topology(counting(another, counts), config)
+    assert counts.of == {0: 2} | dict.fromkeys(range(1, 17), 1), "another feeder begins with its first tuple"
+
+
+def test_in_front_of_a_state_without_exact_sources_it_retries_by_itself() -> None:
+    feeder, counts = Feeder("a", max_retries=2), Counts(fails={1: 1})
+    feeder.feed((1,))
+    feeder.close()
+
+    run_topology(counting(feeder, counts), Config(processing_guarantee="at_least_once"))
+
+    assert (len(feeder.failed), feeder.acked, counts.of) == (1, [1], {1: 1})

@@ -21,7 +21,9 @@ DAILY: Final = (
     ("class", "plain", "redis", 5),
     ("generator", "processes", "sqlite", 3),
     ("burst generator", "bursts", "sqlite", 5),
+    ("repeatable", "plain", "sqlite", 4),
     ("files", "bursts", "redis", 5),
+    ("flow", "processes", "sqlite", 5),
 )
 """Source, form of the bolts, store, and number of steps."""
 INSTANTS: Final = 1

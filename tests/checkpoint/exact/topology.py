@@ -10,14 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from engine import Burst, Fields, FileSpout, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple, spout
-from engine.api import CreatesSpout
+from engine import (
+    Burst,
+    Fields,
+    FileSpout,
+    FlowControlBolt,
+    FlowControlSpout,
+    FlowProducer,
+    FlowSettings,
+    Spout,
+    SpoutExhausted,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    spout,
+)
+from engine.api import SpoutFactory
 from tests.checkpoint.exact.faults import Failing
 from tests.checkpoint.killed_bolts import CountManyNumbers, CountNumbers, Death, PassOn, PassOnMany
 
 TOPOLOGY: Final = "exact"
-SOURCES: Final = ("class", "generator", "burst generator", "files")
-SOURCE_TASKS: Final[Mapping[str, int]] = {"class": 2, "generator": 1, "burst generator": 1}
+SOURCES: Final = ("class", "generator", "burst generator", "repeatable", "files", "flow")
+SOURCE_TASKS: Final[Mapping[str, int]] = {"class": 2, "generator": 1, "burst generator": 1, "repeatable": 1, "flow": 2}
 """Tasks of the sources whose positions belong to tasks. Those of files can be divided anew."""
 FILES: Final = 5
 NEVER: Final = Death(None, 1)
@@ -72,7 +86,7 @@ def rows_before(places: Places, positions: Mapping[int, Any]) -> Iterator[int]:
     if places.source != "files":
         tasks = SOURCE_TASKS[places.source]
         for task, position in positions.items():
-            yield from range(task, position or 0, tasks)
+            yield from range(task, (position[0] if places.source == "repeatable" else position) if position else 0, tasks)
         return
     for key, place in (positions[0] or {}).items():
         number = int(Path(key).name.removeprefix("input-").partition(".")[0])
@@ -124,7 +138,26 @@ def lists_of_rows(rows: int, after: int | None) -> Iterator[list[tuple[int, tupl
         yield [(index + 1, (number_at(index),)) for index in range(begin, min(begin + 37, rows))]
 
 
-def source_of(places: Places) -> CreatesSpout:
+def repeated_rows(rows: int) -> Iterator[tuple[int] | None]:
+    """Yield all rows, at each call."""
+    for index in range(rows):
+        if index % 97 == 0:
+            yield None
+        yield (number_at(index),)
+
+
+class Records(FlowProducer):
+    """Yields the rows of its task as records. A position is the index of the next row."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def records(self, after: int | None) -> Iterator[tuple[int, int]]:
+        for index in range(self.context.task_index if after is None else after, self.rows, self.context.tasks):
+            yield index + self.context.tasks, number_at(index)
+
+
+def source_of(places: Places) -> SpoutFactory:
     """Return the factory of the source."""
     match places.source:
         case "class":
@@ -133,6 +166,10 @@ def source_of(places: Places) -> CreatesSpout:
             return spout("number", positions=True)(partial(single_rows, places.rows))
         case "burst generator":
             return spout("number", positions=True, burst=True)(partial(lists_of_rows, places.rows))
+        case "flow":
+            return lambda: FlowControlSpout(Records(places.rows), FlowSettings(pack_records=10))
+        case "repeatable":
+            return spout("number", repeatable=True)(partial(repeated_rows, places.rows))
         case _:
             return partial(FileSpout, f"{places.folder}/input-*", "jsonl", fields="number")
 
@@ -150,6 +187,20 @@ class PacedPassOn(PassOn):
         time.sleep(self.pace_secs)
         self.failing.may_fail()
         return super().execute(tup)
+
+
+class PacedPassOnRecords(FlowControlBolt):
+    """Does the same with the records of a pack."""
+
+    output_fields = Fields("number")
+
+    def __init__(self, failing: Failing, pace_secs: float) -> None:
+        self.failing, self.pace_secs = failing, pace_secs
+
+    def process(self, record: int) -> tuple[int]:
+        time.sleep(self.pace_secs)
+        self.failing.may_fail()
+        return (record,)
 
 
 class PacedPassOnMany(PassOnMany):
@@ -209,11 +260,12 @@ def counting_topology(places: Places, settings: Settings, failing: Failing) -> T
     """Build the topology."""
     builder, bursts = TopologyBuilder(TOPOLOGY), places.bolts.startswith("bursts")
     in_processes = IN_PROCESSES.get(places.bolts, "").split()
-    passes: Any = PacedPassOnMany if bursts else PacedPassOn
+    passes: Any = PacedPassOnRecords if places.source == "flow" else PacedPassOnMany if bursts else PacedPassOn
     counts: Any = FailingCountMany if bursts else FailingCount
     source_tasks = SOURCE_TASKS.get(places.source, settings.file_tasks)
     builder.set_spout("numbers", source_of(places), source_tasks, max_spout_pending=100)
-    builder.set_bolt("pass", partial(passes, failing, settings.pace_secs), 2, processes="pass" in in_processes).shuffle_grouping("numbers")
+    passing = builder.set_bolt("pass", partial(passes, failing, settings.pace_secs), 2, processes="pass" in in_processes)
+    passing.direct_grouping("numbers") if places.source == "flow" else passing.shuffle_grouping("numbers")
     first: Any = partial(counts, failing)
     builder.set_bolt("first", first, settings.tasks, processes="first" in in_processes).fields_grouping("pass", "number")
     builder.set_bolt("second", partial(counts, failing), 2, processes="second" in in_processes).fields_grouping("first", "number")

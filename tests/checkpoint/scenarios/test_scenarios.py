@@ -26,6 +26,7 @@ from tests.checkpoint.scenarios.failing import (
     retries_alone,
     rows_are_known_by_ordinal,
 )
+from tests.checkpoint.scenarios.flow_control import packs_are_resent, position_of_read_ahead, read_ahead, returned_packs
 from tests.checkpoint.scenarios.kept_and_taken_back import (
     forwards_at_once,
     instances_are_kept,
@@ -73,6 +74,8 @@ SCENARIOS: Final = [
     pytest.param(counted_unanchored, retries_alone, id="4", marks=pytest.mark.guarantee("EO-1", "EO-6")),
     pytest.param(emitted_with_others, retries_alone, id="13", marks=pytest.mark.guarantee("EO-1", "EO-6")),
     pytest.param(position_ahead_of_pending_rows, takes_position_before_rows, id="5", marks=pytest.mark.guarantee("EO-1", "EO-2")),
+    pytest.param(read_ahead, position_of_read_ahead, id="5-read-ahead", marks=pytest.mark.guarantee("EO-1", "EO-2")),
+    pytest.param(returned_packs, packs_are_resent, id="5-returned", marks=pytest.mark.guarantee("EO-1", "EO-6")),
     pytest.param(two_counts_of_which_one_dies, only_the_dead_task_goes_back, id="6", marks=pytest.mark.guarantee("EO-1", "EO-5")),
     pytest.param(rows_in_attributes, instances_are_kept, id="7-attributes", marks=pytest.mark.guarantee("EO-1", "EO-5")),
     pytest.param(rows_in_mailboxes, mailboxes_are_kept, id="7-mailboxes", marks=pytest.mark.guarantee("EO-1", "EO-5")),

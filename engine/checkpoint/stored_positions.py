@@ -1,0 +1,104 @@
+"""`StoredPositions` is the entry of the ledger with the positions of one exact spout, for runs and for tools (EO-2, PO-1 to PO-3)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from engine.checkpoint.machine import settled_at_start
+from engine.checkpoint.record_entries import LEDGER, StoredEntries, record_entry
+from engine.errors import StateError
+from engine.safe_text import safe_repr
+from engine.state import StateProvider
+from engine.state.codec import MessagePack
+
+CODEC: Final = MessagePack()
+_PREFIX: Final = "positions:"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPositions:
+    """The stored positions of one spout."""
+
+    component_id: str
+    partitioned: bool
+    """True if there is a position for each partition, not for each task."""
+    tasks: int
+    """Number of tasks that wrote them."""
+    encoded: dict[str, bytes] = field(default_factory=dict)
+    """Encoded positions by encoded partition or by task index, both as text."""
+
+    def entry(self) -> dict[str, object]:
+        """Return the entry of the ledger."""
+        return {entry_name(self.component_id): [self.partitioned, self.tasks, self.encoded]}
+
+    @property
+    def positions(self) -> dict[Any, Any]:
+        """The positions by partition or task index."""
+        return {partition_named(name, self.partitioned): CODEC.decode(position) for name, position in self.encoded.items()}
+
+    def with_positions(self, changes: Mapping[Any, Any]) -> "StoredPositions":
+        """Return these positions with others for some partitions or tasks. Raises Unencodable."""
+        changed = {name_of(partition, self.partitioned): bytes(CODEC.encode(position)) for partition, position in changes.items()}
+        return StoredPositions(self.component_id, self.partitioned, self.tasks, self.encoded | changed)
+
+    def without_positions(self) -> "StoredPositions":
+        """Return the entry of a spout that begins at its beginning."""
+        return StoredPositions(self.component_id, self.partitioned, self.tasks)
+
+
+def entry_name(component_id: str) -> str:
+    """Return the name of the ledger's entry with the positions of a spout."""
+    return f"{_PREFIX}{component_id}"
+
+
+def name_of(partition: Any, partitioned: bool) -> str:
+    """Return the name of a partition, or of a task index, in an entry. Raises Unencodable."""
+    return bytes(CODEC.encode(partition)).hex() if partitioned else str(partition)
+
+
+def partition_named(name: str, partitioned: bool) -> Any:
+    """Return the partition or task index of a name."""
+    return CODEC.decode(bytes.fromhex(name)) if partitioned else int(name)
+
+
+def positions_of(entries: Mapping[str, object], component_id: str, topology_name: str) -> StoredPositions | None:
+    """Return the positions of a spout from the entries of the ledger, None if nothing is stored. Raises StateError for a damaged entry."""
+    entry = entries.get(entry_name(component_id))
+    if entry is None:
+        return None
+    try:
+        partitioned, tasks, encoded = cast(tuple[bool, int, dict[str, bytes]], entry)
+        stored = StoredPositions(component_id, bool(partitioned), int(tasks), {str(name): bytes(each) for name, each in encoded.items()})
+        _ = stored.positions
+    except (TypeError, ValueError, AttributeError):
+        text = f"the positions of {component_id!r} of topology {topology_name!r} cannot be read: {safe_repr(entry)}"
+        raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
+    return stored
+
+
+def positions_in(entries: Mapping[str, object], topology_name: str) -> dict[str, StoredPositions]:
+    """Return the positions of all spouts, by component id."""
+    ids = sorted(name.removeprefix(_PREFIX) for name in entries if name.startswith(_PREFIX))
+    return {each: stored for each in ids if (stored := positions_of(entries, each, topology_name)) is not None}
+
+
+async def change_positions(
+    provider: StateProvider, topology_name: str, change: Callable[[dict[str, StoredPositions]], Iterable[StoredPositions]]
+) -> None:
+    """Open a provider, write what `change` makes of the stored positions in one atomic write, and close it.
+
+    A checkpoint that was only being prepared is undone in the same write. Raises StateError if a process runs the topology.
+    """
+    await provider.open(topology_name)
+    try:
+        ledger = provider.ledger(LEDGER)
+        await ledger.claim()
+        entries = await ledger.read()
+        stored = StoredEntries(entries, topology_name)
+        stored.check_whole()
+        changes = record_entry(settled_at_start(stored.record))
+        for each in change(positions_in(entries, topology_name)):
+            changes |= each.entry()
+        await ledger.write(changes)
+    finally:
+        await provider.close()
