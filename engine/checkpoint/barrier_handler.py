@@ -165,6 +165,8 @@ class StatefulBarrierHandler(BarrierHandler):
         """True from a recovery until the next rollback."""
         self._told_txid = -1
         """The last txid whose `pre_commit` has succeeded in this instance."""
+        self._last_refusal: str | None = None
+        """The call of `pre_commit` that is repeated, and its last error."""
         self._unwritten: Exception | None = None
         """Error of the last write. At the next barrier the error ends the instance."""
 
@@ -290,21 +292,28 @@ class StatefulBarrierHandler(BarrierHandler):
         """Call `pre_commit` until it succeeds. The commit is decided, and what the hook commits elsewhere must not be lost (CP-4)."""
         if txid == self._told_txid:
             return
-        task = self._context.task_id
-        try:
-            for pause_secs in HOOK_BACKOFF.pauses():
-                try:
-                    await self._call_hook(self._bolt.pre_commit, txid)
-                    self._told_txid = txid
-                    return
-                except FatalError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - the user's own
-                    self._checkpoints.note_repeating(task, f"pre_commit({txid}), which raised {headline(error)}")
-                    self._port.report(error, f"pre_commit({txid}) is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
-                await asyncio.sleep(pause_secs)
-        finally:
-            self._checkpoints.note_repeating(task, None)
+        with waiting_for(f"pre_commit() of bolt {self._context.component_id!r}", detail=lambda: self._last_refusal):
+            try:
+                await self._repeat_pre_commit(txid)
+            finally:
+                self._note_repeating(None)
+
+    async def _repeat_pre_commit(self, txid: int) -> None:
+        for pause_secs in HOOK_BACKOFF.pauses():
+            try:
+                await self._call_hook(self._bolt.pre_commit, txid)
+                self._told_txid = txid
+                return
+            except FatalError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's own
+                self._note_repeating(f"pre_commit({txid}), which raised {headline(error)}")
+                self._port.report(error, f"pre_commit({txid}) is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
+            await asyncio.sleep(pause_secs)
+
+    def _note_repeating(self, text: str | None) -> None:
+        self._last_refusal = text
+        self._checkpoints.note_repeating(self._context.task_id, text)
 
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)

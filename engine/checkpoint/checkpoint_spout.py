@@ -108,7 +108,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 task.cancel()
         if checkpoints.sources.have_failed:
             why = checkpoints.sources.describe_failures()
-            LOGGER.warning("topology %r: %s", self.context.topology_name, why)
+            if not checkpoints.waits.in_outage:  # the log tells a long outage as a wait
+                LOGGER.warning("topology %r: %s", self.context.topology_name, why)
             checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, why))
             return Event.FAILED
         return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
@@ -140,11 +141,14 @@ class CheckpointSpout(Spout, SpoutPortUser):
 
     async def _end_pass(self) -> None:
         """Count the failed rows. After an outage, pause before the next pass."""
-        for source in self._checkpoints.sources.tasks:
+        checkpoints = self._checkpoints
+        for source in checkpoints.sources.tasks:
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
-        if self._checkpoints.sources.end_pass(self.port.run.acked()):
+        if checkpoints.sources.end_pass(self.port.run.acked()):
             self._outages = 0
+            checkpoints.waits.end_outage()
             return
+        checkpoints.waits.note_outage(checkpoints.sources.describe_failures())
         self._outages += 1
         await asyncio.sleep(OUTAGE_BACKOFF.pause_secs(self._outages))
 

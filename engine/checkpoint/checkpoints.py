@@ -4,7 +4,7 @@ A run opens its checkpoints before its tasks start, and closes them after its ta
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -14,6 +14,7 @@ from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, checksums_entry, codec_entry, layout_entries, record_entry
 from engine.checkpoint.sources import SourceLayout, Sources
 from engine.checkpoint.status import CheckpointSnapshot
+from engine.checkpoint.step_waits import StepWaits
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, EngineError, Failure, StateError, StateFenced, StateUnavailable
@@ -97,7 +98,9 @@ class Checkpoints:
         """Orders of the current step, each with its task."""
         self._repeating: dict[int, str] = {}
         """The hook that each of these tasks repeats until it succeeds, and its last error, as text."""
+        self.waits = StepWaits(config.state_checkpoint_interval_ms / 1000, self._waits_first_for, self.hold_spouts)
         self._step_began = self._prepare_began = 0.0
+        self._committed_at = clock.now()
         self._committed = self._recoveries = 0
         self._keys = self._bytes = 0
         self._alignment_secs = 0.0
@@ -142,12 +145,21 @@ class Checkpoints:
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
-        """Pause the user's spouts during a recovery and while the store is unavailable, else resume them."""
+        """Pause the user's spouts during a recovery, while the store is unavailable and while a checkpoint is late, else resume them."""
         if self._port is not None:
-            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
+            self._port.hold_spouts(on=self._held_because() is not None)
+
+    def _held_because(self) -> str | None:
+        """Return the reason for which the spouts are not polled."""
+        if self._troubles > 0:
+            return f"the state store is unavailable: {self._trouble}"
+        if not self.begun or self.machine.recovers:
+            return "the states go back to the last commit" if self._recoveries else "the states are loaded"
+        return f"the checkpoint takes longer than {self.waits.late_secs:g} s" if self.waits.is_late else None
 
     async def close(self, *, fold: bool) -> None:
         """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
+        self.waits.close()
         states, self._states = self._states, {}
         for state in states.values():
             try:
@@ -274,6 +286,7 @@ class Checkpoints:
         self._unsettled.clear()
         self._ordered.clear()
         self._is_idle = step is Step.IDLE
+        self.waits.begin_step(step)
         if self._is_idle:
             self.cause = None
             self._idle.wake_all()
@@ -281,6 +294,8 @@ class Checkpoints:
     def note_committed(self) -> None:
         """Note a complete checkpoint."""
         self._committed += 1
+        self._committed_at = self._clock.now()
+        self.waits.end_outage()
         self._last = ((self._clock.now() - self._prepare_began) * 1000, self._keys, self._bytes, self._alignment_secs * 1000)
 
     def note_recovery(self) -> None:
@@ -335,14 +350,6 @@ class Checkpoints:
         """Return the checkpoints for a snapshot."""
         machine = self.machine
         last_ms, keys, size, alignment_ms = self._last
-        waits = [f"{self._named(task)} repeats {text}" for task, text in sorted(self._repeating.items())]
-        waits += [
-            f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
-            for task, sources in sorted(self._waiting.items())
-        ]
-        waits += [f"{self._named(task)} waits until its inputs of before the barrier are settled" for task in sorted(self._unsettled)]
-        busy = sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys())
-        waits += [f"{self._named(task)} has not done the step" for task in busy]
         return CheckpointSnapshot(
             step=machine.step.value,
             step_secs=self._clock.now() - self._step_began,
@@ -355,8 +362,26 @@ class Checkpoints:
             last_bytes=size,
             last_alignment_ms=alignment_ms,
             trouble=self._trouble,
-            waits_for=tuple(waits),
+            waits_for=tuple(self._waits_for()),
+            since_commit_secs=self._clock.now() - self._committed_at,
+            held=self._held_because(),
+            cause=self.cause,
         )
+
+    def _waits_first_for(self) -> str | None:
+        """Return the reason of a recovery, or else the first task that the step waits for."""
+        return self.cause or next(self._waits_for(), None)
+
+    def _waits_for(self) -> Iterator[str]:
+        """Yield a text for each task that the step waits for."""
+        for task, text in sorted(self._repeating.items()):
+            yield f"{self._named(task)} repeats {text}"
+        for task, sources in sorted(self._waiting.items()):
+            yield f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
+        for task in sorted(self._unsettled):
+            yield f"{self._named(task)} waits until its inputs of before the barrier are settled"
+        for task in sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys()):
+            yield f"{self._named(task)} has not done the step"
 
     def _named(self, task: int) -> str:
         return f"{self._component_of.get(task, 'task')}[{task}]"

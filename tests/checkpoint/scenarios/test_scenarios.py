@@ -43,7 +43,9 @@ from tests.checkpoint.scenarios.standing_still import (
     fixed_deadline,
     full_mailbox,
     hung_call,
+    late_checkpoints_hold_nothing,
     one_source_waits_in_a_poll,
+    sink_away_for_an_hour,
     waits_for_the_call,
     waits_for_the_poll,
 )
@@ -75,6 +77,7 @@ SCENARIOS: Final = [
     pytest.param(rows_in_mailboxes, mailboxes_are_kept, id="7-mailboxes", marks=pytest.mark.guarantee("EO-1", "EO-5")),
     pytest.param(hung_call, waits_for_the_call, id="8", marks=pytest.mark.guarantee("EO-5")),
     pytest.param(full_mailbox, fixed_deadline, id="9", marks=pytest.mark.guarantee("EO-1", "EO-3")),
+    pytest.param(sink_away_for_an_hour, late_checkpoints_hold_nothing, id="10", marks=pytest.mark.guarantee("EO-1", "EO-3")),
     pytest.param(one_source_waits_in_a_poll, waits_for_the_poll, id="12", marks=pytest.mark.guarantee("EO-1")),
     pytest.param(another_order, rows_are_known_by_ordinal, id="14", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(a_row_kills_its_task, deaths_do_not_count, id="15", marks=pytest.mark.guarantee("EO-6")),
