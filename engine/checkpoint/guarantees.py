@@ -45,6 +45,10 @@ class Guarantees:
     may_repeat: tuple[str, ...]
     """Bolts whose effects outside, such as a mail, may happen again after a failure."""
 
+    def bolts(self, part: BoltPart) -> tuple[str, ...]:
+        """Return the bolts that have this part."""
+        return tuple(component_id for component_id, each in self.parts.items() if each == part)
+
     def lines(self) -> Iterator[str]:
         """Yield the sentences of a log or a terminal."""
         for source in self.sources:

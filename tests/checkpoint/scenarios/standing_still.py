@@ -16,6 +16,7 @@ from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.sources import SourceTask
 from engine.runtime.bolt_executor import BoltExecutor
+from engine.runtime.spout_executor import SpoutExecutor
 from engine.testing import KillTask, run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted
 
@@ -140,6 +141,28 @@ def sink_away_for_an_hour() -> Counter[Any]:
     counts = counted(partial(NotedRows, emitted, 40), count=SinkAway, limit_secs=2 * OUTAGE_SECS)
     meanwhile = sum(when < OUTAGE_SECS for when in emitted.values())
     return counts + Counter({"an interval has grown with the outage": int(meanwhile > MOST_ROWS)})
+
+
+class SlowlyOn(PassOn):
+    """Takes 10 ms for each row."""
+
+    async def execute(self, tup: Tuple) -> Any:
+        await asyncio.sleep(0.01)
+        return super().execute(tup)
+
+
+def rows_of_a_late_checkpoint() -> Counter[Any]:
+    """All rows are of one `emit_many`, which takes longer than 10 s, and the barrier comes behind them."""
+    config = FAST.replace(executor_receive_buffer_size=16, checkpoint_timeout_secs=60, message_timeout_secs=300)
+    return counted(partial(Numbers, 4000, burst=4000), SlowlyOn, config=config, limit_secs=200)
+
+
+def held_spouts_keep_their_rows(patch: Patch) -> None:
+    async def rows_emitted(self: SpoutExecutor) -> None:
+        while self._rows:
+            await self._rows.wait_until_empty()
+
+    patch.setattr(SpoutExecutor, "rows_emitted", rows_emitted)
 
 
 def late_checkpoints_hold_nothing(patch: Patch) -> None:
