@@ -68,6 +68,8 @@ class TaskSnapshot:
     """Calls that raised and were made again (SV-13)."""
     diverted: int = 0
     """Inputs that left on the stream `failed`. They are acked too (SV-14)."""
+    given_up: int = 0
+    """Messages or rows that a spout will not emit again, although they failed. 0 for a class of yours, which alone knows it."""
     settled_twice: int = 0
     """Acks and fails of inputs that were already settled (ACK-5)."""
     pending: int | None = None
@@ -207,6 +209,11 @@ class ComponentSnapshot:
     def diverted(self) -> int:
         """Inputs that left on the stream `failed`."""
         return sum(task.diverted for task in self.tasks)
+
+    @property
+    def given_up(self) -> int:
+        """Messages or rows that a spout will not emit again, although they failed."""
+        return sum(task.given_up for task in self.tasks)
 
     @property
     def settled_twice(self) -> int:
@@ -357,7 +364,7 @@ _SHOWN_OF_COMPONENTS = (
     *("emitted", "transferred", "executed", "acked", "failed", "failures", "pending", "max_pending"),
     *("waiting", "mailbox_capacity", "queue_fill"),
     *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "loop_secs", "slots"),
-    *("restarts", "errors", "retries", "diverted", "forgotten", "settled_twice", "status"),
+    *("restarts", "errors", "retries", "diverted", "given_up", "forgotten", "settled_twice", "status"),
 )
 
 

@@ -127,6 +127,9 @@ def component_figures(component: Json, wave: float, draws: Random, second: int) 
         "restarts": 0,
         "errors": 0,
         "status": "polling" if is_spout else "",
+        "retries": 0 if is_spout else 3,
+        "diverted": 0,
+        "given_up": 2 if is_spout else 0,
         "failures": {},
         "task_rows": rows,
     }
@@ -220,7 +223,8 @@ def hostile() -> Scene:
         sample["owed"] = [{"component": ids[1], "task": 2, "tuple": bad, "age_secs": 3.0}]
         sample["traces"] = [{"component": ids[0], "message_id": bad, "state": HOSTILE[1], "text": HOSTILE[2]}]
         sample["components"][1] |= {"status": bad, "failures": {HOSTILE[1]: 2}, "failed": 2}
-        sample["checkpoint"] = checkpoint(second) | {"step": bad, "trouble": HOSTILE[1], "waits_for": [bad]}
+        sample["checkpoint"] = checkpoint(second) | {"step": bad, "held": HOSTILE[1], "cause": bad, "waits_for": [bad]}
+        sample["checkpoint"]["guarantees"] = guarantees([ids[0], HOSTILE[1]], ids[1], HOSTILE[3])
         sample["transactions"] = {"committed_txid": 4, "committed_rate": 1.0, "open": 1, "failed": 0, "phases": {bad: [5]}}
         sample["kafka"] = [partition(0, second) | {"topic": bad, "component": HOSTILE[1]}]
         sample["metrics"] = [{"component": bad, "task": 1, "name": HOSTILE[1], "kind": bad, "labels": {bad: HOSTILE[3]}, "value": 1}]
@@ -254,7 +258,18 @@ def checkpoint(second: int) -> Json:
         "last_alignment_ms": 2.4,
         "trouble": None,
         "waits_for": [],
+        "since_commit_secs": second % 5 + 0.4,
+        "held": None,
+        "cause": None,
+        "guarantees": None,
     }
+
+
+def guarantees(sources: Sequence[str], stateful: str, mail: str) -> Json:
+    """Return who is exact: the first source, but not the others."""
+    told = [("exactly once", "it has seek() and position()"), *[("at least once", "it has no seek() and position()")] * len(sources)]
+    rows = [{"component_id": each, "guarantee": how, "why": why} for each, (how, why) in zip(sources, told, strict=False)]
+    return {"sources": rows, "parts": {stateful: "stateful", mail: "stateless"}, "may_repeat": [mail]}
 
 
 def jobs(second: int) -> Json:
@@ -368,7 +383,9 @@ def everything() -> Scene:
         sample["traces"] = [{"component": spout, "message_id": "17", "state": "open", "text": path}]
         waits = [f"{failing}[14] waits for the barrier of {spout}[1]"]
         sample["checkpoint"] = checkpoint(second) | {"step": "commit", "step_secs": 14.0 + second, "waits_for": waits}
-        sample["checkpoint"]["trouble"] = "ConnectionError: Error 111 connecting to 127.0.0.1:6379. Connection refused."
+        trouble = "ConnectionError: Error 111 connecting to 127.0.0.1:6379. Connection refused."
+        sample["checkpoint"] |= {"trouble": trouble, "held": f"the state store is unavailable: {trouble}", "since_commit_secs": 15.0 + second}
+        sample["checkpoint"]["guarantees"] = guarantees([spout, "web.calls"], failing, sample["components"][-1]["id"])
         phases = {"processing": [318, 319, 320], "committing": [317]}
         sample["transactions"] = {"committed_txid": 316, "committed_rate": 4.2, "open": 4, "failed": 1, "phases": phases}
         sample["jobs"] = jobs(second)
