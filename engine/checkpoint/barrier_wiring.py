@@ -47,6 +47,8 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
             source_handler=partial(SourceTask, checkpoints.sources, component_id, checkpoints.note_lost_task),
         )
     checkpoints.prepare.tasks = sum(spec.parallelism for spec in topology.bolts)
+    layers = topology.layers()
+    checkpoints.prepare.bolts = tuple(sorted((spec.component_id for spec in topology.bolts), key=layers.__getitem__))
     for spec in topology.bolts:
         components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
     components[CHECKPOINT_COMPONENT] = ComponentSpec(

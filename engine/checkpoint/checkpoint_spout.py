@@ -69,6 +69,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             await checkpoints.save()
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()
+                self._outages = 0
                 checkpoints.sources.begin_interval(self.port.run.acked())
             checkpoints.note_step()
             match machine.step:
@@ -148,8 +149,9 @@ class CheckpointSpout(Spout, SpoutPortUser):
             self._outages = 0
             checkpoints.waits.end_outage()
             return
-        checkpoints.waits.note_outage(checkpoints.sources.describe_failures())
         self._outages += 1
+        if self._outages > 1:
+            checkpoints.waits.note_outage(checkpoints.sources.describe_failures())
         await asyncio.sleep(OUTAGE_BACKOFF.pause_secs(self._outages))
 
     async def _order(self, orders: Sequence[asyncio.Future[None]]) -> Event:

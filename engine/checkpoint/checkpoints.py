@@ -4,6 +4,7 @@ A run opens its checkpoints before its tasks start, and closes them after its ta
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -85,6 +86,7 @@ class Checkpoints:
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
         self._component_of: Mapping[int, str] = {}
+        self._tasks_of: defaultdict[str, list[int]] = defaultdict(list)
         self._is_idle = False
         self.cause: str | None = None
         """Reason of the failure that the run recovers from, if it is known."""
@@ -142,6 +144,8 @@ class Checkpoints:
     def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
         """Store the run's port before the tasks begin. No spout is polled before every state is loaded."""
         self._port, self._component_of, self._end_run = port, component_of, end_run
+        for task, component_id in component_of.items():
+            self._tasks_of[component_id].append(task)
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
@@ -382,6 +386,11 @@ class Checkpoints:
             yield f"{self._named(task)} waits until its inputs of before the barrier are settled"
         for task in sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys()):
             yield f"{self._named(task)} has not done the step"
+        known = self._waiting.keys() | self._unsettled
+        for component_id in self.prepare.bolts:
+            for task in self.prepare.lacks(self._tasks_of.get(component_id, ())):
+                if task not in known:
+                    yield f"{self._named(task)} has not passed on the barrier"
 
     def _named(self, task: int) -> str:
         return f"{self._component_of.get(task, 'task')}[{task}]"

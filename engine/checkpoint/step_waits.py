@@ -59,11 +59,11 @@ class StepWaits:
 
     @property
     def in_outage(self) -> bool:
-        """True from a pass in which nothing counted, to a commit or a pass in which a failure counts (EO-6)."""
+        """True from the second pass in which nothing counted, to a commit or a pass in which a failure counts (EO-6)."""
         return self._outage is not None
 
     def note_outage(self, failures: str) -> None:
-        """Note a pass in which components have failed rows and processed none, so that nothing counts."""
+        """Note a further pass in which components have failed rows and processed none, so that nothing counts."""
         self._failures = failures
         if self._outage is None:
             self._outage = waiting_for("the end of an outage", detail=lambda: self._failures).begun()
