@@ -11,6 +11,7 @@ from engine.api.fields import Fields, Values, decorated_fields
 from engine.api.generator_spout import GeneratorOptions, GeneratorSpout, GiveUp
 from engine.api.spout import Spout
 from engine.errors import UsageError
+from engine.safe_text import safe_repr
 
 P = ParamSpec("P")
 Source = TypeVar("Source", bound=Iterable[Values | None] | AsyncIterable[Values | None])
@@ -143,6 +144,7 @@ def spout(
     if max_retries is not None:
         max_retries = checked_count("@spout: max_retries", max_retries, 0, otherwise=", or None")
     _check_on_give_up(on_give_up)
+    _check_switches(burst=burst, restartable=restartable, positions=positions)
     options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst, positions)
 
     def decorate(function: Callable[P, Any]) -> SpoutFunction[P]:
@@ -150,6 +152,12 @@ def spout(
         return SpoutFunction(function, options)
 
     return decorate
+
+
+def _check_switches(**switches: object) -> None:
+    for name, given in switches.items():
+        if not isinstance(given, bool):
+            raise UsageError(f"@spout: {name} is {safe_repr(given)}", hint="Write True or False.")
 
 
 def _check_on_give_up(on_give_up: object) -> None:
