@@ -1,8 +1,8 @@
 """What a run waits for and cannot hasten: a store, a commit, a broker, a consumer that is behind (SV-11).
 
 Whoever waits says so: `with waiting_for("the state store (redis)"): ...`. That costs a microsecond. A wait that takes long is logged, again
-at growing intervals, and once more when it is over. Meanwhile the snapshot and the page name it, and the run is not ready. The processing of
-tuples and batches in user code is no such wait, because only the user knows how long it should take.
+at growing intervals, and once more when it is over. Meanwhile the snapshot and the page name it, and the run is not ready. The work of user
+code on tuples and batches is no such wait, because only the user knows how long it should take.
 """
 
 import asyncio

@@ -143,8 +143,7 @@ def spout(
         raise UsageError("@spout() names no fields", hint='Name the fields that it yields: @spout("line").')
     if max_retries is not None:
         max_retries = checked_count("@spout: max_retries", max_retries, 0, otherwise=", or None")
-    _check_on_give_up(on_give_up)
-    _check_switches(burst=burst, restartable=restartable, positions=positions)
+    _check_options(on_give_up, burst=burst, restartable=restartable, positions=positions)
     options = GeneratorOptions(fields, max_retries, on_give_up, restartable, burst, positions)
 
     def decorate(function: Callable[P, Any]) -> SpoutFunction[P]:
@@ -154,13 +153,10 @@ def spout(
     return decorate
 
 
-def _check_switches(**switches: object) -> None:
+def _check_options(on_give_up: object, **switches: object) -> None:
     for name, given in switches.items():
         if not isinstance(given, bool):
             raise UsageError(f"@spout: {name} is {safe_repr(given)}", hint="Write True or False.")
-
-
-def _check_on_give_up(on_give_up: object) -> None:
     if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN or not takes(on_give_up, 2)):
         raise UsageError("@spout: on_give_up must be a plain function of two arguments", hint="Write def on_give_up(values, failure): ...")
 

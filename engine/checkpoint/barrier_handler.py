@@ -76,14 +76,14 @@ class BarrierHandler(ControlHandler):
         self._held.clear()
         if self._waiting is not None:
             self._waiting.cancel()
-        self._checkpoints.note_waiting(self._context.task_id, ())
+        self._checkpoints.task_waits.note_aligning(self._context.task_id, ())
 
     async def on_control(self, tup: Tuple) -> None:
         """Handle a barrier."""
         if not self._alignment.come:
             self._aligning_since = self._context.clock.now()
         is_complete = self._alignment.arrives(tup.source_task)
-        self._checkpoints.note_waiting(self._context.task_id, self._alignment.waits_for())
+        self._checkpoints.task_waits.note_aligning(self._context.task_id, self._alignment.waits_for())
         if not is_complete:
             # The checkpoint spout is never held, because it has no data that could wait.
             if tup.source_component != CHECKPOINT_COMPONENT:
@@ -100,7 +100,7 @@ class BarrierHandler(ControlHandler):
 
     async def _prepare_when_settled(self, barrier: Barrier) -> None:
         """Wait for the inputs of before the barrier. What the bolt still emits for them belongs before the barrier, too (EO-3)."""
-        self._checkpoints.note_unsettled(self._context.task_id, waits=True)
+        self._checkpoints.task_waits.note_unsettled(self._context.task_id, waits=True)
         warning = asyncio.get_running_loop().call_later(WARN_SECS, self._warn_of_unsettled)
         try:
             for pause_secs in SETTLE_BACKOFF.pauses():
@@ -109,7 +109,7 @@ class BarrierHandler(ControlHandler):
                 await asyncio.sleep(pause_secs)
         finally:
             warning.cancel()
-        self._checkpoints.note_unsettled(self._context.task_id, waits=False)
+        self._checkpoints.task_waits.note_unsettled(self._context.task_id, waits=False)
         await self._port.between_calls(lambda: self._prepare_and_release(barrier))
 
     async def _prepare_and_release(self, barrier: Barrier) -> None:
@@ -313,7 +313,7 @@ class StatefulBarrierHandler(BarrierHandler):
 
     def _note_repeating(self, text: str | None) -> None:
         self._last_refusal = text
-        self._checkpoints.note_repeating(self._context.task_id, text)
+        self._checkpoints.task_waits.note_repeating(self._context.task_id, text)
 
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)

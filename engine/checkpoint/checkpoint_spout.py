@@ -157,7 +157,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
     async def _order(self, orders: Sequence[asyncio.Future[None]]) -> Event:
         """Wait until every stateful task has carried out its order. Return FAILED as soon as a task dies, or if one has died before."""
         checkpoints = self._checkpoints
-        checkpoints.note_ordered(orders)
+        checkpoints.task_waits.note_ordered(dict(zip(orders, (task.task_id for task in checkpoints.tasks), strict=True)))
         lost = asyncio.get_running_loop().create_task(checkpoints.lost.wait())
         waits_for: set[asyncio.Future[Any]] = {lost, *orders}
         try:

@@ -4,8 +4,7 @@ A run opens its checkpoints before its tasks start, and closes them after its ta
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -15,7 +14,7 @@ from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, checksums_entry, codec_entry, layout_entries, record_entry
 from engine.checkpoint.sources import SourceLayout, Sources
 from engine.checkpoint.status import CheckpointSnapshot
-from engine.checkpoint.step_waits import StepWaits
+from engine.checkpoint.step_waits import StepWaits, TaskWaits
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, EngineError, Failure, StateError, StateFenced, StateUnavailable
@@ -85,22 +84,14 @@ class Checkpoints:
         self._idle = Waiters()
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
-        self._component_of: Mapping[int, str] = {}
-        self._tasks_of: defaultdict[str, list[int]] = defaultdict(list)
         self._is_idle = False
         self.cause: str | None = None
         """Reason of the failure that the run recovers from, if it is known."""
         self._trouble: str | None = None
         self._troubles = 0
         """Number of store calls that are being retried."""
-        self._waiting: dict[int, Collection[int]] = {}
-        self._unsettled: set[int] = set()
-        """Tasks that wait for their unsettled inputs before they forward the barrier."""
-        self._ordered: dict[asyncio.Future[None], int] = {}
-        """Orders of the current step, each with its task."""
-        self._repeating: dict[int, str] = {}
-        """The hook that each of these tasks repeats until it succeeds, and its last error, as text."""
-        self.waits = StepWaits(config.state_checkpoint_interval_ms / 1000, self._waits_first_for, self.hold_spouts)
+        self.task_waits = TaskWaits(self.prepare)
+        self.waits = StepWaits(config.state_checkpoint_interval_ms / 1000, lambda: self.cause or self.task_waits.first, self.hold_spouts)
         self._step_began = self._prepare_began = 0.0
         self._committed_at = clock.now()
         self._committed = self._recoveries = 0
@@ -143,9 +134,8 @@ class Checkpoints:
 
     def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
         """Store the run's port before the tasks begin. No spout is polled before every state is loaded."""
-        self._port, self._component_of, self._end_run = port, component_of, end_run
-        for task, component_id in component_of.items():
-            self._tasks_of[component_id].append(task)
+        self._port, self._end_run = port, end_run
+        self.task_waits.join(component_of)
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
@@ -286,9 +276,7 @@ class Checkpoints:
             self._keys = self._bytes = 0
             self._alignment_secs = 0.0
         self._step_began = now
-        self._waiting.clear()
-        self._unsettled.clear()
-        self._ordered.clear()
+        self.task_waits.begin_step()
         self._is_idle = step is Step.IDLE
         self.waits.begin_step(step)
         if self._is_idle:
@@ -323,28 +311,6 @@ class Checkpoints:
         """Note the time from the first to the last barrier of a task's alignment."""
         self._alignment_secs = max(self._alignment_secs, secs)
 
-    def note_waiting(self, task: int, sources: Collection[int]) -> None:
-        """Note the tasks whose barriers a task waits for. Empty: the task does not wait."""
-        if sources:
-            self._waiting[task] = sources
-        else:
-            self._waiting.pop(task, None)
-
-    def note_unsettled(self, task: int, *, waits: bool) -> None:
-        """Note that a task waits for its unsettled inputs before it forwards the barrier, or does no longer."""
-        (self._unsettled.add if waits else self._unsettled.discard)(task)
-
-    def note_ordered(self, orders: Collection["asyncio.Future[None]"]) -> None:
-        """Note the orders of all tasks, in the order of `tasks`."""
-        self._ordered = dict(zip(orders, (task.task_id for task in self.tasks), strict=True))
-
-    def note_repeating(self, task: int, text: str | None) -> None:
-        """Note the call of a hook that a task repeats, and its last error, as text. None: it repeats none."""
-        if text is None:
-            self._repeating.pop(task, None)
-        else:
-            self._repeating[task] = text
-
     def _note_trouble(self, text: str | None) -> None:
         self._troubles += -1 if text is None else 1
         self._trouble = text or (self._trouble if self._troubles else None)
@@ -366,34 +332,11 @@ class Checkpoints:
             last_bytes=size,
             last_alignment_ms=alignment_ms,
             trouble=self._trouble,
-            waits_for=tuple(self._waits_for()),
+            waits_for=tuple(self.task_waits.texts()),
             since_commit_secs=self._clock.now() - self._committed_at,
             held=self._held_because(),
             cause=self.cause,
         )
-
-    def _waits_first_for(self) -> str | None:
-        """Return the reason of a recovery, or else the first task that the step waits for."""
-        return self.cause or next(self._waits_for(), None)
-
-    def _waits_for(self) -> Iterator[str]:
-        """Yield a text for each task that the step waits for."""
-        for task, text in sorted(self._repeating.items()):
-            yield f"{self._named(task)} repeats {text}"
-        for task, sources in sorted(self._waiting.items()):
-            yield f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
-        for task in sorted(self._unsettled):
-            yield f"{self._named(task)} waits until its inputs of before the barrier are settled"
-        for task in sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys()):
-            yield f"{self._named(task)} has not done the step"
-        known = self._waiting.keys() | self._unsettled
-        for component_id in self.prepare.bolts:
-            for task in self.prepare.lacks(self._tasks_of.get(component_id, ())):
-                if task not in known:
-                    yield f"{self._named(task)} has not passed on the barrier"
-
-    def _named(self, task: int) -> str:
-        return f"{self._component_of.get(task, 'task')}[{task}]"
 
 
 def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) -> None:

@@ -193,7 +193,7 @@ _MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (
     Measure("commits", "counter", "", "Checkpoints that this run has committed.", lambda now: now.committed),
     Measure("recoveries", "counter", "", "Times that a step failed or a task died.", lambda now: now.recoveries),
     Measure("step_seconds", "gauge", "seconds", "Time since the step in progress began.", lambda now: now.step_secs),
-    Measure("since_commit_seconds", "gauge", "seconds", "Time since the last commit, or since the start.", lambda now: now.since_commit_secs),
+    Measure("since_commit_seconds", "gauge", "seconds", "Time since the last commit or the start.", lambda now: now.since_commit_secs),
     Measure("holds_sources", "gauge", "", "1 while the sources are not polled, because of a checkpoint.", lambda now: now.held is not None),
     Measure("last_seconds", "gauge", "seconds", "Duration of the last checkpoint.", lambda now: secs_of_ms(now.last_ms)),
     Measure("last_keys", "gauge", "keys", "Keys that the last checkpoint changed.", lambda now: now.last_keys),

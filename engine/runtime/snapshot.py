@@ -327,9 +327,8 @@ class Snapshot:
 def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> float | None:
     """Return the share of time in which the busiest task of a component had all its slots taken.
 
-    Measures the time between two snapshots. Without `before` the time begins with the run. At 0 the component is idle. At 1 no further
-    call may run, so inputs have to wait. None if no time has passed. Like Storm's capacity. Differs: uses the measured busy time, not the
-    mean latency times the count.
+    Measures the time between two snapshots. Without `before` the time begins with the run. At 0 the component is idle. At 1 no further call
+    may run, so inputs have to wait. None if no time has passed. As Storm's, except that the busy time is measured.
     """
     return max(task_capacities(before, after, component_id), default=None)
 

@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 import engine
-from engine import Config, Run, Snapshot, Topology, TopologyBuilder, Tuple
+from engine import BasicBolt, Config, Run, Snapshot, Topology, TopologyBuilder, Tuple
 from engine.cli import snapshot_text
 from engine.metrics import render
 from engine.runtime.bottleneck import find_bottleneck
 from engine.runtime.metric_families import families
-from engine.testing import run_virtual
+from engine.testing import run_topology, run_virtual
 from engine.web import app
 from tests.checkpoint.scenarios.kit import Numbers, PassOn, Tally, Told, once
 
@@ -194,3 +194,44 @@ def test_an_outage_of_a_component_is_named_and_not_logged_at_each_pass(caplog: p
     passes = [record for record in caplog.records if record.name == "engine.checkpoint" and "the interval" in record.getMessage()]
     assert len(passes) == 2
     assert later.snapshot.checkpoint.held is None
+
+
+class Odd(PassOn):
+    """Raises once for the row 3, and always for the row 5."""
+
+    raised = 0
+
+    def execute(self, tup: Tuple) -> Any:
+        if tup["n"] == 3 and not Odd.raised:
+            Odd.raised += 1
+            raise ValueError("once")
+        if tup["n"] == 5:
+            raise ValueError("always")
+        return super().execute(tup)
+
+
+class Takes(BasicBolt):
+    def execute(self, tup: Tuple) -> None:
+        """Take what was diverted."""
+
+
+@pytest.mark.guarantee("EO-10", "SV-13", "SV-14")
+def test_retries_diverted_and_given_up_rows_of_each_component_are_shown() -> None:
+    def finished(count: Any, **settings: Any) -> Snapshot:
+        Odd.raised, builder = 0, TopologyBuilder("odd")
+        builder.set_spout("numbers", partial(Numbers, 10))
+        builder.set_bolt("p", Odd, **settings).shuffle_grouping("numbers")
+        builder.set_bolt("count", count).shuffle_grouping("p")
+        if "on_error" in settings:
+            builder.set_bolt("sink", Takes).shuffle_grouping("p", stream="failed")
+        return run_topology(builder.build(), Config(state_checkpoint_interval_ms=100)).snapshot
+
+    diverting = finished(Told().create, retries=2, on_error="divert")
+    assert (diverting.components["p"].retries, diverting.components["p"].diverted) == (3, 1)
+    assert "handled p retries 3, diverted 1" in snapshot_text.state_texts(None, diverting)
+
+    giving_up = finished(Told().create)
+    assert giving_up.components["numbers"].given_up == 1
+    assert giving_up.to_dict()["components"]["numbers"]["given_up"] == 1
+    assert "handled numbers given up 1" in snapshot_text.state_texts(None, giving_up)
+    assert 'stormcell_given_up_tuples_total{topology="odd",component="numbers",task="1"} 1' in render(families(giving_up))

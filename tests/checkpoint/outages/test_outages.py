@@ -91,7 +91,7 @@ async def test_a_server_that_hangs_for_longer_than_a_call_may_take(server: Redis
 @pytest.mark.guarantee("EO-1", "EO-10", "SV-11", "CP-8")
 async def test_a_file_that_another_process_locks_for_long(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
-    program = "import sqlite3, sys; sqlite3.connect(sys.argv[1], isolation_level=None).execute('BEGIN IMMEDIATE'); print(flush=True); input()"
+    program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('BEGIN IMMEDIATE'); print(flush=True); input()"
     others: list[subprocess.Popen[bytes]] = []
 
     def lock() -> None:
