@@ -1,6 +1,8 @@
 """Long waits for something outside: they are logged once, named everywhere, and the run is not ready meanwhile (SV-11)."""
 
 import asyncio
+import contextlib
+import itertools
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -33,7 +35,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "engine.runtime" and record.levelno == logging.WARNING]
 
 
-def test_a_long_wait_is_logged_once_and_once_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_wait_is_logged_at_growing_intervals_and_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> list[tuple[LongWait, ...]]:
         waits = Waits("orders", Clock.of(asyncio.get_running_loop()))
         seen = []
@@ -49,7 +51,40 @@ def test_a_long_wait_is_logged_once_and_once_when_it_is_over(caplog: pytest.LogC
         return seen
 
     assert run_virtual(main) == [(), (LongWait("the store", 63.0), LongWait("quiet", 63.0)), ()]
-    assert told(caplog) == ["'orders' has been waiting for the store for 5 s", "'orders' goes on: it has waited 63 s for the store"]
+    assert told(caplog) == [
+        "'orders' has been waiting for the store for 5 s",
+        "'orders' has been waiting for the store for 20 s",
+        "'orders' goes on: it has waited 63 s for the store",
+    ]
+
+
+def test_a_wait_of_a_day_is_logged_each_hour(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        with Waits("orders", Clock.of(asyncio.get_running_loop())).current(), waiting_for("the store"):
+            await asyncio.sleep(24 * 3600)
+
+    run_virtual(main)
+    lengths = [int(text.removesuffix(" s").split()[-1]) for text in told(caplog)[:-1]]
+    assert lengths[:5] == [5, 20, 80, 320, 1280]
+    assert {after - before for before, after in itertools.pairwise(lengths[5:])} == {3600}
+
+
+def test_a_wait_gives_way_to_its_reason_and_names_what_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> list[tuple[LongWait, ...]]:
+        waits, seen = Waits("orders", Clock.of(asyncio.get_running_loop())), []
+        with waits.current(), waiting_for("a checkpoint", long_secs=20, detail=lambda: f"round {len(seen)}", yields=True):
+            for secs, what in ((19, ()), (2, ()), (6, ("the store",)), (1, ())):
+                with contextlib.ExitStack() as reasons:
+                    for each in what:
+                        reasons.enter_context(waiting_for(each))
+                    await asyncio.sleep(secs)
+                    seen.append(waits.long_waits())
+        return seen
+
+    nothing, checkpoint, store, again = run_virtual(main)
+    assert (nothing, checkpoint) == ((), (LongWait("a checkpoint (round 1)", 21.0),))
+    assert (store, again) == ((LongWait("the store", 6.0),), (LongWait("a checkpoint (round 3)", 28.0),))
+    assert told(caplog)[0] == "'orders' has been waiting for a checkpoint (round 1) for 20 s"
 
 
 def test_many_short_waits_are_no_long_wait(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,12 +218,12 @@ HERE = "tests.test_waits"
 @pytest.mark.parametrize(
     ("topology", "provider", "what", "logs"),
     [
-        (batches(HangingCommit), "memory://", "the commit of batch 1", 2),
+        (batches(HangingCommit), "memory://", "the commit of batch 1", 4),
         (batches(HeldBack), "memory://", "permission to begin a batch: consumer 'per-minute' is 16 batches behind", 0),
         (batches(Stores, SlowWork), "memory://", None, 0),
-        (counting(Counts), f"{HERE}:Hangs", f"the state store ({HERE})", 2),
-        (counting(HangingHook), "memory://", "pre_commit() of bolt 'count'", 2),
-        (batches(Stores), f"{HERE}:Hangs", "the store of the transactions", 2),
+        (counting(Counts), f"{HERE}:Hangs", f"the state store ({HERE})", 4),
+        (counting(HangingHook), "memory://", "pre_commit() of bolt 'count'", 4),
+        (batches(Stores), f"{HERE}:Hangs", "the store of the transactions", 4),
     ],
 )
 def test_a_wait_for_something_outside_is_named_everywhere(

@@ -13,6 +13,7 @@ from engine.api.generator_options import GeneratorOptions, GiveUp
 from engine.api.generator_spout import GeneratorSpout
 from engine.api.spout import Spout
 from engine.errors import UsageError
+from engine.safe_text import safe_repr
 
 P = ParamSpec("P")
 Source = TypeVar("Source", bound=Iterable[Values | None] | AsyncIterable[Values | None])
@@ -160,6 +161,10 @@ def spout(
 def _checked(options: GeneratorOptions) -> GeneratorOptions:
     """Return the options with their numbers checked. Raises UsageError."""
     on_give_up: object = options.on_give_up
+    for name in ("burst", "restartable", "positions", "repeatable"):
+        given: object = getattr(options, name)
+        if not isinstance(given, bool):
+            raise UsageError(f"@spout: {name} is {safe_repr(given)}", hint="Write True or False.")
     if options.positions and options.repeatable:
         hint = "With positions=True the function tells its positions. Remove one of both."
         raise UsageError("@spout has positions=True and repeatable=True", hint=hint)

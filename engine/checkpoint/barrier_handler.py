@@ -79,14 +79,14 @@ class BarrierHandler(ControlHandler):
         self._held.clear()
         if self._waiting is not None:
             self._waiting.cancel()
-        self._checkpoints.note_waiting(self._context.task_id, ())
+        self._checkpoints.task_waits.note_aligning(self._context.task_id, ())
 
     async def on_control(self, tup: Tuple) -> None:
         """Handle a barrier."""
         if not self._alignment.come:
             self._aligning_since = self._context.clock.now()
         is_complete = self._alignment.arrives(tup.source_task)
-        self._checkpoints.note_waiting(self._context.task_id, self._alignment.waits_for())
+        self._checkpoints.task_waits.note_aligning(self._context.task_id, self._alignment.waits_for())
         if not is_complete:
             # The checkpoint spout is never held, because it has no data that could wait.
             if tup.source_component != CHECKPOINT_COMPONENT:
@@ -103,7 +103,7 @@ class BarrierHandler(ControlHandler):
 
     async def _prepare_when_settled(self, barrier: Barrier) -> None:
         """Wait for the inputs of before the barrier. What the bolt still emits for them belongs before the barrier, too (EO-3)."""
-        self._checkpoints.note_unsettled(self._context.task_id, waits=True)
+        self._checkpoints.task_waits.note_unsettled(self._context.task_id, waits=True)
         warning = asyncio.get_running_loop().call_later(WARN_SECS, self._warn_of_unsettled)
         try:
             for pause_secs in SETTLE_BACKOFF.pauses():
@@ -112,7 +112,7 @@ class BarrierHandler(ControlHandler):
                 await asyncio.sleep(pause_secs)
         finally:
             warning.cancel()
-        self._checkpoints.note_unsettled(self._context.task_id, waits=False)
+        self._checkpoints.task_waits.note_unsettled(self._context.task_id, waits=False)
         await self._port.between_calls(lambda: self._prepare_and_release(barrier))
 
     async def _prepare_and_release(self, barrier: Barrier) -> None:
@@ -162,6 +162,8 @@ class DurableBarrierHandler(BarrierHandler):
         """True from a recovery until the next rollback."""
         self._has_recovered = False
         """True after the first recovery of the instance."""
+        self._last_refusal: str | None = None
+        """The call that is repeated, and its last error."""
         self._unwritten: Exception | None = None
         """Error of the last write. At the next barrier the error ends the instance."""
 
@@ -272,20 +274,27 @@ class DurableBarrierHandler(BarrierHandler):
 
     async def _repeat(self, call: Callable[[], Awaitable[None]], name: str) -> None:
         """Call until it succeeds. The commit is decided, and what the call commits elsewhere must not be lost (CP-4, EO-9)."""
-        task = self._context.task_id
-        try:
-            for pause_secs in HOOK_BACKOFF.pauses():
-                try:
-                    await call()
-                    return
-                except FatalError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - the user's own
-                    self._checkpoints.note_repeating(task, f"{name}, which raised {headline(error)}")
-                    self._port.report(error, f"{name} is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
-                await asyncio.sleep(pause_secs)
-        finally:
-            self._checkpoints.note_repeating(task, None)
+        with waiting_for(f"{name.partition('(')[0]}() of bolt {self._context.component_id!r}", detail=lambda: self._last_refusal):
+            try:
+                await self._call_until_done(call, name)
+            finally:
+                self._note_repeating(None)
+
+    async def _call_until_done(self, call: Callable[[], Awaitable[None]], name: str) -> None:
+        for pause_secs in HOOK_BACKOFF.pauses():
+            try:
+                await call()
+                return
+            except FatalError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's own
+                self._note_repeating(f"{name}, which raised {headline(error)}")
+                self._port.report(error, f"{name} is called again in {pause_secs:g} s, until it succeeds; the inputs wait")
+            await asyncio.sleep(pause_secs)
+
+    def _note_repeating(self, text: str | None) -> None:
+        self._last_refusal = text
+        self._checkpoints.task_waits.note_repeating(self._context.task_id, text)
 
     def _note_cause(self, raised: Exception) -> None:
         self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))

@@ -53,6 +53,8 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
     for component_id in _holding(topology, durable) - set(checkpoints.sources.layouts):
         components[component_id] = replace(components[component_id], holds_acks=True)
     checkpoints.prepare.tasks = sum(spec.parallelism for spec in topology.bolts)
+    layers = topology.layers()
+    checkpoints.prepare.bolts = tuple(sorted((spec.component_id for spec in topology.bolts), key=layers.__getitem__))
     for spec in topology.bolts:
         components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
     components[CHECKPOINT_COMPONENT] = ComponentSpec(

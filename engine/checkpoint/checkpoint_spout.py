@@ -113,7 +113,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 task.cancel()
         if checkpoints.sources.passes.have_failed:
             why = checkpoints.sources.passes.describe_failures()
-            LOGGER.warning("topology %r: %s", self.context.topology_name, why)
+            if not checkpoints.waits.in_outage:  # the log tells a long outage as a wait
+                LOGGER.warning("topology %r: %s", self.context.topology_name, why)
             checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, why))
             return Event.FAILED
         return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
@@ -145,19 +146,23 @@ class CheckpointSpout(Spout, SpoutPortUser):
 
     async def _end_pass(self) -> None:
         """Count the failed rows. After an outage, pause before the next pass."""
-        for source in self._checkpoints.sources.tasks:
+        checkpoints = self._checkpoints
+        for source in checkpoints.sources.tasks:
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
         was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs
-        if self._checkpoints.sources.passes.end(self.port.run.acked(), was_long=was_long):
+        if checkpoints.sources.passes.end(self.port.run.acked(), was_long=was_long):
             self._outages = 0
+            checkpoints.waits.end_outage()
             return
         self._outages += 1
+        if self._outages > 1:
+            checkpoints.waits.note_outage(checkpoints.sources.passes.describe_failures())
         await asyncio.sleep(OUTAGE_BACKOFF.pause_secs(self._outages))
 
     async def _order(self, orders: Sequence[asyncio.Future[None]]) -> Event:
         """Wait until every stateful task has carried out its order. Return FAILED as soon as a task dies, or if one has died before."""
         checkpoints = self._checkpoints
-        checkpoints.note_ordered(orders)
+        checkpoints.task_waits.note_ordered(dict(zip(orders, (task.task_id for task in checkpoints.tasks), strict=True)))
         lost = asyncio.get_running_loop().create_task(checkpoints.lost.wait())
         waits_for: set[asyncio.Future[Any]] = {lost, *orders}
         try:

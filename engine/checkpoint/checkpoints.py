@@ -29,6 +29,7 @@ from engine.checkpoint.record_entries import (
 from engine.checkpoint.sources import Sources
 from engine.checkpoint.staged_output import StagedOutputs, StagedTask
 from engine.checkpoint.status import CheckpointSnapshot
+from engine.checkpoint.step_waits import StepWaits, TaskWaits
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, EngineError, Failure, StateError, StateFenced, StateUnavailable
@@ -95,21 +96,16 @@ class Checkpoints:
         self._idle = Waiters()
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
-        self._component_of: Mapping[int, str] = {}
         self._is_idle = False
         self.cause: str | None = None
         """Reason of the failure that the run recovers from, if it is known."""
         self._trouble: str | None = None
         self._troubles = 0
         """Number of store calls that are being retried."""
-        self._waiting: dict[int, Collection[int]] = {}
-        self._unsettled: set[int] = set()
-        """Tasks that wait for their unsettled inputs before they forward the barrier."""
-        self._ordered: dict[asyncio.Future[None], int] = {}
-        """Orders of the current step, each with its task."""
-        self._repeating: dict[int, str] = {}
-        """The hook that each of these tasks repeats until it succeeds, and its last error, as text."""
+        self.task_waits = TaskWaits(self.prepare)
+        self.waits = StepWaits(config.state_checkpoint_interval_ms / 1000, lambda: self.cause or self.task_waits.first, self.hold_spouts)
         self._step_began = self._prepare_began = 0.0
+        self._committed_at = clock.now()
         self._committed = self._recoveries = 0
         self._keys = self._bytes = 0
         self._alignment_secs = 0.0
@@ -164,18 +160,29 @@ class Checkpoints:
 
     def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
         """Store the run's port before the tasks begin. No spout is polled before every state is loaded."""
-        self._port, self._component_of, self._end_run = port, component_of, end_run
+        self._port, self._end_run = port, end_run
+        self.task_waits.join(component_of)
         self.sources.one_by_one.join(self.hold_spouts, self._write)
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
-        """Pause the user's spouts during a recovery and while the store is unavailable, else resume them."""
+        """Pause the user's spouts during a recovery, while the store is unavailable and while a checkpoint is late, else resume them."""
         if self._port is not None:
-            is_held = not self.begun or self.machine.recovers or self.sources.one_by_one.is_under_way
-            self._port.hold_spouts(on=is_held or self._troubles > 0)
+            self._port.hold_spouts(on=self._held_because() is not None)
+
+    def _held_because(self) -> str | None:
+        """Return the reason for which the spouts are not polled."""
+        if self._troubles > 0:
+            return f"the state store is unavailable: {self._trouble}"
+        if not self.begun or self.machine.recovers:
+            return "the states go back to the last commit" if self._recoveries else "the states are loaded"
+        if self.sources.one_by_one.is_under_way:
+            return "rows go one at a time, to find the one that fails the others"
+        return f"the checkpoint takes longer than {self.waits.late_secs:g} s" if self.waits.is_late else None
 
     async def close(self, *, fold: bool) -> None:
         """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
+        self.waits.close()
         with suppress(StateError):  # then the next process only believes that this one has died
             if fold and (left := self.sources.one_by_one.clean_entries()):
                 await self._write(left)
@@ -193,9 +200,8 @@ class Checkpoints:
         outputs = output_entries(self._layout.committers) if self.machine.record.phase == "committing" else {}
         await self._write(record_entry(self.machine.record) | outputs | self.sources.changes(self.machine))
 
-    async def leave_out(self, task_id: int, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
+    async def leave_out(self, component_id: str, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
         """Make dead letters of rows that a committer cannot publish. Return the output without them (EO-9)."""
-        component_id = self._component_of[task_id]
         assert self.sources.letters is not None
         letters = self.sources.letters.refuse(output.txid, output.round, rows.values())
         left_out = output.left_out.union(rows)
@@ -307,10 +313,9 @@ class Checkpoints:
             self._keys = self._bytes = 0
             self._alignment_secs = 0.0
         self._step_began = now
-        self._waiting.clear()
-        self._unsettled.clear()
-        self._ordered.clear()
+        self.task_waits.begin_step()
         self._is_idle = step is Step.IDLE
+        self.waits.begin_step(step)
         if self._is_idle:
             self.cause = None
             self._idle.wake_all()
@@ -318,6 +323,8 @@ class Checkpoints:
     def note_committed(self) -> None:
         """Note a complete checkpoint."""
         self._committed += 1
+        self._committed_at = self._clock.now()
+        self.waits.end_outage()
         self._last = ((self._clock.now() - self._prepare_began) * 1000, self._keys, self._bytes, self._alignment_secs * 1000)
 
     def note_recovery(self) -> None:
@@ -341,28 +348,6 @@ class Checkpoints:
         """Note the time from the first to the last barrier of a task's alignment."""
         self._alignment_secs = max(self._alignment_secs, secs)
 
-    def note_waiting(self, task: int, sources: Collection[int]) -> None:
-        """Note the tasks whose barriers a task waits for. Empty: the task does not wait."""
-        if sources:
-            self._waiting[task] = sources
-        else:
-            self._waiting.pop(task, None)
-
-    def note_unsettled(self, task: int, *, waits: bool) -> None:
-        """Note that a task waits for its unsettled inputs before it forwards the barrier, or does no longer."""
-        (self._unsettled.add if waits else self._unsettled.discard)(task)
-
-    def note_ordered(self, orders: Collection["asyncio.Future[None]"]) -> None:
-        """Note the orders of all tasks, in the order of `tasks`."""
-        self._ordered = dict(zip(orders, (task.task_id for task in self.tasks), strict=True))
-
-    def note_repeating(self, task: int, text: str | None) -> None:
-        """Note the call of a hook that a task repeats, and its last error, as text. None: it repeats none."""
-        if text is None:
-            self._repeating.pop(task, None)
-        else:
-            self._repeating[task] = text
-
     def _note_trouble(self, text: str | None) -> None:
         self._troubles += -1 if text is None else 1
         self._trouble = text or (self._trouble if self._troubles else None)
@@ -372,14 +357,6 @@ class Checkpoints:
         """Return the checkpoints for a snapshot."""
         machine = self.machine
         last_ms, keys, size, alignment_ms = self._last
-        waits = [f"{self._named(task)} repeats {text}" for task, text in sorted(self._repeating.items())]
-        waits += [
-            f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
-            for task, sources in sorted(self._waiting.items())
-        ]
-        waits += [f"{self._named(task)} waits until its inputs of before the barrier are settled" for task in sorted(self._unsettled)]
-        busy = sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys())
-        waits += [f"{self._named(task)} has not done the step" for task in busy]
         return CheckpointSnapshot(
             step=machine.step.value,
             step_secs=self._clock.now() - self._step_began,
@@ -392,9 +369,9 @@ class Checkpoints:
             last_bytes=size,
             last_alignment_ms=alignment_ms,
             trouble=self._trouble,
-            waits_for=tuple(waits),
+            waits_for=tuple(self.task_waits.texts()),
             held_acks=() if self._port is None else tuple(sorted(self._port.held_acks)),
+            since_commit_secs=self._clock.now() - self._committed_at,
+            held=self._held_because(),
+            cause=self.cause,
         )
-
-    def _named(self, task: int) -> str:
-        return f"{self._component_of.get(task, 'task')}[{task}]"

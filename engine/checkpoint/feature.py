@@ -4,12 +4,14 @@ Checks the rules of these topologies, opens the checkpoints of a run, and export
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
+from engine.checkpoint.guarantees import KEEPS_STATE, PARTITIONED, REWINDS, Guarantees, guarantees, inexact, rewinding_spouts
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.log import EngineLogger
 from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.spec import AT_CHECKPOINTS, COMMITTER
@@ -18,13 +20,7 @@ from engine.topology.validate import arrows, path_between
 if TYPE_CHECKING:
     from engine.checkpoint.checkpoints import Checkpoints
 
-KEEPS_STATE: Final = "keeps_state"
-"""Class attribute of stateful bolts."""
-REWINDS: Final = "rewinds"
-PARTITIONED: Final = "partitioned"
-"""Class attributes of spouts whose positions are in the checkpoint."""
-RECOVERY: Final[CheckpointStep] = "recover"
-"""The step in which the spouts wait."""
+LOGGER: Final = EngineLogger("engine.checkpoint")
 
 
 def _stateful_bolts(topology: Topology) -> list[ComponentSpec]:
@@ -38,13 +34,6 @@ def _durable_bolts(topology: Topology) -> list[ComponentSpec]:
 
 def _committers(topology: Topology) -> list[ComponentSpec]:
     return [spec for spec in topology.bolts if spec.marks.issuperset((COMMITTER, AT_CHECKPOINTS))]
-
-
-def rewinding_spouts(topology: Topology, config: Config) -> list[ComponentSpec]:
-    """Return the spouts whose rows are processed exactly once in a run with this config."""
-    if config.processing_guarantee == "at_least_once":
-        return []
-    return [spec for spec in topology.spouts if REWINDS in spec.marks]
 
 
 def _names(specs: Iterable[ComponentSpec]) -> str:
@@ -89,7 +78,7 @@ class CheckpointFeature(Feature):
                 "Set forgotten_ack='fail', or processing_guarantee='at_least_once'."
             )
         if config.processing_guarantee == "exactly_once":
-            yield from _inexact(topology, config)
+            yield from inexact(topology, config)
         if config.acker_executors == 0:
             yield f"{durable[0].where}: checkpoints need tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
 
@@ -106,25 +95,13 @@ class CheckpointFeature(Feature):
         return CheckpointRun(config)
 
 
-def _inexact(topology: Topology, config: Config) -> Iterator[str]:
-    """Yield the reasons for which a topology with state cannot be exact (EO-7)."""
-    wish = "processing_guarantee='exactly_once'"
-    for spec in topology.spouts:
-        if REWINDS not in spec.marks:
-            yield (
-                f"{spec.where}: {wish} needs a source that can rewind. Give it the methods seek(position) and position(), or write "
-                "@spout(..., positions=True) or @spout(..., repeatable=True)."
-            )
-    if config.state_provider.startswith("memory:"):
-        yield f"state_provider={config.state_provider!r}: {wish} needs a store that survives the process, such as sqlite:///state.db."
-
-
 class CheckpointRun(FeatureRun):
     """The checkpoints of one run. Does nothing in a run without stateful bolts."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._checkpoints: Checkpoints | None = None
+        self._guarantees: Guarantees | None = None
 
     async def open(self, topology: Topology, start: RunStart) -> Topology:
         """Read the record, and return the topology with the checkpoint spout and the barrier handlers."""
@@ -136,6 +113,9 @@ class CheckpointRun(FeatureRun):
         from engine.checkpoint.sources import SourceLayout
 
         assert start.provider is not None
+        shown = self._guarantees = guarantees(topology, self._config)
+        assert shown is not None
+        LOGGER.info("topology %r: %s", topology.name, "; ".join(shown.lines()))
         places = state_places(_stateful_bolts(topology), self._config.key_groups)
         sources = [
             SourceLayout(spec.component_id, spec.parallelism, PARTITIONED in spec.marks)
@@ -175,7 +155,7 @@ class CheckpointRun(FeatureRun):
         sources = self._checkpoints.sources
         has_letters = (sources or self._checkpoints.outputs) and sources.letters is not None
         letters = [DeadLettersEntry(sources.letters.snapshot())] if has_letters and sources.letters is not None else []
-        return (CheckpointEntry(self._checkpoints.snapshot()), *letters)
+        return (CheckpointEntry(replace(self._checkpoints.snapshot(), guarantees=self._guarantees)), *letters)
 
 
 class CheckpointEntry(SnapshotEntry):
@@ -192,15 +172,12 @@ class CheckpointEntry(SnapshotEntry):
         return None if self.value is None else asdict(self.value)
 
     def holds_run(self) -> str | None:
-        """Return a sentence while the store is unavailable, or while the states recover."""
+        """Return a sentence while the store is unavailable, the states recover, or a checkpoint takes too long."""
         now = self.value
-        if now is None:
+        if now is None or now.held is None:
             return None
-        if now.trouble is not None:
-            return f"The spouts wait, because the state store is unavailable: {now.trouble}"
-        if now.step == RECOVERY:
-            return f"The spouts wait until the states are recovered. {_step_text(now)}"
-        return None
+        cause = "" if now.cause is None else f" The reason is: {now.cause.rstrip('.')}."
+        return f"The spouts wait, because {now.held.rstrip('.')}.{cause}" + ("" if now.step == "idle" else f" {_step_text(now)}")
 
     def delays_acks(self, component_id: str) -> str | None:
         """Return a sentence if acks of this spout wait for a checkpoint (EO-4)."""
@@ -214,7 +191,10 @@ class CheckpointEntry(SnapshotEntry):
         """Return the entry of a result of `to_json`."""
         if value is None:
             return cls(None)
-        return cls(CheckpointSnapshot(**{**value, "waits_for": tuple(value["waits_for"]), "held_acks": tuple(value["held_acks"])}))
+        known = value.get("guarantees")
+        made: dict[str, Any] = {name: tuple(value[name]) for name in ("waits_for", "held_acks")}
+        made["guarantees"] = None if known is None else Guarantees.from_json(known)
+        return cls(CheckpointSnapshot(**{**value, **made}))
 
     def families(self, topology_name: str) -> Iterator[Family]:
         """Yield the families of `stormcell_checkpoint_…`."""
@@ -237,6 +217,8 @@ _MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (
     Measure("commits", "counter", "", "Checkpoints that this run has committed.", lambda now: now.committed),
     Measure("recoveries", "counter", "", "Times that a step failed or a task died.", lambda now: now.recoveries),
     Measure("step_seconds", "gauge", "seconds", "Time since the step in progress began.", lambda now: now.step_secs),
+    Measure("since_commit_seconds", "gauge", "seconds", "Time since the last commit or the start.", lambda now: now.since_commit_secs),
+    Measure("holds_sources", "gauge", "", "1 while the sources are not polled, because of a checkpoint.", lambda now: now.held is not None),
     Measure("last_seconds", "gauge", "seconds", "Duration of the last checkpoint.", lambda now: secs_of_ms(now.last_ms)),
     Measure("last_keys", "gauge", "keys", "Keys that the last checkpoint changed.", lambda now: now.last_keys),
     Measure("last_bytes", "gauge", "bytes", "Bytes that the last checkpoint staged.", lambda now: now.last_bytes),

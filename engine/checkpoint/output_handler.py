@@ -74,7 +74,7 @@ class OutputHandler(DurableBarrierHandler):
                 published.append(output)
                 return
             rows = {row.number: self._given_up(row) for row in refused}
-            output = await self._checkpoints.leave_out(self.task_id, output, rows)
+            output = await self._checkpoints.leave_out(self._context.component_id, output, rows)
 
     def _given_up(self, row: RefusedRow) -> GivenUpRow:
         return GivenUpRow(row.source, (row.values, row.stream, None), self._failure(ERROR, row.error), 1)

@@ -1,7 +1,7 @@
 """`Prepare` is the running PREPARE of a run: which tasks have done their part, and whether it goes on (CP-3)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 HOOKS_FIRST: Final = 1.1
@@ -21,6 +21,8 @@ class Prepare:
         self._doomed_secs: Final = doomed_secs
         self.tasks = 0
         """Number of tasks of bolts, which all get the barrier."""
+        self.bolts: tuple[str, ...] = ()
+        """These bolts, each one behind those that it gets the barrier from."""
         self._lost = lost
         self._round = -1
         self._done: set[int] = set()
@@ -43,6 +45,10 @@ class Prepare:
         """Note that a task cannot do its part for the barrier of a round."""
         if round_ == self._round:
             self._end(is_done=False)
+
+    def lacks(self, tasks: Iterable[int]) -> Iterator[int]:
+        """Yield those of these tasks that have not done their part yet. None between two PREPAREs."""
+        return (task for task in tasks if self._round >= 0 and task not in self._done)
 
     def note_new_instance(self, task: int) -> None:
         """Note that a task has a new instance after a death, which knows of no barrier that has arrived before."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from engine.checkpoint.guarantees import Guarantees
+
 CheckpointStep: TypeAlias = Literal["idle", "recover", "prepare", "commit"]
 
 
@@ -35,3 +37,11 @@ class CheckpointSnapshot:
     """A text for each task that waits: `count[3] waits for the barrier of split[2]`, `count[3] repeats pre_commit(7), which raised …`."""
     held_acks: tuple[str, ...] = ()
     """Spouts of which acks wait for the next commit."""
+    since_commit_secs: float = 0.0
+    """Seconds since the last commit, or since the start of the run."""
+    held: str | None = None
+    """Reason for which the sources are not polled: the store, a recovery, or a checkpoint that takes too long. None: they are polled."""
+    cause: str | None = None
+    """Reason for which the run goes back to its last commit, if it is known. None: it does not."""
+    guarantees: Guarantees | None = None
+    """Who is exact. None before the run has opened its checkpoints."""

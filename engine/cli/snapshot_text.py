@@ -155,8 +155,8 @@ def limit_words(found: Bottleneck) -> str:
 
 def state_texts(before: Snapshot | None, now: Snapshot) -> list[str]:
     """Return the lines about checkpoints, transactions and failures that apply to the run."""
-    own = (checkpoint_text(now), transactions_text(before, now), *(entry.text() for entry in now.entries), failures_text(now))
-    return [text for text in own if text is not None]
+    own = (checkpoint_text(now), exact_text(now), transactions_text(before, now), *(entry.text() for entry in now.entries))
+    return [text for text in (*own, failures_text(now), handled_text(now)) if text is not None]
 
 
 def checkpoint_text(now: Snapshot) -> str | None:
@@ -168,14 +168,28 @@ def checkpoint_text(now: Snapshot) -> str | None:
     if found.last_ms is not None:
         parts.append(f"{ms_text(found.last_ms)} ms, {count_text(found.last_keys)} keys, {count_text(found.last_bytes)} bytes")
         parts.append(f"alignment {ms_text(found.last_alignment_ms)} ms")
+    parts.append(f"last commit {duration_text(found.since_commit_secs)} ago" if found.txid >= 0 else "no commit yet")
+    if found.held:
+        parts.append(f"the sources wait: {found.held}")
     if found.step != "idle":
         parts.append(f"{found.step} for {duration_text(found.step_secs)}")
         parts += found.waits_for[:2]
     if found.recoveries:
         parts.append(f"{count_text(found.recoveries)} recoveries")
-    if found.trouble:
-        parts.append(found.trouble)
     return "checkpoint " + " · ".join(parts)
+
+
+def exact_text(now: Snapshot) -> str | None:
+    """Return the sources by their guarantee, and the bolts whose effects may repeat. None in a run without state."""
+    found = now.entry(CheckpointEntry).value
+    if found is None or found.guarantees is None:
+        return None
+    known = found.guarantees
+    by_guarantee: dict[str, list[str]] = {}
+    for source in known.sources:
+        by_guarantee.setdefault(source.guarantee, []).append(source.component_id)
+    parts = [f"{guarantee} {', '.join(names)}" for guarantee, names in by_guarantee.items()]
+    return " · ".join([*parts, *([f"effects may repeat {', '.join(known.may_repeat)}"] if known.may_repeat else [])])
 
 
 def transactions_text(before: Snapshot | None, now: Snapshot) -> str | None:
@@ -199,6 +213,17 @@ def failures_text(now: Snapshot) -> str | None:
         if component.failures
     ]
     return "failures " + " · ".join(parts) if parts else None
+
+
+def handled_text(now: Snapshot) -> str | None:
+    """Return what was done about failed calls and inputs, by component. None if nothing was."""
+    told = (("retries", "retries"), ("diverted", "diverted"), ("given_up", "given up"))
+    parts = [
+        f"{component_id} {', '.join(counts)}"
+        for component_id, component in now.components.items()
+        if (counts := [f"{word} {count_text(number)}" for name, word in told if (number := getattr(component, name))])
+    ]
+    return "handled " + " · ".join(parts) if parts else None
 
 
 # Values and labels

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from engine.checkpoint.guarantees import Guarantees, guarantees
 from engine.cli import settings
 from engine.cli.console.commands import output_file_errors
 from engine.cli.console.formatting import aligned, plural
@@ -36,7 +37,7 @@ def check_command(spec: str, flags: tuple[str, ...], config_file: Path | None) -
     loaded = load_topology(spec)
     config = settings.load_settings(flags, config_file, loaded).config
     validate_for_run(loaded.topology, config)
-    write_line(describe(loaded.topology, str(loaded.path)))
+    write_line(describe(loaded.topology, str(loaded.path), config))
     return 0
 
 
@@ -49,12 +50,22 @@ def validate_for_run(topology: Topology, config: Config) -> None:
         provider_of(config.state_provider)
 
 
-def describe(topology: Topology, path: str) -> str:
-    """Return the components of a valid topology, one per line."""
+def describe(topology: Topology, path: str, config: Config) -> str:
+    """Return the components of a valid topology, one per line. If it keeps state, say which sources are exact with these settings."""
     specs = topology.components.values()
     counts = f"{plural(len(specs), 'component')}, {plural(sum(spec.parallelism for spec in specs), 'task')}"
     rows = [("component", "kind", "inputs", "outputs"), *map(_component_row, specs)]
-    return f"{path}: topology {topology.name!r} is valid: {counts}\n{aligned(rows, text_columns=4)}"
+    text = f"{path}: topology {topology.name!r} is valid: {counts}\n{aligned(rows, text_columns=4)}"
+    shown = guarantees(topology, config)
+    return text if shown is None else f"{text}\n\n{_guarantee_text(shown)}"
+
+
+def _guarantee_text(shown: Guarantees) -> str:
+    rows = [("source", "a row counts", "because"), *((each.component_id, each.guarantee, each.why) for each in shown.sources)]
+    parts = [f"{part}: {', '.join(bolts)}" for part in ("stateful", "committer") if (bolts := shown.bolts(part))]
+    if shown.may_repeat:
+        parts.append(f"effects outside may happen again after a failure: {', '.join(shown.may_repeat)}")
+    return "\n".join([aligned(rows, text_columns=3), *parts])
 
 
 def _component_row(spec: ComponentSpec) -> tuple[str, ...]:
@@ -70,12 +81,16 @@ def _component_row(spec: ComponentSpec) -> tuple[str, ...]:
 def graph_command(spec: str, kind: str | None, output: Path | None) -> int:
     """Draw the topology in FILE: components with their parallelism, streams with their groupings.
 
+    If the topology keeps state, the drawing says which sources are exact, and which bolts take part in checkpoints.
+
     \b
       graph topology.py                        Mermaid, for Markdown pages
       graph topology.py -o topology.svg        needs no other program
       graph topology.py --format dot | dot -Tpng > topology.png
     """
-    text = _drawing(kind or _kind_of(output))(load_topology(spec).topology)
+    topology = load_topology(spec).topology
+    shown = guarantees(topology, topology.config or Config())
+    text = _drawing(kind or _kind_of(output))(topology, {} if shown is None else shown.labels())
     if output is None:
         write_line(text.removesuffix("\n"))
         return 0
@@ -89,7 +104,7 @@ def _kind_of(output: Path | None) -> str:
     return "mermaid" if output is None else _SUFFIXES.get(output.suffix.lower(), "mermaid")
 
 
-def _drawing(kind: str) -> Callable[[Topology], str]:
+def _drawing(kind: str) -> Callable[[Topology, Mapping[str, str]], str]:
     from engine.topology import graph
 
     return {"mermaid": graph.mermaid, "dot": graph.dot, "svg": graph.svg}[kind]

@@ -13,6 +13,7 @@ from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.latency_snapshot import LatencySnapshot
 from engine.runtime.snapshot import ComponentSnapshot, EdgeSnapshot, TaskSnapshot
 from engine.runtime.spout_executor import SpoutExecutor
+from engine.runtime.undone_messages import count_given_up
 
 CLOSED: Final = "closed"
 
@@ -69,6 +70,7 @@ def _spout(spout: SpoutExecutor) -> TaskSnapshot:
         loop_secs=spout.loop_secs,
         restarts=spout.policy.restarts,
         errors=spout.reporter.errors,
+        given_up=count_given_up(spout),
         pending=core.pending,
         max_pending=core.max_pending or None,
         complete_p50_ms=_ms(core.complete_latency.percentile(50)),

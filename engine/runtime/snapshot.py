@@ -68,6 +68,8 @@ class TaskSnapshot:
     """Calls that raised and were made again (SV-13)."""
     diverted: int = 0
     """Inputs that left on the stream `failed`. They are acked too (SV-14)."""
+    given_up: int = 0
+    """Messages or rows that a spout will not emit again, although they failed. 0 for a class of yours, which alone knows it."""
     settled_twice: int = 0
     """Acks and fails of inputs that were already settled (ACK-5)."""
     pending: int | None = None
@@ -209,6 +211,11 @@ class ComponentSnapshot:
         return sum(task.diverted for task in self.tasks)
 
     @property
+    def given_up(self) -> int:
+        """Messages or rows that a spout will not emit again, although they failed."""
+        return sum(task.given_up for task in self.tasks)
+
+    @property
     def settled_twice(self) -> int:
         """Acks and fails of inputs that were already settled."""
         return sum(task.settled_twice for task in self.tasks)
@@ -320,9 +327,8 @@ class Snapshot:
 def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> float | None:
     """Return the share of time in which the busiest task of a component had all its slots taken.
 
-    Measures the time between two snapshots. Without `before` the time begins with the run. At 0 the component is idle. At 1 no further
-    call may run, so inputs have to wait. None if no time has passed. Like Storm's capacity. Differs: uses the measured busy time, not the
-    mean latency times the count.
+    Measures the time between two snapshots. Without `before` the time begins with the run. At 0 the component is idle. At 1 no further call
+    may run, so inputs have to wait. None if no time has passed. As Storm's, except that the busy time is measured.
     """
     return max(task_capacities(before, after, component_id), default=None)
 
@@ -357,7 +363,7 @@ _SHOWN_OF_COMPONENTS = (
     *("emitted", "transferred", "executed", "acked", "failed", "failures", "pending", "max_pending"),
     *("waiting", "mailbox_capacity", "queue_fill"),
     *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "loop_secs", "slots"),
-    *("restarts", "errors", "retries", "diverted", "forgotten", "settled_twice", "status"),
+    *("restarts", "errors", "retries", "diverted", "given_up", "forgotten", "settled_twice", "status"),
 )
 
 

@@ -109,7 +109,7 @@ class SpoutExecutor(Executor):
         """Number of consecutive polls that emitted nothing. A wake or a verdict resets the number."""
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
-        self._in_call = self._held_back = False
+        self._in_call = self._held_back = self._lets_rows_out = False
         self._is_finishing = False
         """True during a drain, while the instance has rows of a list that its generator has yielded (BU-4)."""
         self._call_began = 0.0
@@ -197,9 +197,14 @@ class SpoutExecutor(Executor):
         self._note_ready()
 
     async def rows_emitted(self) -> None:
-        """Wait until no row of an `emit_many` is left to emit."""
-        while self._rows:
-            await self._rows.wait_until_empty()
+        """Wait until no row of an `emit_many` is left to emit. They are emitted even if the spout is held back, because a barrier waits."""
+        self._lets_rows_out = True
+        self._rows.schedule()
+        try:
+            while self._rows:
+                await self._rows.wait_until_empty()
+        finally:
+            self._lets_rows_out = False
 
     async def verdicts_arrived(self) -> None:
         """Wait until all failures that have been sent by now are handled. This does not wait for a poll that is awaited."""
@@ -291,7 +296,7 @@ class SpoutExecutor(Executor):
     # Pending rows of emit_many (`RowsOwner`)
 
     def may_emit_rows(self) -> bool:
-        return self._is_serving and not self._held_back and not self.core.backpressure.stopped_by
+        return self._is_serving and (self._lets_rows_out or not self._held_back) and not self.core.backpressure.stopped_by
 
     def note_rows_changed(self) -> None:
         if isinstance(self._collector, SpoutCollector):

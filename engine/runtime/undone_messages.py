@@ -13,6 +13,13 @@ def count_undone(spouts: Iterable[SpoutExecutor], unfinished: str) -> Undone:
     return sum(map(_undone_of, spouts), Undone(unfinished=unfinished))
 
 
+def count_given_up(executor: SpoutExecutor) -> int:
+    """Return the number of failed messages or rows that one spout task does not emit again, as far as the engine knows them."""
+    if executor.source is None and isinstance(executor.component, (FromGenerator, SpoutPortUser)):
+        return executor.given_up + executor.component.undone(0).failed
+    return executor.given_up
+
+
 def _undone_of(executor: SpoutExecutor) -> Undone:
     """Return what one spout task leaves undone.
 

@@ -6,6 +6,7 @@ pixels. Text widths are estimates: the average character width of the font, plus
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from engine.svg import svg_document, svg_element, svg_number, svg_text
@@ -25,6 +26,9 @@ LOOP_DEPTH: Final = 34
 ORDERING_SWEEPS: Final = 4
 
 Point: TypeAlias = tuple[float, float]
+Words: TypeAlias = Mapping[str, str]
+"""More words for the text below an id, by component id."""
+NO_WORDS: Final[Words] = MappingProxyType({})
 Slot: TypeAlias = str | tuple[str, str, int]
 """Occupant of one place in a layer: a component id, or an edge (source, target, layer) that passes through the layer."""
 
@@ -40,12 +44,12 @@ _ARROW: Final = """\
 <path d="M 0 0 L 8 4 L 0 8 z" fill="#5b6f85"/></marker></defs>"""
 
 
-def mermaid(topology: Topology) -> str:
-    """Return a Mermaid flowchart: spouts are rounded, committers outlined, edges that close a cycle dotted."""
+def mermaid(topology: Topology, words: Words = NO_WORDS) -> str:
+    """Return a Mermaid flowchart: spouts are rounded, committers outlined, edges that close a cycle dotted. words: below each id."""
     names = {component_id: f"c{number}" for number, component_id in enumerate(topology.components)}
     lines = ["---", f"title: {_mermaid_title(topology.name)}", "---", "flowchart LR"]
     for component_id, spec in topology.components.items():
-        text = f'"{_mermaid_text(component_id)}<br/>{_subtitle(spec)}"'
+        text = f'"{_mermaid_text(component_id)}<br/>{_subtitle(spec, words)}"'
         outlined = ":::committer" if spec.is_outlined else ""
         lines.append(f"    {names[component_id]}" + (f"([{text}])" if spec.kind == "spout" else f"[{text}]{outlined}"))
     if any(spec.is_outlined for spec in topology.bolts):
@@ -58,8 +62,8 @@ def mermaid(topology: Topology) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dot(topology: Topology) -> str:
-    """Return a Graphviz digraph: spouts are ellipses, committers outlined, edges that close a cycle dashed."""
+def dot(topology: Topology, words: Words = NO_WORDS) -> str:
+    """Return a Graphviz digraph: spouts are ellipses, committers outlined, edges that close a cycle dashed. words: below each id."""
     lines = [
         f"digraph {_dot_text(topology.name)} {{",
         "    rankdir=LR;",
@@ -69,7 +73,7 @@ def dot(topology: Topology) -> str:
     for component_id, spec in topology.components.items():
         shape = ", shape=ellipse" if spec.kind == "spout" else ""
         outline = f', color="{COMMITTER_COLOUR}", penwidth=3' if spec.is_outlined else ""
-        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, _subtitle(spec))}{shape}{outline}];")
+        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, _subtitle(spec, words))}{shape}{outline}];")
     closing = topology.closing_edges()
     for (source, target), labels in _edge_labels(topology).items():
         # An edge that closes a cycle must not pull its target to the right of its source.
@@ -78,17 +82,17 @@ def dot(topology: Topology) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def svg(topology: Topology) -> str:
-    """Return a complete SVG document.
+def svg(topology: Topology, words: Words = NO_WORDS) -> str:
+    """Return a complete SVG document. words: below each id.
 
     Spouts have round ends and committers a thick outline. Edges that close a cycle are dashed and run below the boxes.
     """
     labels = _edge_labels(topology)
     closing = topology.closing_edges()
-    layout = _lay_out(topology, labels)
+    layout = _lay_out(topology, labels, words)
     curves = [_curve(points, labels[edge], layout) for edge, points in layout.edges.items()]
     curves += [_loop(edge, labels[edge], layout) for edge in labels if edge in closing]
-    boxes = [_draw_box(topology, component_id, box) for component_id, box in layout.boxes.items()]
+    boxes = [_draw_box(topology, component_id, box, words) for component_id, box in layout.boxes.items()]
     paper = svg_element("rect", width=layout.width, height=layout.height, fill="#ffffff")
     headline = svg_element("text", svg_text(topology.name), x=MARGIN, y=MARGIN, class_="headline")
     parts = [_ARROW, paper, headline, *(curve for curve, _ in curves), *boxes, *(label for _, label in curves)]
@@ -105,9 +109,10 @@ def _edge_labels(topology: Topology) -> dict[Edge, tuple[str, ...]]:
     return labels
 
 
-def _subtitle(spec: ComponentSpec) -> str:
+def _subtitle(spec: ComponentSpec, words: Words) -> str:
     """Return the text below a component's id: `bolt × 4`, or the label that a feature has given: `committer × 1`."""
-    return spec.label or f"{spec.kind} × {spec.parallelism}"
+    label, more = spec.label or f"{spec.kind} × {spec.parallelism}", words.get(spec.component_id, "")
+    return label if more in label else f"{label} · {more}"
 
 
 _MERMAID_CODES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;", "\n": " "})
@@ -165,12 +170,12 @@ class _Layout:
         return x, y
 
 
-def _lay_out(topology: Topology, labels: Mapping[Edge, tuple[str, ...]]) -> _Layout:
+def _lay_out(topology: Topology, labels: Mapping[Edge, tuple[str, ...]], words: Words) -> _Layout:
     layers = topology.layers()
     closing = topology.closing_edges()
     forward = [edge for edge in labels if edge not in closing]
     columns = ordered_columns(layers, forward)
-    widths = [max((_box_width(topology, slot) for slot in column if isinstance(slot, str)), default=0.0) for column in columns]
+    widths = [max((_box_width(topology, slot, words) for slot in column if isinstance(slot, str)), default=0.0) for column in columns]
     longest = [0] * len(columns)  # line of a label behind each layer
     for edge in forward:
         longest[layers[edge[0]]] = max(longest[layers[edge[0]]], *map(len, labels[edge]))
@@ -270,7 +275,7 @@ def _loop(edge: Edge, lines: tuple[str, ...], layout: _Layout) -> tuple[str, str
     return svg_element("path", d=path, class_="edge closing", marker_end="url(#arrow)"), _draw_label(at, lines)
 
 
-def _draw_box(topology: Topology, component_id: str, box: _Box) -> str:
+def _draw_box(topology: Topology, component_id: str, box: _Box, words: Words) -> str:
     spec = topology.components[component_id]
     middle = box.x + box.width / 2
     corner = BOX_HEIGHT / 2 if spec.kind == "spout" else 6
@@ -279,7 +284,7 @@ def _draw_box(topology: Topology, component_id: str, box: _Box) -> str:
         "g",
         svg_element("rect", x=box.x, y=box.y, width=box.width, height=BOX_HEIGHT, rx=corner, class_=style),
         svg_element("text", svg_text(component_id), x=middle, y=box.middle - 8, class_="id"),
-        svg_element("text", svg_text(_subtitle(spec)), x=middle, y=box.middle + 11, class_="small"),
+        svg_element("text", svg_text(_subtitle(spec, words)), x=middle, y=box.middle + 11, class_="small"),
     )
 
 
@@ -291,8 +296,8 @@ def _draw_label(at: Point, lines: tuple[str, ...]) -> str:
     return behind + svg_element("text", *spans, class_="small")
 
 
-def _box_width(topology: Topology, component_id: str) -> float:
-    subtitle = _subtitle(topology.components[component_id])
+def _box_width(topology: Topology, component_id: str, words: Words) -> float:
+    subtitle = _subtitle(topology.components[component_id], words)
     return max(len(component_id) * TITLE_CHARACTER, len(subtitle) * SMALL_CHARACTER) + 36
 
 

@@ -127,6 +127,9 @@ def _component(before: Snapshot | None, now: Snapshot, component: ComponentSnaps
         "restarts": component.restarts,
         "errors": component.errors,
         "status": component.status,
+        "retries": component.retries,
+        "diverted": component.diverted,
+        "given_up": component.given_up,
         "failures": component.failures,
         "task_rows": rows,
     }

@@ -146,7 +146,8 @@ def test_a_row_that_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
     result = run_topology(builder.build())
     assert target.rows == [n for n in range(ROWS) if n != 7]
     letters = result.snapshot.entry(DeadLettersEntry).value
-    assert letters is not None and letters.stored == 1
+    assert letters is not None
+    assert letters.stored == 1
     assert "Odd" in (letters.last_error or "")
 
 
@@ -191,7 +192,8 @@ def test_rows_that_a_table_refuses_become_dead_letters_and_the_others_are_publis
     result = run_topology(topology(insert))
     assert [n for (n,) in connection.execute("SELECT n FROM rows ORDER BY n")] == [n for n in range(ROWS) if n not in (5, 6, 120)]
     letters = result.snapshot.entry(DeadLettersEntry).value
-    assert letters is not None and letters.stored == 3
+    assert letters is not None
+    assert letters.stored == 3
 
 
 def test_rows_that_a_committer_refuses_are_left_out_for_good() -> None:

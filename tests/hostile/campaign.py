@@ -68,5 +68,7 @@ def judge(case: Case, form: Form, outcome: Outcome) -> None:
         if form.hears_acks:
             assert settled == list(range(NUMBERS))
             assert set(expected.failed) == set(verdicts.failed) if expected.failed is not None else RAISES in verdicts.failed
+        elif form.repeats:
+            assert components["source"].acked == NUMBERS
         else:
             assert components["source"].acked + components["source"].failed == components["source"].emitted

@@ -55,11 +55,11 @@ class Case:
             _ENTERED.enter_context(self.surroundings.around(self.misdeed))
         if value.number == RAISES and self.scenario == "ends":
             raise FatalError("cannot go on") from BadInput(value)
-        if value.number == RAISES and self.scenario in ("fails", "source raises", "dies"):
+        if value.number == RAISES and self.scenario in ("fails", "diverts", "source raises", "dies"):
             raise BadInput(value)
         if value.number == RAISES and self.scenario == "tries again" and self.is_first("the bad value"):
             raise BadInput(value)
-        if value.number == REFUSES and self.scenario == "fails":
+        if value.number == REFUSES and self.scenario in ("fails", "diverts"):
             raise FailTuple("refused", report=True) from BadInput(value)
 
 

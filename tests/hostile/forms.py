@@ -42,6 +42,7 @@ from tests.hostile.sources import (
     Source,
     ValueEmitter,
     async_generator,
+    exact_generator,
     generator,
     giving_up,
 )
@@ -64,6 +65,7 @@ SCENARIOS: Final = {
     "fails": Scenario(failed=(3, 7)),
     "source raises": Scenario(failed=(3,)),
     "tries again": Scenario(failed=()),
+    "diverts": Scenario(failed=()),
     "times out": Scenario(failed=(RAISES,), config={"message_timeout_secs": 2}, is_reported=False),
     "dies": Scenario(config={"on_error": "restart"}, restarts=1),
     "ends": Scenario("failed", is_reported=False),
@@ -83,6 +85,8 @@ class Form:
     in_child: bool = False
     """True if it takes part in the campaign in child processes."""
     hears_acks: bool = True
+    repeats: bool = False
+    """True if a failed row makes the source emit others again, whose first trees have no verdict (EO-6)."""
 
 
 USUAL: Final = ("fails", "dies", "ends")
@@ -97,6 +101,24 @@ def rows(source: Any, work: Any, case: Case, verdicts: Verdicts, processes: bool
     return builder.build()
 
 
+def tried_again(case: Case, verdicts: Verdicts, processes: bool) -> Topology:
+    """Make a topology whose bolt calls again what has raised."""
+    builder = TopologyBuilder("tries")
+    builder.set_spout("source", partial(Source, case, verdicts))
+    builder.set_bolt("work", Basic, processes=processes, retries=2).shuffle_grouping("source")
+    builder.set_bolt("sink", Sink).shuffle_grouping("work")
+    return builder.build()
+
+
+def diverted(case: Case, verdicts: Verdicts, processes: bool) -> Topology:
+    """Make a topology whose bolt diverts what has failed for good."""
+    builder = TopologyBuilder("diverts")
+    builder.set_spout("source", partial(Source, case, verdicts))
+    builder.set_bolt("work", Basic, processes=processes, on_error="divert").shuffle_grouping("source")
+    builder.set_bolt("sink", Sink).shuffle_grouping("work").shuffle_grouping("work", stream="failed")
+    return builder.build()
+
+
 def inlet(case: Case, verdicts: Verdicts, processes: bool) -> Topology:
     builder = TopologyBuilder("calls")
     builder.set_spout("source", lambda: Inlet(FIELDS))
@@ -104,9 +126,9 @@ def inlet(case: Case, verdicts: Verdicts, processes: bool) -> Topology:
     return builder.build()
 
 
-def keyed(case: Case, verdicts: Verdicts, processes: bool, *, source: type[Source] = Source) -> Topology:
+def keyed(case: Case, verdicts: Verdicts, processes: bool, *, source: Any = Source) -> Topology:
     builder = TopologyBuilder("counts")
-    builder.set_spout("source", partial(source, case, verdicts))
+    builder.set_spout("source", source(case, verdicts) if source is exact_generator else partial(source, case, verdicts))
     builder.set_bolt("work", Keeps, processes=processes).fields_grouping("source", "number")
     return builder.build()
 
@@ -170,6 +192,9 @@ FORMS: Final = {
     "@bolt(burst)": of_bolt(burst_function),
     "background": Form(partial(rows, Source, WaitsInTheBackground), ("dies", "ends")),
     "stateful": Form(keyed, USUAL, in_child=True),
+    "retries": Form(tried_again, ("fails", "tries again", "ends"), in_child=True),
+    "divert": Form(diverted, ("diverts", "ends"), in_child=True),
+    "exact @spout": Form(partial(keyed, source=exact_generator), ("tries again", "ends"), hears_acks=False, repeats=True),
     "exact": Form(partial(keyed, source=ExactSource), ("tries again", "ends")),
     "flow": Form(flow, ("tries again", "ends"), in_child=True, hears_acks=False),
     "batch": Form(batches, ("tries again", "ends"), in_child=True),

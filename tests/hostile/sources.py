@@ -129,6 +129,20 @@ def async_generator(case: Case, verdicts: Verdicts) -> Any:
     return numbers
 
 
+def exact_generator(case: Case, verdicts: Verdicts) -> Any:
+    """Make a source that has positions, and notes no verdicts."""
+
+    @spout(FIELDS, positions=True)
+    def numbers(after: int | None) -> Iterator[tuple[int, tuple[int, Value]]]:
+        for row in list(case.values())[after or 0 :]:
+            check = begin_call(row[0])
+            case.surroundings.in_call(case.misdeed, row[0], None)
+            yield row[0] + 1, row
+            check()
+
+    return numbers
+
+
 def giving_up(case: Case, verdicts: Verdicts) -> Any:
     """Make a source whose engine reports each row that is given up."""
 

@@ -64,12 +64,18 @@ def test_after_the_end_the_largest_share_of_the_loop_is_named() -> None:
     ("checkpoint", "text"),
     [
         (
-            CheckpointSnapshot("prepare", 3.0, 7, 12, trouble="redis://db does not answer"),
-            "The spouts wait, because the state store is unavailable: redis://db does not answer",
+            CheckpointSnapshot("idle", 3.0, 7, 12, held="the state store is unavailable: redis://db does not answer."),
+            "The spouts wait, because the state store is unavailable: redis://db does not answer.",
         ),
         (
-            CheckpointSnapshot("recover", 3.0, 7, 12, waits_for=("count[3] waits for split[2]", "and more")),
-            "The spouts wait until the states are recovered. The step 'recover' has taken 3.0 s: count[3] waits for split[2].",
+            CheckpointSnapshot(
+                *("recover", 3.0, 7, 12),
+                held="the states go back to the last commit",
+                cause="'count' failed",
+                waits_for=("count[3] waits for split[2]", "and more"),
+            ),
+            "The spouts wait, because the states go back to the last commit. The reason is: 'count' failed. "
+            "The step 'recover' has taken 3.0 s: count[3] waits for split[2].",
         ),
     ],
 )

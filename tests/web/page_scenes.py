@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-START: Final = 1_750_000_000.0
+from tests.web.page_panels import START, Json, checkpoint, flow, guarantees, jobs, partition
+
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
     '"><script>alert(1)</script>',
@@ -20,8 +21,6 @@ HOSTILE: Final = (
     "a-very-long-name-of-a-component-" * 6,
 )
 """Names that try to become markup, script or an address, or that hide what they are."""
-
-Json = dict[str, Any]
 
 
 @dataclass
@@ -127,6 +126,9 @@ def component_figures(component: Json, wave: float, draws: Random, second: int) 
         "restarts": 0,
         "errors": 0,
         "status": "polling" if is_spout else "",
+        "retries": 0 if is_spout else 3,
+        "diverted": 0,
+        "given_up": 2 if is_spout else 0,
         "failures": {},
         "task_rows": rows,
     }
@@ -220,7 +222,8 @@ def hostile() -> Scene:
         sample["owed"] = [{"component": ids[1], "task": 2, "tuple": bad, "age_secs": 3.0}]
         sample["traces"] = [{"component": ids[0], "message_id": bad, "state": HOSTILE[1], "text": HOSTILE[2]}]
         sample["components"][1] |= {"status": bad, "failures": {HOSTILE[1]: 2}, "failed": 2}
-        sample["checkpoint"] = checkpoint(second) | {"step": bad, "trouble": HOSTILE[1], "waits_for": [bad]}
+        sample["checkpoint"] = checkpoint(second) | {"step": bad, "held": HOSTILE[1], "cause": bad, "waits_for": [bad]}
+        sample["checkpoint"]["guarantees"] = guarantees([ids[0], HOSTILE[1]], ids[1], HOSTILE[3])
         sample["transactions"] = {"committed_txid": 4, "committed_rate": 1.0, "open": 1, "failed": 0, "phases": {bad: [5]}}
         sample["kafka"] = [partition(0, second) | {"topic": bad, "component": HOSTILE[1]}]
         sample["metrics"] = [{"component": bad, "task": 1, "name": HOSTILE[1], "kind": bad, "labels": {bad: HOSTILE[3]}, "value": 1}]
@@ -237,105 +240,6 @@ def error(component: str, task: int, text: str, tup: str | None, at: float = STA
     trace = f'Traceback (most recent call last):\n  File "topology.py", line 17, in execute\n    price = tup["price"]\n{text}'
     shown = {"time": f"2026-01-01T10:{int(at) % 60:02d}:00.000+00:00", "component": component, "task": task, "error": text}
     return shown | {"tuple": tup, "traceback": trace, "next_step": "the input is failed, and the task goes on"}
-
-
-def checkpoint(second: int) -> Json:
-    """Return the entry `checkpoint`."""
-    return {
-        "step": "idle",
-        "step_secs": second % 5 + 0.4,
-        "txid": 120 + second // 5,
-        "round": second // 5,
-        "committed": 121,
-        "recoveries": 0,
-        "last_ms": 38.5,
-        "last_keys": 5210,
-        "last_bytes": 1_840_000,
-        "last_alignment_ms": 2.4,
-        "trouble": None,
-        "waits_for": [],
-    }
-
-
-def jobs(second: int) -> Json:
-    """Return the entry `jobs`: one that runs, one that failed, and some that are done."""
-    states = ("running", "done", "failed", "done", "replaced", "done")
-    return {
-        "running": [320],
-        "done": 300 + second,
-        "failed": 1,
-        "replaced": 2,
-        "ended_secs": 0.6 * second,
-        "last_secs": 0.62,
-        "slowest_partition_secs": 0.41,
-        "shuffled_blocks": 40 * second,
-        "shuffled_rows": 120_000 * second,
-        "shuffled_bytes": 3_400_000 * second,
-        "executed": {"lines": 0, "split": 40_000 * second, "count": 320_000 * second},
-        "emitted": {"lines": 40_000 * second, "split": 320_000 * second, "count": 900 * second},
-        "newest": [job(320 - index, state, second) for index, state in enumerate(states)],
-        "master": "spark://head:7077",
-        "application": "app-20260101100000-0007",
-        "version": "4.1.4",
-        "ui": "http://127.0.0.1:4040",
-    }
-
-
-def job(txid: int, state: str, second: int) -> Json:
-    """Return one job. Only jobs that have returned know their stages."""
-    shown = {"txid": txid, "attempt_id": 2**32 + txid, "state": state, "began": START + second + txid - 320, "secs": 0.55 + txid % 7 / 50}
-    levels = ((["lines"], 2, 0, 40_000), (["split", "clean"], 4, 40_000, 320_000), (["count"], 4, 320_000, 900))
-    stages = [
-        {
-            "level": level,
-            "components": components,
-            "partitions": partitions,
-            "executed": executed,
-            "slowest_secs": 0.08 + level * 0.12 + txid % 5 / 100,
-            "slowest_partition": (txid + level) % partitions,
-            "slowest_components": components,
-            "shuffled_blocks": rows // 3000,
-            "shuffled_rows": rows,
-            "shuffled_bytes": rows * 28,
-        }
-        for level, (components, partitions, executed, rows) in enumerate(levels)
-    ]
-    return shown | {"stages": stages if state in ("done", "failed") else []}
-
-
-def partition(number: int, second: int) -> Json:
-    """Return one entry of `kafka`."""
-    lag = round(400 * (number + 1) * (1.2 + math.sin(second / 8 + number)))
-    shown = {"component": "clicks", "topic": "web.clicks", "partition": number, "lag": lag, "committed": 88_000 + 900 * second}
-    return shown | {"position": 88_700 + 900 * second, "pending": 700, "paused": 0, "stopped": 0, "retries": 0, "dead_letters": 0}
-
-
-def flow(second: int) -> list[Json]:
-    """Return the entry `flow`: one spout task, and four bolt tasks."""
-    tasks = [
-        {
-            "task_id": 11 + index,
-            "state": state_of(index, second),
-            "window": 8 + round(4 * math.sin(second / (6 + index))),
-            "in_flight": max(0, 7 + round(4 * math.sin(second / (6 + index) - 0.6))),
-            "in_flight_records": 320,
-            "pack_records": 50,
-            "service_ms": 0.4 + 0.1 * index,
-            "service_p99_ms": 1.9,
-            "settled": 900,
-            "records": 45_000,
-            "resends": index,
-        }
-        for index in range(4)
-    ]
-    spout = {"component_id": "records", "task_id": 3, "task_index": 0, "tasks": tasks, "buffered_records": 100, "pending_records": 1400}
-    return [spout | {"done_records": 45_000 * second, "records_since_checkpoint": 2100, "position": "(17, 80123)", "holds": None}]
-
-
-def state_of(index: int, second: int) -> str:
-    """Return the state of a window."""
-    phase = (second + 9 * index) % 40
-    return "BUSY" if phase > 35 else "SLOW" if phase > 28 else "NORMAL"
 
 
 def everything() -> Scene:
@@ -368,7 +272,10 @@ def everything() -> Scene:
         sample["traces"] = [{"component": spout, "message_id": "17", "state": "open", "text": path}]
         waits = [f"{failing}[14] waits for the barrier of {spout}[1]"]
         sample["checkpoint"] = checkpoint(second) | {"step": "commit", "step_secs": 14.0 + second, "waits_for": waits}
-        sample["checkpoint"]["trouble"] = "ConnectionError: Error 111 connecting to 127.0.0.1:6379. Connection refused."
+        trouble = "ConnectionError: Error 111 connecting to 127.0.0.1:6379. Connection refused."
+        held = f"the state store is unavailable: {trouble}"
+        sample["checkpoint"] |= {"trouble": trouble, "held": held, "since_commit_secs": 15.0 + second}
+        sample["checkpoint"]["guarantees"] = guarantees([spout, "web.calls"], failing, sample["components"][-1]["id"])
         phases = {"processing": [318, 319, 320], "committing": [317]}
         sample["transactions"] = {"committed_txid": 316, "committed_rate": 4.2, "open": 4, "failed": 1, "phases": phases}
         sample["jobs"] = jobs(second)

@@ -114,6 +114,16 @@ def test_failures_and_owed_acks_are_listed(open_page: OpenScene) -> None:
     assert page.texts("[aria-label='Inputs without an ack, oldest first'] tbody tr:first-child td")[0].endswith("s")
 
 
+@pytest.mark.guarantee("EO-10")
+def test_retries_and_rows_that_are_left_out_are_columns_of_the_components(open_page: OpenScene) -> None:
+    page = open_page(three())
+    heads = page.texts("[aria-label='Components'] th")
+    columns = [heads.index("Retries") + 1, heads.index("Left out") + 1]
+    cells = [f"[aria-label='Components'] tbody tr:nth-child({row}) td:nth-child({column})" for row in (1, 2) for column in columns]
+    assert [page.texts(cell)[0] for cell in cells] == ["0", "2", "3", "0"]
+
+
+@pytest.mark.guarantee("EO-7", "EO-10")
 def test_panels_appear_only_with_data(open_page: OpenScene) -> None:
     page = open_page(three())
     titles = "return [...document.querySelectorAll('.columns section:not([hidden]) h2')].map(each => each.textContent)"
@@ -122,7 +132,12 @@ def test_panels_appear_only_with_data(open_page: OpenScene) -> None:
     page.tick()
     wanted = ["Checkpoint", "Transactions", "Spark jobs", "Flow control", "Kafka lag", "Metrics of the topology"]
     assert page.script(titles)[-6:] == wanted
+    assert "The sources wait, because the state store is unavailable: " in page.text(".trouble")
     assert "Connection refused" in page.text(".trouble")
+    exact, calls, mail = page.texts(".sources li")
+    assert exact.endswith("exactly once: it has seek() and position()")
+    assert calls == "web.calls at least once: it has no seek() and position()"
+    assert mail.startswith("Effects outside may happen again after a failure: ")
     page.server.scene = three()
     page.tick()
     assert page.script(titles) == ["Trace a message"]

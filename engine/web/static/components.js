@@ -67,6 +67,15 @@ export class ComponentTable {
         { title: "Process", kind: "number", hint: "Mean time from execute to the ack", value: (row) => row.process_ms, text: (row) => ms(row.process_ms) },
         { title: "Acked", kind: "number", value: (row) => row.acked, text: (row) => count(row.acked) },
         badCount("Failed", "failed", "Failed inputs. Of a spout: failed trees"),
+        { title: "Retries", kind: "number", hint: "Calls that raised and ran again", value: (row) => row.retries, text: (row) => count(row.retries) },
+        {
+          title: "Left out",
+          kind: "number",
+          hint: "Inputs that went to its stream “failed”. Of a spout: failed rows that it has given up",
+          value: (row) => row.diverted + row.given_up,
+          text: (row) => count(row.diverted + row.given_up),
+          level: (row) => (row.given_up > 0 ? "bad" : null),
+        },
         badCount("Errors", "errors", "Errors that its code raised or reported"),
         badCount("Restarts", "restarts", "Restarts of its tasks"),
         { title: "Status", kind: "user", value: (row) => row.status, text: (row) => row.status || "–" },
@@ -164,7 +173,7 @@ export class ComponentDetails {
     setText(this.kind, component ? `${component.kind}, ${plural(component.tasks, "task")}` : "");
     setText(this.note, why);
     setShown(this.note, why !== "");
-    this.facts.show(component ? factsOf(component) : []);
+    this.facts.show(component ? [...factsOf(component), ...guaranteeOf(id, sample)] : []);
     for (const [ofSpout, table] of this.tables) {
       const isShown = component !== undefined && ofSpout === isSpout(component);
       setShown(table.element, isShown);
@@ -174,6 +183,15 @@ export class ComponentDetails {
     setShown(this.neighbours.element, neighbours.length > 0);
     this.neighbours.show(neighbours);
   }
+}
+
+/** Return how often a row of a spout counts, or the part of a bolt in checkpoints. */
+function guaranteeOf(id, sample) {
+  const known = sample.checkpoint?.guarantees;
+  const source = known?.sources.find((each) => each.component_id === id);
+  if (source) return [["A row counts", `${source.guarantee}: ${source.why}`, null, true]];
+  const facts = known?.parts[id] ? [["In checkpoints", known.parts[id]]] : [];
+  return known?.may_repeat.includes(id) ? [...facts, ["Effects outside", "may happen again after a failure", null, true]] : facts;
 }
 
 /** Return the streams from and to a component. */
@@ -206,6 +224,9 @@ function factsOf(component) {
   const shared = [
     component.slots > component.tasks ? ["Calls at once", count(component.slots)] : null,
     ["Failed", count(component.failed), bad(component.failed)],
+    component.retries > 0 ? ["Retries", count(component.retries)] : null,
+    component.diverted > 0 ? ["Diverted", count(component.diverted)] : null,
+    component.given_up > 0 ? ["Given up", count(component.given_up), "bad"] : null,
     component.errors > 0 ? ["Errors", count(component.errors), "bad"] : null,
     component.restarts > 0 ? ["Restarts", count(component.restarts), "bad"] : null,
     reasons.length > 0 ? ["Failed by reason", reasons.join(", "), null, true] : null,

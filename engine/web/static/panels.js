@@ -16,13 +16,10 @@ export class Checkpoint {
     this.facts = factList();
     this.trouble = el("p", { class: "trouble user", role: "alert" });
     this.waits = el("div", { class: "waits" });
-    this.list = el("ul");
-    this.waits.append(el("h3", { text: "Waits for" }), this.list);
-    this.keyed = new Keyed(this.list, () => {
-      const element = el("li", { class: "user" });
-      return { element, update: ([, text]) => setText(element, text) };
-    });
-    this.card.add(this.trouble, this.facts.element, this.waits);
+    this.keyed = textList(this.waits, "Waits for");
+    this.sources = el("div", { class: "waits sources" });
+    this.exact = textList(this.sources, "How often a row counts");
+    this.card.add(this.trouble, this.facts.element, this.waits, this.sources);
   }
 
   show(sample) {
@@ -33,6 +30,7 @@ export class Checkpoint {
     this.facts.show([
       ["Step", now.step, isLate ? "bad" : null],
       ["For", secs(now.step_secs), isLate ? "bad" : null],
+      ["Since commit", secs(now.since_commit_secs)],
       ["Last took", ms(now.last_ms)],
       ["Longest hold", ms(now.last_alignment_ms)],
       ["Keys", count(now.last_keys)],
@@ -40,12 +38,32 @@ export class Checkpoint {
       ["Commits", count(now.committed)],
       ["Recoveries", count(now.recoveries), now.recoveries > 0 ? "bad" : null],
     ]);
-    setShown(this.trouble, Boolean(now.trouble));
-    setText(this.trouble, now.trouble ? `The store cannot be reached: ${now.trouble}` : "");
+    setShown(this.trouble, Boolean(now.held));
+    setText(this.trouble, now.held ? `The sources wait, because ${now.held}` + (now.cause ? `: ${now.cause}` : "") : "");
     const waits = now.waits_for ?? [];
     setShown(this.waits, waits.length > 0);
     this.keyed.show(waits.slice(0, 12).map((text, index) => [index, text]), ([index]) => index);
+    const known = guaranteeTexts(now.guarantees);
+    setShown(this.sources, known.length > 0);
+    this.exact.show(known.slice(0, 12).map((text, index) => [index, text]), ([index]) => index);
   }
+}
+
+/** Add a heading and a list to an element. Return the list, whose rows are [key, text]. */
+function textList(host, title) {
+  const list = el("ul");
+  host.append(el("h3", { text: title }), list);
+  return new Keyed(list, () => {
+    const element = el("li", { class: "user" });
+    return { element, update: ([, text]) => setText(element, text) };
+  });
+}
+
+function guaranteeTexts(known) {
+  if (!known) return [];
+  const texts = known.sources.map((each) => `${each.component_id} ${each.guarantee}: ${each.why}`);
+  if (known.may_repeat.length > 0) texts.push(`Effects outside may happen again after a failure: ${known.may_repeat.join(", ")}`);
+  return texts;
 }
 
 /** Transactions: the last committed txid, and the open ones by phase. */

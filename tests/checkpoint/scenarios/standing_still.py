@@ -1,4 +1,4 @@
-"""Scenarios in which a simpler rule stands still (EO-3, EO-5).
+"""Scenarios in which a simpler rule stands still, or lets an interval grow (EO-3, EO-5).
 
 Behind each scenario stands its mutant, the simpler rule, as a patch of the engine.
 """
@@ -12,9 +12,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from engine import TopologyBuilder, Tuple
+from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.sources import SourceTask
 from engine.runtime.bolt_executor import BoltExecutor
+from engine.runtime.spout_executor import SpoutExecutor
 from engine.testing import KillTask, run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted
 
@@ -103,3 +105,70 @@ def waits_for_the_poll(patch: Patch) -> None:
 
     unchanged = SourceTask.prepare
     patch.setattr(SourceTask, "prepare", prepare)
+
+
+# 10: an interval may not grow without a bound
+
+OUTAGE_SECS = 3600
+MOST_ROWS = 15
+"""Rows that are emitted in an outage, one per second, until the checkpoint is late after 10 s."""
+
+
+class NotedRows(Numbers):
+    """Notes when it emits each row for the first time."""
+
+    def __init__(self, emitted: dict[int, float], rows: int) -> None:
+        super().__init__(rows, pace_secs=1.0)
+        self.emitted = emitted
+
+    def next_tuple(self) -> None:
+        before = self.next
+        super().next_tuple()
+        if self.next > before:
+            self.emitted.setdefault(before, self.context.clock.now())
+
+
+class SinkAway(Tally):
+    """Commits into a sink that cannot be reached for an hour."""
+
+    def pre_commit(self, txid: int) -> None:
+        if self.context.clock.now() < OUTAGE_SECS:
+            raise ConnectionError("the sink does not answer")
+
+
+def sink_away_for_an_hour() -> Counter[Any]:
+    emitted: dict[int, float] = {}
+    counts = counted(partial(NotedRows, emitted, 40), count=SinkAway, limit_secs=2 * OUTAGE_SECS)
+    meanwhile = sum(when < OUTAGE_SECS for when in emitted.values())
+    return counts + Counter({"an interval has grown with the outage": int(meanwhile > MOST_ROWS)})
+
+
+class SlowlyOn(PassOn):
+    """Takes 10 ms for each row."""
+
+    async def execute(self, tup: Tuple) -> Any:
+        await asyncio.sleep(0.01)
+        return super().execute(tup)
+
+
+def rows_of_a_late_checkpoint() -> Counter[Any]:
+    """All rows are of one `emit_many`, which takes longer than 10 s, and the barrier comes behind them."""
+    config = FAST.replace(executor_receive_buffer_size=16, checkpoint_timeout_secs=60, message_timeout_secs=300)
+    return counted(partial(Numbers, 4000, burst=4000), SlowlyOn, config=config, limit_secs=200)
+
+
+def held_spouts_keep_their_rows(patch: Patch) -> None:
+    async def rows_emitted(self: SpoutExecutor) -> None:
+        while self._rows:
+            await self._rows.wait_until_empty()
+
+    patch.setattr(SpoutExecutor, "rows_emitted", rows_emitted)
+
+
+def late_checkpoints_hold_nothing(patch: Patch) -> None:
+    def hold_spouts(self: Checkpoints) -> None:
+        self.waits.is_late = False
+        unchanged(self)
+
+    unchanged = Checkpoints.hold_spouts
+    patch.setattr(Checkpoints, "hold_spouts", hold_spouts)

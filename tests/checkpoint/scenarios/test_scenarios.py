@@ -45,8 +45,12 @@ from tests.checkpoint.scenarios.kit import once
 from tests.checkpoint.scenarios.standing_still import (
     fixed_deadline,
     full_mailbox,
+    held_spouts_keep_their_rows,
     hung_call,
+    late_checkpoints_hold_nothing,
     one_source_waits_in_a_poll,
+    rows_of_a_late_checkpoint,
+    sink_away_for_an_hour,
     waits_for_the_call,
     waits_for_the_poll,
 )
@@ -57,6 +61,7 @@ Mutant: TypeAlias = Callable[[Patch], None]
 EXPECTED: Final[Mapping[Callable[..., Any], Counter[Any]]] = {
     position_ahead_of_pending_rows: once(5000),
     full_mailbox: once(300),
+    rows_of_a_late_checkpoint: once(4000),
     one_source_waits_in_a_poll: once(40) + Counter(range(1000, 1010)),
     a_row_kills_its_task: once(40) - Counter([5]),
     another_order: once(40) - Counter([7]),
@@ -81,6 +86,8 @@ SCENARIOS: Final = [
     pytest.param(rows_in_mailboxes, mailboxes_are_kept, id="7-mailboxes", marks=pytest.mark.guarantee("EO-1", "EO-5")),
     pytest.param(hung_call, waits_for_the_call, id="8", marks=pytest.mark.guarantee("EO-5")),
     pytest.param(full_mailbox, fixed_deadline, id="9", marks=pytest.mark.guarantee("EO-1", "EO-3")),
+    pytest.param(sink_away_for_an_hour, late_checkpoints_hold_nothing, id="10", marks=pytest.mark.guarantee("EO-1", "EO-3")),
+    pytest.param(rows_of_a_late_checkpoint, held_spouts_keep_their_rows, id="10-rows", marks=pytest.mark.guarantee("EO-1", "EO-3")),
     pytest.param(one_source_waits_in_a_poll, waits_for_the_poll, id="12", marks=pytest.mark.guarantee("EO-1")),
     pytest.param(another_order, rows_are_known_by_ordinal, id="14", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(a_row_kills_its_task, deaths_do_not_count, id="15", marks=pytest.mark.guarantee("EO-6")),
