@@ -16,6 +16,10 @@ class ExactStep(Step):
     """Sources that reach it. None: all."""
     needs_failures: bool = False
     """True if a process reaches it only after a row has failed."""
+    is_of_output: bool = False
+    """True if only topologies with a committer reach it."""
+    is_of_before: bool = False
+    """True if a process reaches it only after one that died in COMMITTING, with another number of committers."""
 
 
 # Filters of calls
@@ -50,6 +54,9 @@ _SOURCES: Final = "engine.checkpoint.sources:Sources"
 _SOURCE: Final = "engine.checkpoint.sources:SourceTask"
 _CHECKPOINTS: Final = "engine.checkpoint.checkpoints:Checkpoints"
 _HANDLER: Final = "engine.checkpoint.barrier_handler:StatefulBarrierHandler"
+_OUTPUT: Final = "engine.checkpoint.output_handler:OutputHandler"
+_STAGED: Final = "engine.checkpoint.staged_output:StagedOutputs"
+_INTERVALS: Final = "engine.transactional.interval_bolt:IntervalBolt"
 _STATE: Final = "engine.state.layered:LayeredState"
 _BOLT: Final = "engine.runtime.bolt_executor:BoltExecutor"
 _SPOUT: Final = "engine.runtime.spout_executor:SpoutExecutor"
@@ -109,9 +116,38 @@ def _rollback_steps() -> Iterator[ExactStep]:
         yield ExactStep(f"rollback: {name}", target, moment, counts, (), needs_failures=True)
 
 
-STEPS: Final = {step.name: step for steps in (_start_steps, _prepare_steps, _commit_steps, _rollback_steps) for step in steps()}
+def _output_steps() -> Iterator[ExactStep]:
+    for name, target, moment in (
+        ("output: before it is staged", f"{_OUTPUT}._freeze", before),
+        ("output: it is frozen", f"{_OUTPUT}._freeze", after),
+        ("output: before its delta is staged", f"{_STAGED}.stage", before),
+        ("output: while its delta is staged", f"{_STAGED}.stage", in_flight),
+        ("output: its delta is staged", f"{_STAGED}.stage", after),
+        ("publish: before", f"{_INTERVALS}.publish", before),
+        ("publish: in the middle", f"{_INTERVALS}.publish", in_flight),
+        ("publish: after", f"{_INTERVALS}.publish", after),
+        ("output: before it is dropped", f"{_STAGED}.drop", before),
+        ("output: while it is dropped", f"{_STAGED}.drop", in_flight),
+        ("output: it is dropped", f"{_STAGED}.drop", after),
+        ("start: before the targets are compared", f"{_OUTPUT}._compare_txids", before),
+        ("start: a target is compared", f"{_OUTPUT}._compare_txids", after),
+    ):
+        yield ExactStep(name, target, moment, every, is_of_output=True)
+    for name, moment in (("before", before), ("in the middle", in_flight), ("after", after)):
+        yield ExactStep(f"publish for a task of before: {name}", f"{_INTERVALS}._publish_for", moment, is_of_output=True, is_of_before=True)
+
+
+COMMITTING: Final = "record: COMMITTING"
+STEPS: Final = {
+    step.name: step for steps in (_start_steps, _prepare_steps, _commit_steps, _rollback_steps, _output_steps) for step in steps()
+}
 
 
 def steps_of(source: str) -> list[ExactStep]:
-    """Return the steps that a source reaches."""
-    return [step for step in STEPS.values() if not step.sources or source in step.sources]
+    """Return the steps that a source reaches, without those of committers."""
+    return [step for step in STEPS.values() if (not step.sources or source in step.sources) and not step.is_of_output]
+
+
+def output_steps() -> list[ExactStep]:
+    """Return the steps of committers, and those at which the record changes."""
+    return [step for step in STEPS.values() if step.is_of_output or step.name.startswith("record: ")]
