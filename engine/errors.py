@@ -42,12 +42,12 @@ class Failure:
         if self.reason not in _REASONS:
             raise UsageError(f"{self.reason!r} is not a reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
 
-    def because(self, error: str) -> "Failure":
-        """Return this failure with an error text, cut to 2,000 characters. Raises UsageError unless `error` is a string."""
+    def because(self, error: str | BaseException) -> "Failure":
+        """Return this failure with the text of an error, cut to 2,000 characters. Raises UsageError for any other value."""
+        if isinstance(error, BaseException):
+            error = f"{type(error).__name__}: {safe_str(error)}".removesuffix(": ")
         if not isinstance(error, str):
-            raise UsageError(
-                f"error must be a string, not {error!r}", hint="Write error=str(...). An exception would keep its frames alive."
-            )
+            raise UsageError(f"error must be a string or an exception, not {error!r}", hint="Write error=str(...).")
         text = str.__str__(error)  # no subclass of str, which may be a value that pickle cannot store
         return replace(self, error=text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…")
 
@@ -180,6 +180,18 @@ class FatalError(EngineError):
 
     Raise it for errors that a new instance cannot repair, such as a wrong password or a missing topic.
     """
+
+
+class BadRows(FatalError):
+    """A committer raises it for rows that its target refuses, and would refuse again. It has published nothing then.
+
+    In a topology without batches these rows become dead letters, and the others are published (EO-9). Otherwise it ends the run.
+    """
+
+    def __init__(self, message: str, *, rows: Iterable[int] = (), hint: str | None = None) -> None:
+        """rows: numbers of the rows, as this instance has executed them, from 0. Empty: which ones is not known, and the run ends."""
+        super().__init__(message, hint=hint)
+        self.rows: tuple[int, ...] = tuple(rows)
 
 
 class UsageError(EngineError):

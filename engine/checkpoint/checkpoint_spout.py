@@ -65,10 +65,13 @@ class CheckpointSpout(Spout, SpoutPortUser):
             checkpoints.note_event()
             if event is Event.FAILED:
                 checkpoints.note_recovery()
-            checkpoints.hold_spouts()
+            if machine.recovers:
+                checkpoints.hold_spouts()
             await checkpoints.save()
+            checkpoints.hold_spouts()  # only now, because a row that kills the process must find the record of this start
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()
+                self._outages = 0
                 checkpoints.sources.begin_interval(self.port.run.acked())
             checkpoints.note_step()
             match machine.step:
@@ -142,7 +145,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         """Count the failed rows. After an outage, pause before the next pass."""
         for source in self._checkpoints.sources.tasks:
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
-        if self._checkpoints.sources.end_pass(self.port.run.acked()):
+        was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs
+        if self._checkpoints.sources.end_pass(self.port.run.acked(), was_long=was_long):
             self._outages = 0
             return
         self._outages += 1

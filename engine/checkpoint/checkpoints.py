@@ -5,24 +5,29 @@ A run opens its checkpoints before its tasks start, and closes them after its ta
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from engine.checkpoint.given_up import GivenUpRow, Letters
 from engine.checkpoint.layout import Layout, check_layout, warn_of_renamed
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
+from engine.checkpoint.one_by_one import ALONE
 from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.record_entries import (
     LEDGER,
+    Refused,
     StoredEntries,
     checksums_entry,
     codec_entry,
     layout_entries,
     output_entries,
     record_entry,
+    refused_entry,
 )
 from engine.checkpoint.sources import Sources
-from engine.checkpoint.staged_output import StagedOutputs
+from engine.checkpoint.staged_output import StagedOutputs, StagedTask
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
@@ -76,7 +81,11 @@ class Checkpoints:
         self._clock = clock
         self._layout = layout
         self.outputs: dict[str, StagedOutputs] = {}  # by component id
-        self.sources = Sources(topology_name, layout.sources, config.max_retries)
+        outlive_run = not config.state_provider.startswith("memory:")
+        self.letters = Letters(topology_name, codec_named(config.state_codec), clock.wall, outlive_run=outlive_run)
+        self.sources = Sources(topology_name, layout.sources, config.max_retries, self.letters)
+        self.sources.one_by_one.note_hold = self.hold_spouts
+        self.sources.one_by_one.write = self._write
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -123,7 +132,8 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
-        self.sources.take_up(entries, has_state=stored.record.txid >= 0)
+        self.letters.take_up(entries, ledger.most_bytes)
+        self.sources.take_up(entries, has_state=stored.record.decided_txid >= 0)
         record, layouts = stored.record, stored.layouts
         for place in self._layout.places:
             check_layout(place, layouts.get(place.component_id), self._topology_name)
@@ -131,7 +141,7 @@ class Checkpoints:
         settled = settled_at_start(record)
         self.machine = Machine(settled)
         stores = self._stores = self._sealed_stores([*layouts.values(), *self._layout.places], bare=stored.has_bare_blocks)
-        await self._open_outputs(stored.outputs, settled)
+        await self._open_outputs(stored, settled)
         for place in layouts.values():
             if place in self._layout.places:
                 continue  # the layout is unchanged, so each task loads its own deltas
@@ -139,17 +149,20 @@ class Checkpoints:
                 of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, record.decided_txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
-        written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
+        rows = {ALONE: None, **self.sources.counts_at_start()} if ALONE in entries else {}
+        written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
         await self.patiently(lambda: ledger.write(written))
 
-    async def _open_outputs(self, stored: Mapping[str, int], record: Record) -> None:
+    async def _open_outputs(self, stored: StoredEntries, record: Record) -> None:
         """Read the staged output of all committers. Raises StateError if a committer is gone whose output is not published."""
-        lost = sorted(set(stored) - set(self._layout.committers))
+        lost = sorted(set(stored.outputs) - set(self._layout.committers))
         if lost and record.phase == "committing":
             text = f"topology {self._topology_name!r}: checkpoint {record.txid} counts, but its output of {', '.join(map(repr, lost))}"
             raise StateError(f"{text} may not be published, and this run has no such committer", hint="Run it once more with it.")
         for component_id, tasks in self._layout.committers.items():
-            outputs = self.outputs[component_id] = StagedOutputs(component_id, tasks, stored.get(component_id, 0))
+            outputs = self.outputs[component_id] = StagedOutputs(
+                component_id, tasks, stored.outputs.get(component_id, 0), stored.refused(component_id)
+            )
             await outputs.open(self._stores, self.patiently, record)
 
     def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
@@ -164,10 +177,15 @@ class Checkpoints:
     def hold_spouts(self) -> None:
         """Pause the user's spouts during a recovery and while the store is unavailable, else resume them."""
         if self._port is not None:
-            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
+            one_by_one = self.sources.one_by_one.is_under_way
+            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0 or one_by_one)
 
     async def close(self, *, fold: bool) -> None:
         """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
+        left = self.sources.one_by_one.clean_entries() if fold else {}
+        if left:
+            with suppress(StateError):  # then the next process only believes that this one has died
+                await self._write(left)
         states, self._states = self._states, {}
         for state in states.values():
             try:
@@ -179,12 +197,29 @@ class Checkpoints:
 
     async def save(self) -> None:
         """Make the machine's record durable. The record decides which deltas are committed."""
+        record, commits = self.machine.record, self.machine.record.phase == "committing"
+        entry = record_entry(record) | self.sources.changed_counts(commits=commits)
+        if commits:
+            entry |= self.sources.entries() | output_entries(self._layout.committers)  # this write is the commit point
+        letters: dict[str, object] = {}
+        if begins_commit := self.machine.step is Step.COMMIT:
+            letters = self.sources.begin_commit(record.txid, record.prepared_round)
+        begins = self.machine.step is Step.IDLE and bool(self.sources)
+        entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
+        await self._write(entry)
+
+    async def leave_out(self, task_id: int, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
+        """Make dead letters of rows that a committer cannot publish. Return the output without them (EO-9)."""
+        component_id = self._component_of[task_id]
+        letters = self.letters.refuse(output.txid, output.round, rows.values())
+        left_out = output.left_out.union(rows)
+        await self._write(letters | refused_entry(component_id, output.task_index, Refused(output.txid, output.round, left_out)))
+        return self.outputs[component_id].leave_out(output, rows)
+
+    async def _write(self, entries: Mapping[str, object]) -> None:
         ledger = self._ledger
         assert ledger is not None
-        entry = record_entry(self.machine.record)
-        if self.machine.record.phase == "committing":
-            entry |= self.sources.entries() | output_entries(self._layout.committers)  # this write is the commit point
-        await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
+        await self.patiently(lambda: ledger.write(entries), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
         """Call the store, and retry while it is unavailable.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.dead_letters import DeadLettersEntry
 from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.spec import AT_CHECKPOINTS, COMMITTER
@@ -173,8 +174,11 @@ class CheckpointRun(FeatureRun):
             await self._checkpoints.close(fold=clean)
 
     def snapshot_entries(self) -> Iterable[SnapshotEntry]:
-        """Return the entry `checkpoint`."""
-        return (CheckpointEntry(None if self._checkpoints is None else self._checkpoints.snapshot()),)
+        """Return the entries `checkpoint` and `dead_letters`."""
+        if self._checkpoints is None:
+            return (CheckpointEntry(None),)
+        letters = [DeadLettersEntry(self._checkpoints.letters.snapshot())] if self._checkpoints.sources else []
+        return (CheckpointEntry(self._checkpoints.snapshot()), *letters)
 
 
 class CheckpointEntry(SnapshotEntry):

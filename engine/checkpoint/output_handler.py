@@ -10,9 +10,10 @@ from engine.api import TaskContext
 from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.barrier_handler import DurableBarrierHandler, Write
 from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.given_up import GivenUpRow
 from engine.checkpoint.staged_output import StagedTask
-from engine.errors import FatalError
-from engine.topology.task_port import BoltPort, IntervalOutput
+from engine.errors import ERROR, FatalError
+from engine.topology.task_port import BoltPort, IntervalOutput, RefusedRow
 
 
 class OutputHandler(DurableBarrierHandler):
@@ -55,8 +56,28 @@ class OutputHandler(DurableBarrierHandler):
         if self._outputs is None:
             return
         for output in self._outputs.unpublished(self._context.task_index, txid):
-            await self._repeat(partial(self._call_hook, self._bolt.publish, output), f"publish({txid})")
-            await self._checkpoints.patiently(partial(self._outputs.drop, output))
+            published: list[StagedTask] = []
+            await self._repeat(partial(self._publish, output, published), f"publish({txid})")
+            await self._checkpoints.patiently(partial(self._outputs.drop, published[0]))
+
+    async def _publish(self, output: StagedTask, published: list[StagedTask]) -> None:
+        """Publish an output. Rows that its target refuses become dead letters first, so that the rest can be published."""
+        refused: Sequence[RefusedRow] = ()
+
+        async def publish() -> None:
+            nonlocal refused
+            refused = await self._bolt.publish(output)
+
+        while True:
+            await self._call_hook(publish)
+            if not refused:
+                published.append(output)
+                return
+            rows = {row.number: self._given_up(row) for row in refused}
+            output = await self._checkpoints.leave_out(self.task_id, output, rows)
+
+    def _given_up(self, row: RefusedRow) -> GivenUpRow:
+        return GivenUpRow(row.source, (row.values, row.stream, None), self._failure(ERROR, row.error), 1)
 
     async def _restore(self, committing: int | None) -> None:
         record, outputs = self._checkpoints.machine.record, self._outputs

@@ -5,7 +5,7 @@ The entries are the record, the codec, the checksum mark, the layouts, and the m
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from engine.checkpoint.machine import Record
 from engine.errors import StateError
@@ -16,6 +16,7 @@ ALL: Final = "$all"
 """Stands for the whole topology in the mark of a deletion. No component may have this id."""
 _LAYOUT: Final = "layout:"
 _OUTPUT: Final = "output:"
+_REFUSED: Final = "refused:"
 _DELETING: Final = "deleting"
 _CHECKSUMS: Final = "checksums"
 
@@ -44,6 +45,20 @@ def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
 def output_entries(tasks: Mapping[str, int]) -> dict[str, object]:
     """Return the entries of the committers: the number of tasks that have staged the output of a commit, by component id."""
     return {f"{_OUTPUT}{component_id}": count for component_id, count in tasks.items()}
+
+
+class Refused(NamedTuple):
+    """Rows of a staged output that the target of a committer refuses (EO-9)."""
+
+    txid: int
+    round: int
+    rows: frozenset[int]
+    """Their numbers in the output."""
+
+
+def refused_entry(component_id: str, task_index: int, refused: Refused) -> dict[str, object]:
+    """Return the entry of the rows that the target of a committer refuses."""
+    return {f"{_REFUSED}{task_index}:{component_id}": [refused.txid, refused.round, sorted(refused.rows)]}
 
 
 def deletion_entry(component_ids: Iterable[str]) -> dict[str, object]:
@@ -105,6 +120,19 @@ class StoredEntries:
                     raise self._damaged(name, entry)
                 outputs[name.removeprefix(_OUTPUT)] = entry
         return outputs
+
+    def refused(self, component_id: str) -> dict[int, Refused]:
+        """Return the rows that the target of a committer has refused, by task index."""
+        refused = {}
+        for name, entry in self._entries.items():
+            task_index, _, owner = name.removeprefix(_REFUSED).partition(":")
+            if name.startswith(_REFUSED) and owner == component_id:
+                try:
+                    txid, round_, rows = cast(tuple[int, int, list[int]], entry)
+                    refused[int(task_index)] = Refused(txid, round_, frozenset(rows))
+                except (TypeError, ValueError):
+                    raise self._damaged(name, entry) from None
+        return refused
 
     @cached_property
     def deleting(self) -> frozenset[str]:

@@ -4,12 +4,13 @@ The output of a task is stored in the form of a delta, and counts if the record 
 is published. So it does not matter with which parallelism the next run continues.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from engine.checkpoint.machine import Record
+from engine.checkpoint.record_entries import Refused
 from engine.state import Row, SealedStores, TaskStore
 
 Patiently: TypeAlias = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -27,14 +28,17 @@ class StagedTask:
     tasks: int
     """Parallelism of the component when it was staged."""
     blobs: Sequence[bytes]
+    left_out: frozenset[int] = frozenset()
+    """Numbers of the rows that the target refuses, and that are dead letters."""
 
 
 class StagedOutputs:
     """The staged output of all tasks of one committer, those of an earlier parallelism included."""
 
-    def __init__(self, component_id: str, tasks: int, stored_tasks: int) -> None:
-        """tasks: of this run. stored_tasks: of the run that made the last commit, 0 if there is none."""
+    def __init__(self, component_id: str, tasks: int, stored_tasks: int, refused: Mapping[int, Refused]) -> None:
+        """tasks: of this run. stored_tasks: of the run that made the last commit, 0 if there is none. refused: by task index."""
         self.component_id: Final = component_id
+        self._refused = refused
         self.tasks: Final = tasks
         self._stored_tasks = stored_tasks
         self._stores: dict[int, TaskStore] = {}
@@ -49,7 +53,9 @@ class StagedOutputs:
             staged = await patiently(store.deltas)
             for delta in staged:
                 if delta.txid == record.decided_txid and record.is_committed(delta.txid, delta.round):
-                    self._unpublished[index] = StagedTask(delta.txid, delta.round, index, self._stored_tasks, delta.blobs)
+                    refused = self._refused.get(index)
+                    left_out = refused.rows if refused is not None and refused[:2] == (delta.txid, delta.round) else frozenset()
+                    self._unpublished[index] = StagedTask(delta.txid, delta.round, index, self._stored_tasks, delta.blobs, left_out)
             if any(delta.txid > record.decided_txid for delta in staged):
                 await patiently(partial(store.drop, record.decided_txid))
 
@@ -63,6 +69,12 @@ class StagedOutputs:
         """Stage the output of a task durably, also an empty one, because a missing one counts as published."""
         self._unpublished[output.task_index] = output
         await self._stores[output.task_index].stage(output.txid, output.round, _each(output.blobs))
+
+    def leave_out(self, output: StagedTask, rows: Iterable[int]) -> StagedTask:
+        """Return the output without more rows, and have the next instance publish it in this form, too."""
+        output = replace(output, left_out=output.left_out.union(rows))
+        self._unpublished[output.task_index] = output
+        return output
 
     def is_compared(self, task_index: int) -> bool:
         """True if a task of this process has compared the txids of its target with the record."""

@@ -17,6 +17,7 @@ BYTES_OF_ENTRY: Final = 200
 """Bytes of an entry beside its values and texts."""
 MOST_SLIM_BYTES: Final = BYTES_OF_ENTRY + SLIM_VALUES_BYTES + 2 * 4 * SLIM_TEXT
 _PREFIX: Final = "letter:"
+_RETRY: Final = "retry:"
 
 
 class StoredLetters:
@@ -59,10 +60,24 @@ class StoredLetters:
         changes: dict[str, object] = dict.fromkeys(old)
         for name in old:
             del self._sizes[name]
-        for number, letter in enumerate(letters, 1):
+        return changes | self.add(txid, letters)
+
+    def add(self, txid: int, letters: Iterable[DeadLetter]) -> dict[str, object]:
+        """Return the changes of the ledger that add letters to those of a txid."""
+        changes: dict[str, object] = {}
+        last = max((_order(name)[1] for name in self._sizes if txid_of(name) == txid), default=0) if self._sizes else 0
+        for number, letter in enumerate(letters, last + 1):
             name, kept = name_of(txid, number), letter if self._most_bytes is None else letter.slim()
             changes[name] = kept.entry()
             self._note(name, kept)
+        return changes
+
+    def remove(self, names: Iterable[str]) -> dict[str, object]:
+        """Return the changes of the ledger that remove letters, by the names of their entries, and the marks of their retries."""
+        changes: dict[str, object] = {}
+        for name in names:
+            self._sizes.pop(name, None)
+            changes |= {name: None, retry_name(name): None}
         return changes
 
     def _note(self, name: str, letter: DeadLetter) -> None:
@@ -99,6 +114,22 @@ def shown_name(name: str) -> str:
 def entry_name(shown: str) -> str:
     """Return the name of the entry of a letter that a user has named."""
     return f"{_PREFIX}{shown}"
+
+
+def retry_name(name: str) -> str:
+    """Return the name of the entry that marks a letter for a retry (DL-6). name: of the letter's entry.
+
+    >>> retry_name("letter:17.3")
+    'retry:17.3'
+    """
+    return f"{_RETRY}{shown_name(name)}"
+
+
+def letters_to_retry(entries: Mapping[str, object]) -> dict[str, DeadLetter]:
+    """Return the letters that are marked for a retry, by the names of their entries."""
+    if not any(name.startswith(_RETRY) for name in entries):
+        return {}
+    return {name: letter for name, letter in letters_in(entries).items() if retry_name(name) in entries}
 
 
 def txid_of(name: str) -> int:

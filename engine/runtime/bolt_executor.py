@@ -524,6 +524,14 @@ class BoltExecutor(Executor):
         return {**core.failures, **forgotten}
 
     @property
+    def has_settled_all(self) -> bool:
+        """True while the instance serves, and has no open input. Tuples that are held behind a barrier do not count."""
+        core, calls = self.core, self.calls
+        if not self._is_serving or self._is_retiring or self._is_pausing or not self.is_idle:
+            return False
+        return not (len(core.mailbox) or core.retrying or calls.in_flight or core.oldest_taken(1))
+
+    @property
     def is_empty(self) -> bool:
         """True while no tuple is in the mailbox, held back, or in a call."""
         core = self.core

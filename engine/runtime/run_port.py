@@ -36,6 +36,10 @@ class LiveRunPort:
         for spout in self.spouts:
             spout.hold_back(on=on)
 
+    @property
+    def is_quiet(self) -> bool:
+        return all(bolt.has_settled_all for bolt in self.bolts)
+
     async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
         if self.take_back is not None:
             await self.take_back(failure, before_drop)

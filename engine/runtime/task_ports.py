@@ -27,6 +27,7 @@ class SpoutTask(Protocol):
     """Methods of a spout's executor that its port calls."""
 
     info: TaskInfo
+    spec: ComponentSpec
     run_context: RunContext
     core: SpoutCore
     reporter: ErrorReporter
@@ -83,6 +84,17 @@ class ExecutorSpoutPort:
 
     def filter_rows(self, accepts: Callable[[tuple[Any, ...], str, Any], bool] | None) -> None:
         self._task.core.row_filter = accepts
+
+    def is_direct(self, stream: str) -> bool:
+        return self._task.spec.streams[stream].direct
+
+    def emit_row(self, values: Values, stream: str, message_id: object) -> None:
+        core = self._task.core
+        accepts, core.row_filter = core.row_filter, None
+        try:
+            core.emit(values, message_id, stream)
+        finally:
+            core.row_filter = accepts
 
     @property
     def emitted(self) -> int:

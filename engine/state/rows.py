@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.api.fields import short_repr
-from engine.errors import FatalError, StateDamaged, StateError
+from engine.errors import BadRows, FatalError, StateDamaged, StateError
 from engine.state.values import RESTORE, AttemptId
 
 Row: TypeAlias = tuple[Any, ...]
@@ -29,11 +29,8 @@ class StatementRefused(StateError, FatalError):
     """The database refuses the statement itself, or the user may not execute it. A retry cannot succeed."""
 
 
-class RowRefused(StateError, FatalError):
+class RowRefused(StateError, BadRows):
     """The database refuses the values of a row. A replay of the batch would fail in the same way."""
-
-    row: Row | None = None
-    """The refused row, None if the database refuses the rows together, as a deferred constraint does."""
 
 
 class StoredTxid(NamedTuple):
@@ -96,16 +93,18 @@ class RowStatement:
             hint="Correct the statement, or the tables that it names. Nothing of this batch is stored, and the next run continues with it.",
         )
 
-    def row_refused(self, where: str, reason: object, row: Row | None) -> RowRefused:
-        """Return the error for a row that the database refuses. row: None if the database did not say which."""
+    def row_refused(self, where: str, reason: object, row: Row | None, numbers: Sequence[int] = ()) -> RowRefused:
+        """Return the error for rows that the database refuses. row: the first one, None if the database did not say which.
+
+        numbers: of all these rows in the batch.
+        """
         which = "its rows" if row is None else f"the row {', '.join(map(_assigned, self.fields, row))}"
-        error = RowRefused(
+        return RowRefused(
             f"{where} refuses {which}: {_sentence(reason)}. The statement is: {self.in_a_line}",
             hint="Drop or correct such rows in a bolt before the committer, or let the column accept them. "
             "Nothing of this batch is stored, and the next run continues with it.",
+            rows=numbers,
         )
-        error.row = row
-        return error
 
 
 def _assigned(name: str, value: object) -> str:

@@ -136,7 +136,7 @@ class TopologyBuilder:
         >>> from engine import TopologyBuilder
         >>> from engine.testing import Feeder, run_topology
         >>> from engine.transactional.values import MemoryValues, ReduceInto
-        >>> words, totals = Feeder("word"), MemoryValues("words of the example")
+        >>> words, totals = Feeder("word"), MemoryValues("totals")
         >>> builder = TopologyBuilder("example")
         >>> _ = builder.set_spout("words", words)
         >>> _ = builder.set_committer("totals", ReduceInto(totals, key="word"), 2).fields_grouping("words", "word")

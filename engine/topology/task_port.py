@@ -7,7 +7,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from engine.api.collector import Tuple
 from engine.api.fields import Values
@@ -39,6 +39,10 @@ class RunPort(Protocol):
 
     def acked(self) -> Mapping[str, int]:
         """Return the number of inputs that each bolt of the user has acked, by component id."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """True while each bolt of the user serves, and has settled all inputs but those that it holds behind a barrier."""
 
     async def roll_back(self, failure: Failure, before_drop: Callable[[], Awaitable[None]]) -> None:
         """Take all bolts and exact spouts back: fresh instances, empty queues, failed trees (EO-5). Returns when all of them serve again.
@@ -101,12 +105,18 @@ class SpoutPort(Protocol):
     def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
 
+    def is_direct(self, stream: str) -> bool:
+        """Tell whether a row of this stream goes to a task that its emit names."""
+
+    def emit_row(self, values: Values, stream: str, message_id: object) -> None:
+        """Emit a row past the filter of `filter_rows`."""
+
     @property
     def emitted(self) -> int:
         """Number of emitted rows, over all instances."""
 
     def note_given_up(self, count: int) -> None:
-        """Count rows that are given up for good, so that the end of the run tells of them (RUN-4)."""
+        """Count rows that are given up and kept nowhere, so that the end of the run tells of them (RUN-4)."""
 
     def after_commit(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` between two calls of the spout. An error of it is handled as that of a call."""
@@ -311,12 +321,26 @@ class IntervalOutput(ABC):
         """End the interval, and return its output, encoded. None: there is nothing to publish, because the bolt is no committer."""
 
     @abstractmethod
-    async def publish(self, output: Any) -> None:
-        """Publish an output: txid, round, task_index, tasks, and the blobs of `stage`. Publishing it again does nothing."""
+    async def publish(self, output: Any) -> Sequence["RefusedRow"]:
+        """Publish an output: txid, round, task_index, tasks, the blobs of `stage`, and the numbers of rows that are `left_out`.
+
+        Publishing it again does nothing. Return the rows that the target refuses. Nothing is published then.
+        """
 
     @abstractmethod
     async def published_txid(self) -> int | None:
         """Return the newest txid that has been published, -1 before the first. None: the target does not tell."""
+
+
+class RefusedRow(NamedTuple):
+    """A row of an interval that the target of a committer refuses."""
+
+    number: int
+    """Its number in the staged output, from 0."""
+    source: str
+    stream: str
+    values: Values
+    error: str
 
 
 class RemoteInstance:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from engine.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from engine.errors import BadRows
     from engine.transactional.admission import Admission, Admitted, OpenAdmission
     from engine.transactional.attempt import TransactionAttempt
     from engine.transactional.batch_bolt import BatchBolt, BatchCollector, BurstBolt, Committer, FailedBatch, Resource, Resources
@@ -37,6 +38,7 @@ else:  # the first `build()` of each program loads the feature, and only the fea
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "engine.errors": "BadRows",
             "engine.transactional.admission": "Admission Admitted OpenAdmission",
             "engine.transactional.attempt": "TransactionAttempt",
             "engine.transactional.batch_bolt": "BatchBolt BatchCollector BurstBolt Committer FailedBatch Resource Resources",
@@ -54,6 +56,7 @@ else:  # the first `build()` of each program loads the feature, and only the fea
 __all__ = [
     "Admission",
     "Admitted",
+    "BadRows",
     "BatchBolt",
     "BatchCollector",
     "BurstBolt",

@@ -5,20 +5,22 @@ Each interval has an instance of the user's bolt. The attempt of its batch is (t
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any, Final
 
 from engine.api import BoltBase, Burst, Fields, Tuple, Values
 from engine.api import BurstBolt as TrackedBurstBolt
-from engine.errors import EngineBug, FatalError, UsageError
+from engine.errors import BadRows, EngineBug, FatalError, UsageError
 from engine.kernel import Burst as CompiledBurst
 from engine.kernel import Source, make_tuple
 from engine.names import DEFAULT_STREAM
+from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import Codec, Unencodable
 from engine.topology import ComponentSpec
-from engine.topology.task_port import IntervalOutput
+from engine.topology.task_port import IntervalOutput, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
 from engine.transactional.batch_collectors import ATTEMPT_FIELD
@@ -130,7 +132,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             raise error
         if not isinstance(error, FailedBatch) or error.report:
             self.collector.report_error(error)
-        burst.fail(tup, error)
+        burst.fail(tup, raised_text(error))
 
     def _keep(self, interval: Interval, burst: Burst, rows: list[Tuple]) -> None:
         """Encode rows, so that they can be executed again. Rows that cannot be encoded fail."""
@@ -181,17 +183,29 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         instance.collector = IntervalCollector(self.collector, self._spec, may_emit=not self._commits)
         return Interval(attempt, instance)
 
-    async def _replayed(self, attempt: TransactionAttempt, blobs: Sequence[bytes], context: Any, resources: OpenResources) -> Interval:
-        """Return an interval with a new instance that has executed these rows, or has the pieces that were staged."""
+    async def _replayed(
+        self,
+        attempt: TransactionAttempt,
+        blobs: Sequence[bytes],
+        context: Any,
+        resources: OpenResources,
+        left_out: Container[int] = (),
+    ) -> Interval:
+        """Return an interval with a new instance that has executed these rows, or has the pieces that were staged.
+
+        left_out: numbers of rows that are not executed.
+        """
         interval = self._new_interval(attempt, context, resources)
         try:
             await _maybe(interval.instance.prepare())
             if _stages(interval.instance):
                 interval.pieces = [self._codec.decode(blob) for blob in blobs]
                 return interval
+            numbers = count()
             for blob in blobs:
                 for given in self._decoded(attempt, blob):
-                    await _maybe(interval.instance.execute(given))
+                    if next(numbers) not in left_out:
+                        await _maybe(interval.instance.execute(given))
                 await asyncio.sleep(0)
         except BaseException:
             await self._clean_up(interval)
@@ -248,24 +262,40 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         self._staged = interval
         return blobs
 
-    async def publish(self, output: Any) -> None:
+    async def publish(self, output: Any) -> Sequence[RefusedRow]:
         attempt = TransactionAttempt(output.txid + FIRST_TXID, output.round)
         if (output.task_index, output.tasks) != (self.context.task_index, self.context.tasks):
-            await self._publish_for(output, attempt)
-            return
+            return await self._publish_for(output, attempt)
         interval, self._staged = self._staged, None
-        if interval is None or interval.attempt != attempt:
-            interval = await self._replayed(attempt, output.blobs, self.context, self._resources)
-        await self._finish(interval)
+        if interval is None or interval.attempt != attempt or output.left_out:
+            interval = await self._replayed(attempt, output.blobs, self.context, self._resources, output.left_out)
+        return await self._finish_or_refuse(interval, output)
 
-    async def _publish_for(self, output: Any, attempt: TransactionAttempt) -> None:
+    async def _publish_for(self, output: Any, attempt: TransactionAttempt) -> Sequence[RefusedRow]:
         """Publish what a task of an earlier run has staged, under its own number, because the parallelism has changed since."""
         context = TaskOfBefore(self.context, output.task_index, output.tasks)
         resources = OpenResources(context)
         try:
-            await self._finish(await self._replayed(attempt, output.blobs, context, resources))
+            return await self._finish_or_refuse(
+                await self._replayed(attempt, output.blobs, context, resources, output.left_out), output
+            )
         finally:
             await resources.close()
+
+    async def _finish_or_refuse(self, interval: Interval, output: Any) -> Sequence[RefusedRow]:
+        try:
+            await self._finish(interval)
+        except BadRows as error:
+            if not error.rows or _stages(interval.instance):
+                raise
+            return self._refused(interval.attempt, output, error)
+        return ()
+
+    def _refused(self, attempt: TransactionAttempt, output: Any, error: BadRows) -> Sequence[RefusedRow]:
+        given = chain.from_iterable(self._decoded(attempt, blob) for blob in output.blobs)
+        published = [(number, tup) for number, tup in enumerate(given) if number not in output.left_out]
+        rows = (published[number] for number in error.rows)
+        return [RefusedRow(number, tup.source_component, tup.stream, tup.values[1:], error.message) for number, tup in rows]
 
     async def _finish(self, interval: Interval) -> None:
         try:

@@ -117,18 +117,23 @@ class PostgresRowStore(RowStore):
             raise StateError(f"{self._link.where}: {POOLED}", hint=POOLED_HINT)
 
     async def _explain(self, cause: BaseException | None, rows: Sequence[Row]) -> NoReturn:
-        """Raise RowRefused with the row that fails. Executes the rows again, one by one, in a transaction that changes nothing."""
-        where = self._link.where
+        """Raise RowRefused with the rows that fail. Executes the rows again, one by one, in a transaction that changes nothing."""
+        refused: dict[int, asyncpg.PostgresError] = {}
         async with self._link.transaction() as connection:
             await connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            for row in rows:
+            for number, row in enumerate(rows):
                 try:
-                    await connection.execute(self._statement.text, *row)
+                    async with connection.transaction():
+                        await connection.execute(self._statement.text, *row)
                 except asyncpg.PostgresError as error:
-                    if _is_of_a_row(error):
-                        raise self._statement.row_refused(where, _text_of(error), row) from error
-                    raise
-            raise self._statement.row_refused(where, _text_of(cause), None) from cause
+                    if not _is_of_a_row(error):
+                        raise
+                    refused[number] = error
+            first = next(iter(refused), None)
+            if first is None:
+                raise self._statement.row_refused(self._link.where, _text_of(cause), None) from cause
+            text = _text_of(refused[first])
+            raise self._statement.row_refused(self._link.where, text, rows[first], list(refused)) from refused[first]
 
     @contextmanager
     def _statement_errors(self) -> Iterator[None]:

@@ -1,12 +1,12 @@
 """Writes rows into a user's tables in a SQLite file, in one transaction with the fence."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from itertools import chain
 from math import isnan
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from engine.errors import StateError
@@ -62,10 +62,9 @@ class SqliteRowStore(RowStore):
 
     def stage(self, rows: Sequence[Row]) -> Sequence[Row]:
         types = set(map(type, chain.from_iterable(rows)))
-        if float in types:
-            for row in rows:
-                if any(type(value) is float and isnan(value) for value in row):
-                    raise self._statement.row_refused(self._where, "SQLite would store NaN as NULL", row)
+        nans = [number for number, row in enumerate(rows) if _has_nan(row)] if float in types else []
+        if nans:
+            raise self._statement.row_refused(self._where, "SQLite would store NaN as NULL", rows[nans[0]], nans)
         if types.isdisjoint(_AS_TEXT):
             return rows
         return [tuple([_AS_TEXT[type(value)](value) if type(value) in _AS_TEXT else value for value in row]) for row in rows]
@@ -92,22 +91,30 @@ class SqliteRowStore(RowStore):
         return await self._file.write(put)
 
     def _execute(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-        taken = 0
-
-        def counted() -> Iterator[Row]:
-            nonlocal taken
-            for taken, row in enumerate(rows):  # noqa: B007 - read where the statement fails
-                yield row
-
+        connection.execute("SAVEPOINT batch")
         try:
-            connection.executemany(self._statement.text, counted())
-        except sqlite3.OperationalError as error:
-            if _name_of(error) != "SQLITE_ERROR":
+            connection.executemany(self._statement.text, rows)
+        except (sqlite3.OperationalError, *_OF_ROWS) as error:
+            if not _is_of_a_row(error):
                 raise
             self._check(connection)  # another program may have changed the tables
-            raise self._statement.row_refused(self._where, error, rows[taken]) from error
-        except _OF_ROWS as error:
-            raise self._statement.row_refused(self._where, error, rows[taken]) from error
+            connection.execute("ROLLBACK TO batch")
+            self._explain(connection, error, rows)
+
+    def _explain(self, connection: sqlite3.Connection, cause: Exception, rows: Sequence[Row]) -> NoReturn:
+        """Raise RowRefused with the rows that fail. Executes the rows again, one by one; the caller's transaction is undone."""
+        refused: dict[int, Exception] = {}
+        for number, row in enumerate(rows):
+            try:
+                connection.execute(self._statement.text, row)
+            except (sqlite3.OperationalError, *_OF_ROWS) as error:
+                if not _is_of_a_row(error):
+                    raise
+                refused[number] = error
+        first = next(iter(refused), None)
+        if first is None:
+            raise self._statement.row_refused(self._where, cause, None) from cause
+        raise self._statement.row_refused(self._where, refused[first], rows[first], list(refused)) from refused[first]
 
     async def close(self) -> None:
         await self._file.close()
@@ -132,6 +139,14 @@ class UserFile(SqliteFile):
         check_file(self.path, TABLES, writes=True)
         self._writer = self._connect(WRITER_BUSY_SECS)
         self._writer.execute("PRAGMA foreign_keys = ON")  # else SQLite ignores the foreign keys that the tables declare
+
+
+def _has_nan(row: Row) -> bool:
+    return any(type(value) is float and isnan(value) for value in row)
+
+
+def _is_of_a_row(error: Exception) -> bool:
+    return not isinstance(error, sqlite3.OperationalError) or _name_of(error) == "SQLITE_ERROR"
 
 
 def _name_of(error: Exception) -> str:
