@@ -150,6 +150,7 @@ class Checkpoints:
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, record.decided_txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         rows = {ALONE: None, **self.sources.counts_at_start()} if ALONE in entries else {}
+        rows |= output_entries(dict.fromkeys(stored.outputs.keys() - self._layout.committers.keys()))  # published, and gone
         written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
         await self.patiently(lambda: ledger.write(written))
 
@@ -200,9 +201,10 @@ class Checkpoints:
         record, commits = self.machine.record, self.machine.record.phase == "committing"
         entry = record_entry(record) | self.sources.changed_counts(commits=commits)
         if commits:
-            entry |= self.sources.entries() | output_entries(self._layout.committers)  # this write is the commit point
+            entry |= self.sources.entries()
         letters: dict[str, object] = {}
-        if begins_commit := self.machine.step is Step.COMMIT:
+        if begins_commit := self.machine.step is Step.COMMIT:  # this write is the commit point
+            entry |= output_entries(self._layout.committers)  # not at a recovery, since a run with another layout may have staged
             letters = self.sources.begin_commit(record.txid, record.prepared_round)
         begins = self.machine.step is Step.IDLE and bool(self.sources)
         entry |= letters | self.sources.one_by_one.entries(begins=begins, commits=begins_commit, gives_up=any(value is not None for value in letters.values()))
