@@ -196,7 +196,7 @@ class FailingCountAndTell(FailingCount):
 
     def execute(self, tup: Tuple) -> tuple[Any, ...]:
         (number,) = super().execute(tup)
-        return number, self.state[number]
+        return number, self.state.get(number)
 
 
 class FailingCountMany(CountManyNumbers):
