@@ -1,5 +1,6 @@
 """The committers behind the states, by kind, and what their targets show."""
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -15,8 +16,8 @@ import pyarrow.parquet as pq
 
 from engine import Burst, TopologyBuilder, Tuple
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
-from engine.transactional import Committer, FileCommitter, PostgresDatabase, SqlCommitter, SqliteDatabase, committed_lines
 from engine.transactional import BurstBolt as BatchBurstBolt
+from engine.transactional import Committer, FileCommitter, PostgresDatabase, SqlCommitter, SqliteDatabase, committed_lines
 from engine.transactional.values import PostgresValues, RedisValues, ReduceInto, SqliteValues
 from spark_bridge import SparkHandover
 from spark_bridge.handover import Handover
@@ -161,8 +162,6 @@ async def _values(values: Any) -> Counter[Any]:
 
 
 async def _sqlite_values(target: Target) -> Counter[Any]:
-    if not Path(target.folder, "values.db").exists():
-        return Counter()
     return await _values(SqliteValues(f"{target.folder}/values.db", target.name))
 
 
@@ -192,7 +191,7 @@ async def _postgres_rows(target: Target) -> Counter[Any]:
 
 async def _files(target: Target) -> Counter[Any]:
     folder = Path(target.folder, "output")
-    return Counter(_rows_of_lines(folder)) if folder.exists() else Counter()
+    return await asyncio.to_thread(lambda: Counter(_rows_of_lines(folder) if folder.exists() else ()))
 
 
 def _rows_of_lines(folder: Path) -> Iterator[Row]:
@@ -206,11 +205,19 @@ async def _kafka(target: Target) -> Counter[Any]:
 
 
 async def _own(target: Target) -> Counter[Any]:
-    return Counter(tuple(row) for file in Path(target.folder, "own").glob("[0-9]*.json") for row in json.loads(file.read_text()))
+    return await asyncio.to_thread(lambda: Counter(_rows_of_json(Path(target.folder, "own"))))
+
+
+def _rows_of_json(folder: Path) -> Iterator[Row]:
+    for file in folder.glob("[0-9]*.json"):
+        yield from map(tuple, json.loads(file.read_text()))
 
 
 async def _spark(target: Target) -> Counter[Any]:
-    folder = Path(target.folder, "handover")
+    return await asyncio.to_thread(_handed_over, Path(target.folder, "handover"))
+
+
+def _handed_over(folder: Path) -> Counter[Any]:
     if not folder.exists():
         return Counter()
     handover = Handover.open(folder)

@@ -60,7 +60,8 @@ class KilledExact(KilledTopology[Killed, Death]):
         expected = counted(range(self.places.rows))
         self.killed.violations += await self._faults(expected)
         if self.places.output:
-            self.killed.violations += _differences("the output", _output_of(self.places.output, expected), await published(self.places.target))
+            due = _output_of(self.places.output, expected)
+            self.killed.violations += _differences("the output", due, await published(self.places.target))
 
     async def _has_begun(self) -> bool:
         """Return whether a process has lived long enough to store something."""
@@ -85,30 +86,28 @@ class KilledExact(KilledTopology[Killed, Death]):
         return faults
 
     async def _output_faults(self, expected: Counter[int]) -> list[str]:
-        """Compare what is published with the rows before the stored positions. In COMMITTING, staged shares of tasks may be missing (EO-9)."""
+        """Compare what is published with the rows before the stored positions. In COMMITTING, shares may still be staged (EO-9)."""
         kind = self.places.output
         due, found = _output_of(kind, expected), await published(self.places.target)
-        missing = due - found
-        faults = [f"the output: more than is committed: {sorted((found - due).elements())[:9]}"] if found - due else []
         async with provider_of(self.places.state).inventory().look(TOPOLOGY) as stored:
-            entries = StoredEntries(await stored.entries(LEDGER), TOPOLOGY)
-            record = entries.record
+            record = StoredEntries(await stored.entries(LEDGER), TOPOLOGY).record
             seal = ComponentSeal(TOPOLOGY, "output", keyed=False, txid=lambda: record.decided_txid, bare=False)
-            deltas = [] if kind in UNREADABLE_SHARES else [(index, seal.open_delta(delta, index)) for index, delta in await stored.deltas("output")]
-        if record.phase != "committing":
-            return [*faults, *([f"the output: {sorted(missing.elements())[:9]} is missing at {record}"] if missing else [])]
-        self.committing += 1
-        if kind in UNREADABLE_SHARES:
-            return faults
-        for task, delta in deltas:
-            if record.is_committed(delta.txid, delta.round):
-                share = _share(kind, delta.blobs)
-                if share & missing:
-                    if not share <= missing:
-                        faults.append(f"the output: task {task} has published a part of {delta.txid}: {sorted((share - missing).elements())[:9]}")
-                    missing -= share
-        if missing:
-            faults.append(f"the output: {sorted(missing.elements())[:9]} is neither published nor staged at {record}")
+            staged = await stored.deltas("output") if record.phase == "committing" and kind not in UNREADABLE_SHARES else []
+            shares = {
+                task: _share(kind, seal.open_delta(delta, task).blobs)
+                for task, delta in staged
+                if record.is_committed(delta.txid, delta.round)
+            }
+        faults = [f"the output: {_few(found - due)} are not committed at {record}"] if found - due else []
+        missing = due - found
+        for task, share in shares.items():
+            if share & missing:
+                if not share <= missing:
+                    faults.append(f"the output: task {task} has published a part, without {_few(share & missing)}")
+                missing -= share
+        if missing and not (record.phase == "committing" and kind in UNREADABLE_SHARES):
+            faults.append(f"the output: {_few(missing)} are neither published nor staged at {record}")
+        self.committing += record.phase == "committing"
         return faults
 
     def _told_too_early(self, stored: dict[int, Any]) -> Iterator[str]:
@@ -135,6 +134,10 @@ def _share(kind: str, blobs: Iterable[bytes]) -> Counter[Any]:
         else:
             share.update(tuple(row) for row in decoded[2])
     return share
+
+
+def _few(rows: Counter[Any]) -> list[Any]:
+    return sorted(rows.elements())[:9]
 
 
 def _differences(bolt: str, expected: Counter[Any], counts: Counter[Any]) -> Iterator[str]:

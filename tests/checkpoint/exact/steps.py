@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.checkpoint import machine
 from tests.kills.moments import after, before, in_flight
 from tests.kills.steps import Step, every
 
@@ -28,6 +29,11 @@ class ExactStep(Step):
 def of_phase(phase: str) -> Callable[..., bool]:
     """Return a filter for records of this phase that are saved behind a step."""
     return lambda checkpoints: checkpoints.machine.record.phase == phase and checkpoints.begun
+
+
+def at_the_commit(checkpoints: Any) -> bool:
+    """Tell whether a record is saved that makes a checkpoint count. A recovery saves COMMITTING, too."""
+    return checkpoints.machine.step is machine.Step.COMMIT
 
 
 def has_changes(state: Any) -> bool:
@@ -84,9 +90,9 @@ def _prepare_steps() -> Iterator[ExactStep]:
 
 
 def _commit_steps() -> Iterator[ExactStep]:
-    yield ExactStep("record: before COMMITTING", f"{_CHECKPOINTS}.save", before, of_phase("committing"))
-    yield ExactStep("record: in COMMITTING", f"{_CHECKPOINTS}.save", in_flight, of_phase("committing"))
-    yield ExactStep("record: COMMITTING", f"{_CHECKPOINTS}.save", after, of_phase("committing"))
+    yield ExactStep("record: before COMMITTING", f"{_CHECKPOINTS}.save", before, at_the_commit)
+    yield ExactStep("record: in COMMITTING", f"{_CHECKPOINTS}.save", in_flight, at_the_commit)
+    yield ExactStep("record: COMMITTING", f"{_CHECKPOINTS}.save", after, at_the_commit)
     yield ExactStep("pre_commit: before", f"{_HANDLER}._tell_of_commit", before)
     yield ExactStep("pre_commit: after", f"{_HANDLER}._tell_of_commit", after)
     yield ExactStep("state: before the commit", f"{_STATE}.commit", before)

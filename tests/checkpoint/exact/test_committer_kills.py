@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from tests.checkpoint.exact.outputs import KINDS
-from tests.checkpoint.exact.plan import ROWS_A_DEATH, deaths_at
+from tests.checkpoint.exact.plan import ROWS_A_DEATH_OF_COMMITTERS, deaths_at
 from tests.checkpoint.exact.rounds import KilledExact
 from tests.checkpoint.exact.steps import ExactStep, output_steps
 from tests.checkpoint.exact.topology import Places
@@ -63,12 +63,11 @@ async def killed_at(steps: Sequence[ExactStep], kind: str, folder: Path, state: 
     print(f"seed {seed}")
     draws = random.Random(seed)
     deaths = deaths_at(steps, INSTANTS, draws)
-    bolts = draws.choice(["plain", "bursts"])
     places = Places(
         folder=str(folder),
-        rows=ROWS_A_DEATH * len(deaths),
+        rows=ROWS_A_DEATH_OF_COMMITTERS * len(deaths),
         source=draws.choice(["class", "burst generator"]),
-        bolts=bolts,
+        bolts=draws.choice(["plain", "bursts"]),
         state=state,
         output=kind,
         server=server[0],
