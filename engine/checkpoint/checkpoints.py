@@ -139,6 +139,7 @@ class Checkpoints:
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.is_committed, record.decided_txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         rows = {ALONE: None, **self.sources.counts.at_start()} if ALONE in entries else {}
+        rows |= output_entries(dict.fromkeys(stored.outputs.keys() - self._layout.committers.keys()))  # published, and gone
         written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
         await self.patiently(partial(ledger.write, written))
 
@@ -197,8 +198,10 @@ class Checkpoints:
 
     async def save(self) -> None:
         """Make the machine's record durable. The record decides which deltas are committed."""
-        outputs = output_entries(self._layout.committers) if self.machine.record.phase == "committing" else {}
-        await self._write(record_entry(self.machine.record) | outputs | self.sources.changes(self.machine))
+        machine = self.machine
+        # The commit point. A recovery does not write the layouts of outputs, because a run with another layout may have staged them.
+        outputs = output_entries(self._layout.committers) if machine.step is Step.COMMIT else {}
+        await self._write(record_entry(machine.record) | outputs | self.sources.changes(machine))
 
     async def leave_out(self, component_id: str, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
         """Make dead letters of rows that a committer cannot publish. Return the output without them (EO-9)."""

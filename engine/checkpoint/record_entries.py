@@ -42,8 +42,8 @@ def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
     return {f"{_LAYOUT}{place.component_id}": [place.keyed, place.tasks, place.key_groups] for place in places}
 
 
-def output_entries(tasks: Mapping[str, int]) -> dict[str, object]:
-    """Return the entries of the committers: the number of tasks that have staged the output of a commit, by component id."""
+def output_entries(tasks: Mapping[str, int | None]) -> dict[str, object]:
+    """Return the entries of the committers: by component id, the number of tasks that have staged a commit. None removes the entry."""
     return {f"{_OUTPUT}{component_id}": count for component_id, count in tasks.items()}
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, Final
 
-from engine.api import BoltBase, Burst, Fields, Tuple, Values
+from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple, Values
 from engine.api import BurstBolt as TrackedBurstBolt
 from engine.errors import BadRows, EngineBug, FatalError, UsageError
 from engine.kernel import Burst as CompiledBurst
-from engine.kernel import Source, make_tuple
+from engine.kernel import Source, failed_calls, make_tuple
 from engine.names import DEFAULT_STREAM
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
@@ -26,6 +26,8 @@ from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt,
 from engine.transactional.batch_collectors import ATTEMPT_FIELD
 from engine.transactional.resources import OpenResources
 
+ROWS_A_TURN: Final = 1000
+"""Rows that are executed again between two turns of the event loop."""
 FIRST_TXID: Final = 1
 """Checkpoints count from 0, and batches from 1."""
 
@@ -40,6 +42,8 @@ class Interval:
     """The rows, encoded. Empty for a committer that stages its output itself."""
     pieces: list[object] = field(default_factory=list)
     """What such a committer has staged."""
+    taken: list[Tuple] = field(default_factory=list)
+    """The rows of a bolt that keeps none encoded, if the interval may count although a call has raised: after a retry or a diversion."""
     has_rows: bool = False
     is_spoiled: bool = False
     """True after a call that has raised, because it may have taken a part of its row. The rows are then executed again before the end."""
@@ -102,14 +106,15 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             self._interval = interval
         rows = list(zip(burst, self._with_attempt(interval.attempt, burst), strict=True))
         done: list[Tuple] = []
+        burst_error: Exception | None = None
         if isinstance(interval.instance, BurstBolt) and len(rows) > 1:
             try:
                 yield from _awaited(interval.instance.execute_many(_burst_of([given for _, given in rows])))
                 rows, done = [], [tup for tup, _ in rows]
             except FatalError:
                 raise
-            except Exception:  # noqa: BLE001 - found again below, with the row that raises
-                interval.is_spoiled = True
+            except Exception as error:  # noqa: BLE001 - found again below, with the row that raises
+                interval.is_spoiled, burst_error = True, error
         execute = interval.instance.execute
         for tup, given in rows:
             try:
@@ -122,11 +127,17 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 self._note_failed(interval, burst, tup, error)
             else:
                 done.append(tup)
+        if burst_error is not None and len(done) == len(burst) and not self._keeps_encoded(interval):
+            interval.lost = burst_error  # the instance may have taken rows twice, and no row fails
         self._keep(interval, burst, done)
+
+    def _keeps_encoded(self, interval: Interval) -> bool:
+        """Tell whether the encoded rows are the output that is staged."""
+        return self._commits and not _stages(interval.instance)
 
     def _note_failed(self, interval: Interval, burst: Burst, tup: Tuple, error: Exception) -> None:
         interval.is_spoiled = True
-        if not tup.roots:  # type: ignore[attr-defined]
+        if not tup.roots and self._fails_for_good(tup, error):  # type: ignore[attr-defined]
             interval.lost = error
         if len(burst) == 1:
             raise error
@@ -134,10 +145,19 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             self.collector.report_error(error)
         burst.fail(tup, raised_text(error))
 
+    def _fails_for_good(self, tup: Tuple, error: Exception) -> bool:
+        """Tell whether the row fails. Else its call runs again (SV-13), or the row is diverted (SV-14)."""
+        settings = self._spec.settings
+        return not settings.diverts and (isinstance(error, FailTuple) or failed_calls(tup) >= settings.retries)
+
     def _keep(self, interval: Interval, burst: Burst, rows: list[Tuple]) -> None:
-        """Encode rows, so that they can be executed again. Rows that cannot be encoded fail."""
+        """Keep rows, so that they can be executed again. Rows that cannot be encoded fail."""
         interval.has_rows = interval.has_rows or bool(rows)
-        if not rows or not self._commits or _stages(interval.instance):
+        if not rows:
+            return
+        if not self._keeps_encoded(interval):
+            if self._spec.settings.holds_calls:
+                interval.taken += rows
             return
         try:
             interval.kept.append(self._encoded(rows))
@@ -237,17 +257,29 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             raise EngineBug(f"{self._spec.where}: the interval {interval.attempt} ends at the checkpoint of {self._attempt}")
         if interval.lost is not None:
             raise interval.lost
+        if interval.is_spoiled:
+            interval = await self._executed_again(interval)
         if not self._commits:
             await _maybe(interval.instance.finish_batch())
             await self._clean_up(interval)
             return None
         if _stages(interval.instance):
             return await self._staged_pieces(interval)
-        if interval.is_spoiled:
-            spoiled, interval = interval, await self._replayed(interval.attempt, interval.kept, self.context, self._resources)
-            await self._clean_up(spoiled)
         self._staged = interval
         return interval.kept
+
+    async def _executed_again(self, spoiled: Interval) -> Interval:
+        """Return the interval with a new instance, in which no call has left a part of its row. What the rows emit has been emitted."""
+        await self._clean_up(spoiled)
+        again = await self._replayed(spoiled.attempt, spoiled.kept, self.context, self._resources)
+        collector: Any = again.instance.collector
+        collector.is_mute = True
+        for number, given in enumerate(self._with_attempt(spoiled.attempt, spoiled.taken), 1):
+            await _maybe(again.instance.execute(given))
+            if number % ROWS_A_TURN == 0:
+                await asyncio.sleep(0)
+        collector.is_mute = False
+        return again
 
     async def _staged_pieces(self, interval: Interval) -> Sequence[bytes]:
         blobs = []
@@ -319,29 +351,32 @@ class IntervalCollector:
         self._outer = outer
         self._where = spec.where
         self._may_emit = may_emit
+        self.is_mute = False
+        """True while rows are executed again. What they emit is dropped."""
         self.report_error = outer.report_error
         self.ready = outer.ready
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        self._check()
-        self._outer.emit(values, (), stream)
+        if self._may():
+            self._outer.emit(values, (), stream)
 
     def emit_many(self, rows: Iterable[Values], stream: str = DEFAULT_STREAM) -> None:
-        self._check()
-        self._outer.emit_many(rows, (), stream)
+        if self._may():
+            self._outer.emit_many(rows, (), stream)
 
     def emit_each(self, values: Iterable[Any], stream: str = DEFAULT_STREAM) -> None:
-        self._check()
-        self._outer.emit_each(values, (), stream)
+        if self._may():
+            self._outer.emit_each(values, (), stream)
 
     def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        self._check()
-        self._outer.emit_direct(task, values, (), stream)
+        if self._may():
+            self._outer.emit_direct(task, values, (), stream)
 
-    def _check(self) -> None:
+    def _may(self) -> bool:
         if not self._may_emit:
             text = f"{self._where}: a committer of a topology without batches emits nothing, because nobody can subscribe to it"
             raise FatalError(text, hint="Emit in a bolt before it, or build the topology with TransactionalTopologyBuilder.")
+        return not self.is_mute
 
 
 class TaskOfBefore:

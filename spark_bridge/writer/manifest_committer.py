@@ -1,10 +1,10 @@
 """`ManifestCommitter` makes the files of a batch visible by a manifest, in the commit phase (SP-2). This bolt has one task."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import astuple, dataclass
+from typing import Any, ClassVar, Final, NamedTuple
 
 from engine.api import TaskContext, Tuple
 from engine.errors import EngineError
@@ -22,6 +22,16 @@ RETENTION_PERIOD_SECS: Final = 1.0
 """Shortest time between two runs of retention, because a run reads all consumers. Retention only runs after a commit."""
 
 
+class Report(NamedTuple):
+    """What a stager task reports of a batch."""
+
+    task: int
+    stager: str
+    """Id of the stager."""
+    files: Sequence[StagedFile]
+    rejects: Sequence[StagedFile]
+
+
 class ManifestCommitter(Committer):
     """Committer of one attempt. It collects the reports of the stager tasks and writes the manifest. Emits nothing."""
 
@@ -32,23 +42,42 @@ class ManifestCommitter(Committer):
 
     def __init__(self, settings: HandoverSettings) -> None:
         self._settings = settings
-        self._reports: list[Tuple] = []
+        self._reports: list[Report] = []
 
     def execute(self, tup: Tuple) -> None:
-        self._reports.append(tup)
+        self._reports.append(Report(tup["task"], tup.source_component, tup["files"], tup["rejects"]))
 
     async def finish_batch(self) -> None:
-        [stager] = {tup.source_component for tup in self._reports}
-        folder = await self.resources.opened(CommitterResource(self._settings, stager))
-        await folder.commit_manifest(self._manifest())
+        await self._commit(self._reports, is_again=False)
 
-    def _manifest(self) -> Manifest:
+    def stage(self) -> Iterator[list[Any]]:
+        """Yield the reports, which are stored until `publish` (EO-9)."""
+        for report in self._reports:
+            yield [report.task, report.stager, *([list(astuple(file)) for file in files] for files in (report.files, report.rejects))]
+
+    async def publish(self, pieces: Iterable[list[Any]]) -> None:
+        """Write the manifest of staged reports, unless this attempt has written it."""
+        reports = [Report(task, stager, _files(files), _files(rejects)) for task, stager, files, rejects in pieces]
+        await self._commit(reports, is_again=True)
+
+    async def _commit(self, reports: Iterable[Report], *, is_again: bool) -> None:
+        """is_again: the attempt may have written its manifest before."""
+        ordered = sorted(reports, key=lambda report: report.task)
+        [stager] = {report.stager for report in ordered}
+        folder = await self.resources.opened(CommitterResource(self._settings, stager))
+        await folder.commit_manifest(self._manifest(ordered), is_again=is_again)
+
+    def _manifest(self, reports: Iterable[Report]) -> Manifest:
         files: list[StagedFile] = []
         rejects: list[StagedFile] = []
-        for tup in sorted(self._reports, key=lambda tup: tup["task"]):
-            files += tup["files"]
-            rejects += tup["rejects"]
+        for report in reports:
+            files += report.files
+            rejects += report.rejects
         return Manifest(*self.attempt, round(self.context.clock.wall() * 1000), tuple(files), tuple(rejects))
+
+
+def _files(stored: Iterable[list[Any]]) -> list[StagedFile]:
+    return [StagedFile(*fields) for fields in stored]
 
 
 @dataclass(frozen=True)
@@ -82,9 +111,9 @@ class CommitterFolder:
         self._last_warning = ""
         self._skipped = context.counter("handover_batches_skipped")
 
-    async def commit_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest unless its txid has one, then run retention in the background."""
-        written = await self._folder.run_in_thread(lambda: self._writer.write_manifest(manifest))
+    async def commit_manifest(self, manifest: Manifest, *, is_again: bool = False) -> None:
+        """Write the manifest unless its txid has one, then run retention in the background. is_again: as in `write_manifest`."""
+        written = await self._folder.run_in_thread(lambda: self._writer.write_manifest(manifest, is_again=is_again))
         if not written:
             self._skipped.add()
         self._unapplied = TransactionAttempt(manifest.txid, manifest.attempt_id)

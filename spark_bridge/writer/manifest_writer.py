@@ -24,17 +24,23 @@ class ManifestStep(Enum):
     """The folder is new, and earlier batches were committed without it. Mark these batches as deleted, then write."""
 
 
-def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int | None) -> ManifestStep:
+def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int | None, *, is_again: bool = False) -> ManifestStep:
     """Decide the next step. `newest`: newest txid of the folder, including deleted ones. `written`: attempt id in its manifest, if any.
+
+    is_again: at a checkpoint an interval is published again with the same attempt, and with no other one (EO-9).
 
     Raises FatalError if the folder and the coordinator's state do not belong to one history.
     """
     txid, attempt_id = attempt
+    if is_again and (newest, written) == (txid, attempt_id):
+        return ManifestStep.SKIP
     if newest > txid or (written is not None and written >= attempt_id):
         there = TransactionAttempt(newest, written) if newest == txid and written is not None else newest
         raise state_is_older(where, f"batch {there}", f"batch {attempt}")
-    if newest == txid:
+    if newest == txid and not is_again:
         return ManifestStep.SKIP
+    if newest == txid:
+        raise state_is_older(where, f"batch {TransactionAttempt(newest, written or 0)}", f"batch {attempt}")
     if newest == 0 and txid > 1:
         return ManifestStep.BEGIN
     if newest < txid - 1:
@@ -64,12 +70,12 @@ class ManifestWriter:
         self._newest: int | None = None
         """Txid that this object wrote last. None: read the folder."""
 
-    def write_manifest(self, manifest: Manifest) -> bool:
-        """Create the manifest of a txid. Return False if an earlier attempt has one. Raises FatalError like `next_step`."""
+    def write_manifest(self, manifest: Manifest, *, is_again: bool = False) -> bool:
+        """Create the manifest of a txid. Return False if it has one. is_again: as in `next_step`, whose FatalErrors it raises."""
         attempt = TransactionAttempt(manifest.txid, manifest.attempt_id)
         content, name = manifest.encoded(), str(manifest.name(by_attempt=self._by_attempt))
         for _ in range(MAX_ROUNDS):
-            step = self._next_step(attempt)
+            step = self._next_step(attempt, is_again=is_again)
             if step is ManifestStep.BEGIN:
                 LOGGER.warning(
                     "the hand-over %r is new and begins at batch %s: it has no earlier batches of this topology", self._storage.url, attempt
@@ -86,7 +92,7 @@ class ManifestWriter:
         """Create a manifest. One with the same content is ours: a client that lost the storage's answer sends the manifest again."""
         return self._storage.create(name, content) or self._storage.read(name) == content
 
-    def _next_step(self, attempt: TransactionAttempt) -> ManifestStep:
+    def _next_step(self, attempt: TransactionAttempt, *, is_again: bool) -> ManifestStep:
         # After our own manifest of the previous txid, do not read the folder again. `create` fails if another process has written there.
         newest = self._newest
         if newest is None or newest != attempt.txid - 1 or self._by_attempt:
@@ -94,4 +100,4 @@ class ManifestWriter:
         if newest > attempt.txid:
             self.handover.check_unbroken(attempt.txid - 1, newest)
         written = self.handover.manifest(attempt.txid).attempt_id if newest == attempt.txid else None
-        return next_step(repr(self._storage.url), attempt, newest, written)
+        return next_step(repr(self._storage.url), attempt, newest, written, is_again=is_again)

@@ -9,8 +9,7 @@ from typing import Any, Final, Literal, cast, get_args
 import pyarrow as pa
 
 from engine.errors import UsageError
-from engine.topology import BoltDeclarer
-from engine.transactional import TransactionalTopologyBuilder
+from engine.topology import BoltDeclarer, TopologyBuilder
 from spark_bridge.handover import HandoverError, Storage, absolute_folder, schema_of, storage_at
 from spark_bridge.handover.names import consumer_file
 from spark_bridge.writer.manifest_committer import ManifestCommitter
@@ -30,7 +29,8 @@ class SparkHandover:
 
     Each column takes the field of its name. Fields without a column are left out. A column stores exactly the value that a row has, or the
     row does not fit (SP-7). A timestamp takes a datetime (in UTC unless it has a zone) or an int of microseconds. One component of one
-    topology writes to a folder, and its spout must be transactional.
+    topology writes to a folder. Behind batches the spout must be transactional. At checkpoints (EO-9) consumers that are behind hold up
+    nothing, so `max_pending_batches` has no effect.
     """
 
     folder: str | os.PathLike[str]
@@ -110,8 +110,11 @@ class SparkHandover:
         """Return a new manifest committer. A factory for `set_committer`, with one task and a global grouping on the stager."""
         return ManifestCommitter(self._settings)
 
-    def declare(self, builder: TransactionalTopologyBuilder, component_id: str, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
-        """Declare both components, `component_id` and `component_id/manifest`. Return the declarer of the first one for its groupings."""
+    def declare(self, builder: TopologyBuilder, component_id: str, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
+        """Declare both components, `component_id` and `component_id/manifest`. Return the declarer of the first one for its groupings.
+
+        In a TransactionalTopologyBuilder each batch has a manifest, in a TopologyBuilder each interval between two checkpoints (EO-9).
+        """
         declarer = builder.set_bolt(component_id, self.stager, parallelism, **settings)
         builder.set_committer(f"{component_id}{MANIFEST_SUFFIX}", self.committer).global_grouping(component_id)
         return declarer

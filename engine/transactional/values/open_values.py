@@ -90,7 +90,7 @@ class OpenValues(ValuesReader[K, V]):
         Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed, StateUnavailable after
         `state_timeout_secs` without the database.
         """
-        if attempt == self._done:
+        if attempt is self._done:  # one that is only equal belongs to a new instance, which publishes the interval again (EO-9)
             raise updated_twice(self._where, attempt)
         context = self._context
         writer = Writer(self._where, kind, context.topology_name, context.component_id, context.task_index)

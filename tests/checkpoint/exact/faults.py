@@ -41,12 +41,13 @@ class Failing:
                 raise RowFailed
 
 
-async def strike(run: Run, strikes: int, pause_secs: float, seed: int) -> None:
+async def strike(run: Run, strikes: int, pause_secs: float, seed: int, has_output: bool) -> None:
     """Kill or restart a task, or kill the process of a bolt, so many times, each after a pause of this average length."""
     draws = random.Random(seed)
+    components = (*TASKS_OF, *["output"] * 2 * has_output)
     for _ in range(strikes):
         await asyncio.sleep(draws.expovariate(1 / pause_secs))
-        task = draws.choice(run.task_ids(draws.choice(TASKS_OF)))
+        task = draws.choice(run.task_ids(draws.choice(components)))
         kind = draws.choice(["kill", "restart", "child"])
         if kind == "child" and strike_bolt_process(os.getpid(), draws, (signal.SIGKILL,)):
             continue

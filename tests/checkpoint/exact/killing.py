@@ -20,6 +20,8 @@ class Death(lives.Death):
     """Tasks of the bolt `first`."""
     file_tasks: int = 2
     """Tasks of a source of files."""
+    output_tasks: int = 1
+    """Tasks of the committer."""
     interval_ms: float = 20.0
     failing: float = 0.0
     """Share of the calls that fail, until there are enough failures."""
@@ -46,9 +48,11 @@ async def main() -> None:
     random.seed(death.seed)
     failing = Failing(places.folder, death.failing)
     failing.allow(death.failures)
-    settings = Settings(tasks=death.tasks, file_tasks=death.file_tasks, pace_secs=death.pace_secs)
+    settings = Settings(tasks=death.tasks, file_tasks=death.file_tasks, pace_secs=death.pace_secs, output_tasks=death.output_tasks)
     topology = counting_topology(places, settings, failing)
-    strikes = partial(strike, strikes=death.strikes, pause_secs=death.strikes_secs, seed=death.seed)
+    strikes = partial(
+        strike, strikes=death.strikes, pause_secs=death.strikes_secs, seed=death.seed, has_output=bool(places.output)
+    )
     await lives.live(topology, config, death, STEPS, strikes)
 
 

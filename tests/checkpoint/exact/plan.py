@@ -5,20 +5,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tests.checkpoint.exact.killing import Death
-from tests.checkpoint.exact.steps import STEPS, ExactStep
+from tests.checkpoint.exact.steps import COMMITTING, STEPS, ExactStep
 from tests.checkpoint.exact.topology import SOURCES
 
 MOST_INSTANT_SECS: Final = 0.3
 ROWS_A_DEATH: Final = 500
 """Rows with which a process comes to its death, and the last one to its end."""
+ROWS_A_DEATH_OF_COMMITTERS: Final = 300
+"""The same with a committer, whose checkpoints take longer."""
 
 
-def death_at(step: ExactStep, draws: random.Random) -> Death:
-    """Return a death at a step, with settings that lead to it."""
+def death_at(step: ExactStep, draws: random.Random) -> list[Death]:
+    """Return a death at a step, with settings that lead to it, and the death that must come before."""
     if step.needs_failures:
-        return _drawn(draws, step=step.name, at=1, failing=0.1, failures=20)  # a burst has few calls, and a second rollback may never come
+        return [_drawn(draws, step=step.name, at=1, failing=0.1, failures=20)]  # a burst has few calls, a second rollback may never come
+    if step.is_of_before:
+        tasks, other = draws.sample([1, 2, 3], 2)
+        return [_drawn(draws, step=COMMITTING, at=1, output_tasks=tasks), _drawn(draws, step=step.name, at=1, output_tasks=other)]
     is_start = step.name.startswith("start: ")
-    return _drawn(draws, step=step.name, at=1 if is_start else draws.choice([1, 1, 2, 3]))
+    return [_drawn(draws, step=step.name, at=1 if is_start else draws.choice([1, 1, 2, 3]))]
 
 
 def death_at_an_instant(draws: random.Random) -> Death:
@@ -34,15 +39,15 @@ def last_life(draws: random.Random) -> Death:
 def deaths_at(steps: Sequence[ExactStep], instants: int, draws: random.Random) -> list[Death]:
     """Return a death at each step and at random times, in random order."""
     deaths = [death_at(step, draws) for step in steps]
-    deaths += [death_at_an_instant(draws) for _ in range(instants)]
+    deaths += [[death_at_an_instant(draws)] for _ in range(instants)]
     draws.shuffle(deaths)
-    return deaths
+    return [death for each in deaths for death in each]
 
 
 def spread() -> Mapping[str, list[ExactStep]]:
     """Give each step to one source that reaches it. All sources get about the same number."""
     having: dict[str, list[ExactStep]] = {source: [] for source in SOURCES}
-    for step in sorted(STEPS.values(), key=lambda step: not step.sources):
+    for step in sorted((step for step in STEPS.values() if not step.is_of_output), key=lambda step: not step.sources):
         having[min(step.sources or SOURCES, key=lambda source: len(having[source]))].append(step)
     return having
 
@@ -51,6 +56,7 @@ def _drawn(draws: random.Random, **death: Any) -> Death:
     settings = {
         "tasks": draws.choice([2, 3]),
         "file_tasks": draws.choice([1, 2, 3]),
+        "output_tasks": draws.choice([1, 2, 3]),
         "interval_ms": draws.choice([5.0, 20.0, 50.0]),
         "flight_secs": draws.choice([0.0, 0.0003, 0.001, 0.003]),
         "failing": draws.choice([0.0, 0.0, 0.001, 0.005]),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.checkpoint import machine
 from tests.kills.moments import after, before, in_flight
 from tests.kills.steps import Step, every
 
@@ -16,6 +17,10 @@ class ExactStep(Step):
     """Sources that reach it. None: all."""
     needs_failures: bool = False
     """True if a process reaches it only after a row has failed."""
+    is_of_output: bool = False
+    """True if only topologies with a committer reach it."""
+    is_of_before: bool = False
+    """True if a process reaches it only after one that died in COMMITTING, with another number of committers."""
 
 
 # Filters of calls
@@ -24,6 +29,11 @@ class ExactStep(Step):
 def of_phase(phase: str) -> Callable[..., bool]:
     """Return a filter for records of this phase that are saved behind a step."""
     return lambda checkpoints: checkpoints.machine.record.phase == phase and checkpoints.begun
+
+
+def at_the_commit(checkpoints: Any) -> bool:
+    """Tell whether a record is saved that makes a checkpoint count. A recovery saves COMMITTING, too."""
+    return checkpoints.machine.step is machine.Step.COMMIT
 
 
 def has_changes(state: Any) -> bool:
@@ -50,6 +60,9 @@ _SOURCES: Final = "engine.checkpoint.sources:Sources"
 _SOURCE: Final = "engine.checkpoint.sources:SourceTask"
 _CHECKPOINTS: Final = "engine.checkpoint.checkpoints:Checkpoints"
 _HANDLER: Final = "engine.checkpoint.barrier_handler:StatefulBarrierHandler"
+_OUTPUT: Final = "engine.checkpoint.output_handler:OutputHandler"
+_STAGED: Final = "engine.checkpoint.staged_output:StagedOutputs"
+_INTERVALS: Final = "engine.transactional.interval_bolt:IntervalBolt"
 _STATE: Final = "engine.state.layered:LayeredState"
 _BOLT: Final = "engine.runtime.bolt_executor:BoltExecutor"
 _SPOUT: Final = "engine.runtime.spout_executor:SpoutExecutor"
@@ -77,9 +90,9 @@ def _prepare_steps() -> Iterator[ExactStep]:
 
 
 def _commit_steps() -> Iterator[ExactStep]:
-    yield ExactStep("record: before COMMITTING", f"{_CHECKPOINTS}.save", before, of_phase("committing"))
-    yield ExactStep("record: in COMMITTING", f"{_CHECKPOINTS}.save", in_flight, of_phase("committing"))
-    yield ExactStep("record: COMMITTING", f"{_CHECKPOINTS}.save", after, of_phase("committing"))
+    yield ExactStep("record: before COMMITTING", f"{_CHECKPOINTS}.save", before, at_the_commit)
+    yield ExactStep("record: in COMMITTING", f"{_CHECKPOINTS}.save", in_flight, at_the_commit)
+    yield ExactStep("record: COMMITTING", f"{_CHECKPOINTS}.save", after, at_the_commit)
     yield ExactStep("pre_commit: before", f"{_HANDLER}._tell_of_commit", before)
     yield ExactStep("pre_commit: after", f"{_HANDLER}._tell_of_commit", after)
     yield ExactStep("state: before the commit", f"{_STATE}.commit", before)
@@ -109,9 +122,38 @@ def _rollback_steps() -> Iterator[ExactStep]:
         yield ExactStep(f"rollback: {name}", target, moment, counts, (), needs_failures=True)
 
 
-STEPS: Final = {step.name: step for steps in (_start_steps, _prepare_steps, _commit_steps, _rollback_steps) for step in steps()}
+def _output_steps() -> Iterator[ExactStep]:
+    for name, target, moment in (
+        ("output: before it is staged", f"{_OUTPUT}._freeze", before),
+        ("output: it is frozen", f"{_OUTPUT}._freeze", after),
+        ("output: before its delta is staged", f"{_STAGED}.stage", before),
+        ("output: while its delta is staged", f"{_STAGED}.stage", in_flight),
+        ("output: its delta is staged", f"{_STAGED}.stage", after),
+        ("publish: before", f"{_INTERVALS}.publish", before),
+        ("publish: in the middle", f"{_INTERVALS}.publish", in_flight),
+        ("publish: after", f"{_INTERVALS}.publish", after),
+        ("output: before it is dropped", f"{_STAGED}.drop", before),
+        ("output: while it is dropped", f"{_STAGED}.drop", in_flight),
+        ("output: it is dropped", f"{_STAGED}.drop", after),
+        ("start: before the targets are compared", f"{_OUTPUT}._compare_txids", before),
+        ("start: a target is compared", f"{_OUTPUT}._compare_txids", after),
+    ):
+        yield ExactStep(name, target, moment, every, is_of_output=True)
+    for name, moment in (("before", before), ("in the middle", in_flight), ("after", after)):
+        yield ExactStep(f"publish for a task of before: {name}", f"{_INTERVALS}._publish_for", moment, is_of_output=True, is_of_before=True)
+
+
+COMMITTING: Final = "record: COMMITTING"
+STEPS: Final = {
+    step.name: step for steps in (_start_steps, _prepare_steps, _commit_steps, _rollback_steps, _output_steps) for step in steps()
+}
 
 
 def steps_of(source: str) -> list[ExactStep]:
-    """Return the steps that a source reaches."""
-    return [step for step in STEPS.values() if not step.sources or source in step.sources]
+    """Return the steps that a source reaches, without those of committers."""
+    return [step for step in STEPS.values() if (not step.sources or source in step.sources) and not step.is_of_output]
+
+
+def output_steps() -> list[ExactStep]:
+    """Return the steps of committers, and those at which the record changes."""
+    return [step for step in STEPS.values() if step.is_of_output or step.name.startswith("record: ")]

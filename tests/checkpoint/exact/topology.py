@@ -20,6 +20,7 @@ from engine import (
     FlowSettings,
     Spout,
     SpoutExhausted,
+    StatefulBurstBolt,
     Topology,
     TopologyBuilder,
     Tuple,
@@ -27,6 +28,7 @@ from engine import (
 )
 from engine.api import SpoutFactory
 from tests.checkpoint.exact.faults import Failing
+from tests.checkpoint.exact.outputs import Target, declare
 from tests.checkpoint.killed_bolts import CountManyNumbers, CountNumbers, Death, PassOn, PassOnMany
 
 TOPOLOGY: Final = "exact"
@@ -48,6 +50,17 @@ class Places:
     """URL of the store."""
     bolts: str = "plain"
     """Form of the bolts, of `tests.kills.bolt_forms`."""
+    output: str = ""
+    """Kind of the committer behind the states, of `outputs`. Empty: there is none."""
+    server: str = ""
+    """Server of its target."""
+    name: str = "output"
+    """Name of its map or topic."""
+
+    @property
+    def target(self) -> Target:
+        """The target of the committer."""
+        return Target(kind=self.output, folder=self.folder, server=self.server, name=self.name)
 
     @property
     def told(self) -> Path:
@@ -228,6 +241,16 @@ class FailingCount(CountNumbers):
         return values
 
 
+class FailingCountAndTell(FailingCount):
+    """Does the same, and emits the count, too."""
+
+    output_fields = Fields("number", "count")
+
+    def execute(self, tup: Tuple) -> tuple[Any, ...]:
+        (number,) = super().execute(tup)
+        return number, self.state.get(number)
+
+
 class FailingCountMany(CountManyNumbers):
     """Does the same in bursts."""
 
@@ -237,6 +260,22 @@ class FailingCountMany(CountManyNumbers):
 
     def execute_many(self, burst: Burst) -> None:
         super().execute_many(burst)
+        self.failing.may_fail(len(burst))
+
+
+class FailingCountAndTellMany(StatefulBurstBolt):
+    """Does the same, and emits the count, too."""
+
+    output_fields = Fields("number", "count")
+
+    def __init__(self, failing: Failing) -> None:
+        self.failing = failing
+
+    def execute_many(self, burst: Burst) -> None:
+        for tup, number in burst.items("number"):
+            count = self.state.get(number, 0) + 1
+            self.state.put(number, count)
+            self.collector.emit((number, count), anchors=tup)
         self.failing.may_fail(len(burst))
 
 
@@ -254,6 +293,8 @@ class Settings:
     """Tasks of a source of files."""
     pace_secs: float
     """Time that `pass` takes for a row."""
+    output_tasks: int = 1
+    """Tasks of the committer."""
 
 
 def counting_topology(places: Places, settings: Settings, failing: Failing) -> Topology:
@@ -262,11 +303,14 @@ def counting_topology(places: Places, settings: Settings, failing: Failing) -> T
     in_processes = IN_PROCESSES.get(places.bolts, "").split()
     passes: Any = PacedPassOnRecords if places.source == "flow" else PacedPassOnMany if bursts else PacedPassOn
     counts: Any = FailingCountMany if bursts else FailingCount
+    tells: Any = FailingCountAndTellMany if bursts else FailingCountAndTell
     source_tasks = SOURCE_TASKS.get(places.source, settings.file_tasks)
     builder.set_spout("numbers", source_of(places), source_tasks, max_spout_pending=100)
     passing = builder.set_bolt("pass", partial(passes, failing, settings.pace_secs), 2, processes="pass" in in_processes)
     passing.direct_grouping("numbers") if places.source == "flow" else passing.shuffle_grouping("numbers")
     first: Any = partial(counts, failing)
     builder.set_bolt("first", first, settings.tasks, processes="first" in in_processes).fields_grouping("pass", "number")
-    builder.set_bolt("second", partial(counts, failing), 2, processes="second" in in_processes).fields_grouping("first", "number")
+    builder.set_bolt("second", partial(tells, failing), 2, processes="second" in in_processes).fields_grouping("first", "number")
+    if places.output:
+        declare(builder, places.target, settings.output_tasks, failing)
     return builder.build()

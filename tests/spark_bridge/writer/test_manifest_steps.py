@@ -37,6 +37,15 @@ def test_a_manifest_of_another_history_is_refused(newest: int, written: int | No
         next_step("'/x'", ATTEMPT, newest, written)
 
 
+def test_an_interval_is_published_again_with_its_own_attempt_alone() -> None:
+    """At checkpoints a manifest of another attempt belongs to another history (EO-9)."""
+    assert next_step("'/x'", ATTEMPT, 7, EPOCH + 9, is_again=True) is ManifestStep.SKIP
+    assert next_step("'/x'", ATTEMPT, 6, None, is_again=True) is ManifestStep.WRITE
+    for written in (EPOCH + 8, EPOCH + 10):
+        with pytest.raises(FatalError, match="has batch 7"):
+            next_step("'/x'", ATTEMPT, 7, written, is_again=True)
+
+
 @given(st.lists(st.sampled_from(["commits", "is lost", "restarts"]), max_size=40))
 def test_lost_answers_of_commits_write_each_batch_once(events: list[str]) -> None:
     """The coordinator learns of a commit or not; the next attempt has the next id."""

@@ -1,0 +1,105 @@
+"""kill -9 of topologies with a committer behind the states: each row is published exactly once (EO-9).
+
+The kinds of committers, their targets and their readers are in `outputs`. Their parallelism changes from process to process.
+"""
+
+import random
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from tests.checkpoint.exact.outputs import KINDS
+from tests.checkpoint.exact.plan import ROWS_A_DEATH_OF_COMMITTERS, deaths_at
+from tests.checkpoint.exact.rounds import KilledExact
+from tests.checkpoint.exact.steps import ExactStep, output_steps
+from tests.checkpoint.exact.topology import Places
+from tests.kills.rounds import Killed, play
+from tests.servers.kafka_admin import create_topic
+
+DAILY: Final = 3
+"""Steps of a kind."""
+INSTANTS: Final = 1
+ServerOf: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
+
+
+@pytest.fixture
+async def server_of(request: pytest.FixtureRequest) -> AsyncIterator[ServerOf]:
+    """Return the server of a kind, and the name of a new database, map or topic there."""
+    databases: list[str] = []
+
+    async def server(kind: str) -> tuple[str, str]:
+        name = f"output_{secrets.token_hex(4)}"
+        match kind.partition(" ")[0]:
+            case "redis":
+                return request.getfixturevalue("redis"), name
+            case "kafka":
+                return (kafka := request.getfixturevalue("kafka")), await create_topic(kafka, name, partitions=3)
+            case "postgres":
+                databases.append(name)
+                await _on_postgres(f"CREATE DATABASE {name}")
+                return urlsplit(request.getfixturevalue("postgres"))._replace(path=f"/{name}").geturl(), name
+        return "", name
+
+    async def _on_postgres(statement: str) -> None:
+        connection = await asyncpg.connect(request.getfixturevalue("postgres"))
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    yield server
+    for name in databases:
+        await _on_postgres(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def killed_at(steps: Sequence[ExactStep], kind: str, folder: Path, state: str, server: tuple[str, str]) -> Killed:
+    """Kill a topology with a committer at these steps, and judge it."""
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    draws = random.Random(seed)
+    deaths = deaths_at(steps, INSTANTS, draws)
+    places = Places(
+        folder=str(folder),
+        rows=ROWS_A_DEATH_OF_COMMITTERS * len(deaths),
+        source=draws.choice(["class", "burst generator"]),
+        bolts=draws.choice(["plain", "bursts"]),
+        state=state,
+        output=kind,
+        server=server[0],
+        name=server[1],
+    )
+    return await play(KilledExact(places, seed), deaths)
+
+
+@pytest.mark.guarantee("EO-1", "EO-8", "EO-9", "FI-5")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_killed_at_a_few_steps_it_publishes_each_row_once(
+    kind: str, tmp_path: Path, server_of: ServerOf, request: pytest.FixtureRequest
+) -> None:
+    steps = random.SystemRandom().sample(output_steps(), DAILY)
+    state = f"sqlite:///{tmp_path}/state.db"
+    if kind.startswith("redis"):
+        state = f"{request.getfixturevalue('redis')}?prefix={secrets.token_hex(4)}"
+
+    killed = await killed_at(steps, kind, tmp_path, state, await server_of(kind))
+
+    assert killed.violations == []
+    assert killed.deaths.keys() >= {step.name for step in steps}
+
+
+@pytest.mark.guarantee("EO-1", "EO-8", "EO-9", "FI-5")
+@pytest.mark.deep
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_killed_at_each_step_it_publishes_each_row_once(kind: str, tmp_path: Path, server_of: ServerOf) -> None:
+    steps = output_steps()
+
+    killed = await killed_at(steps, kind, tmp_path, f"sqlite:///{tmp_path}/state.db", await server_of(kind))
+
+    assert killed.violations == []
+    assert killed.deaths.keys() >= {step.name for step in steps}
