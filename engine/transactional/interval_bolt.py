@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple, Values
 from engine.api import BurstBolt as TrackedBurstBolt
@@ -148,7 +148,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
     def _fails_for_good(self, tup: Tuple, error: Exception) -> bool:
         """Tell whether the row fails. Else its call runs again (SV-13), or the row is diverted (SV-14)."""
         settings = self._spec.settings
-        return not settings.diverts and (isinstance(error, FailTuple) or failed_calls(tup) >= settings.retries)
+        return not settings.diverts and (isinstance(error, FailTuple) or failed_calls(cast(Any, tup)) >= settings.retries)
 
     def _keep(self, interval: Interval, burst: Burst, rows: list[Tuple]) -> None:
         """Keep rows, so that they can be executed again. Rows that cannot be encoded fail."""
