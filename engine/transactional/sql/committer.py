@@ -57,6 +57,7 @@ def _names(what: str, given: object) -> tuple[str, ...]:
 class SqlWriter(BurstBolt):
     """One attempt of a task."""
 
+    reads_attempt: ClassVar[bool] = False
     is_committer: ClassVar[bool] = True
     needs_transactional_spout: ClassVar[bool] = True
     """True, because the effects of a statement cannot be taken back, so a replay must have the same rows."""
