@@ -148,7 +148,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
     def _fails_for_good(self, tup: Tuple, error: Exception) -> bool:
         """Tell whether the row fails. Else its call runs again (SV-13), or the row is diverted (SV-14)."""
         settings = self._spec.settings
-        return not settings.diverts and (isinstance(error, FailTuple) or failed_calls(tup) >= settings.retries)
+        return not settings.diverts and (isinstance(error, FailTuple) or failed_calls(tup) >= settings.retries)  # type: ignore[arg-type]
 
     def _keep(self, interval: Interval, burst: Burst, rows: list[Tuple]) -> None:
         """Keep rows, so that they can be executed again. Rows that cannot be encoded fail."""
