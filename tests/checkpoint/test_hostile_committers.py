@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import Bolt, Config, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple, bolt
+from engine import Bolt, Config, Spout, SpoutExhausted, Topology, TopologyBuilder, TopologyError, Tuple, bolt
 from engine.checkpoint.feature import CheckpointEntry
 from engine.testing import Finished, KillTask, run_topology
 from engine.transactional import BatchBolt, BurstBolt, Committer
@@ -365,3 +365,36 @@ def test_a_batch_bolt_that_raises_after_it_has_taken_its_row_leaves_nothing_behi
     builder.set_committer("out", lambda: Writing(target)).shuffle_grouping("sum")
     run_topology(builder.build())
     assert sum(target.rows) == sum(range(ROWS))
+
+
+# What is declared in another way
+
+
+def test_a_committer_by_its_class_is_one_with_set_bolt_too() -> None:
+    target, builder = Target(), TopologyBuilder("by its class")
+    builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05, burst=2))
+    builder.set_bolt("out", lambda: Writing(target)).shuffle_grouping("numbers")
+    run_topology(builder.build(), faults=[KillTask("out", at_secs=1.5)])
+    assert target.rows == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"tick_tuple_freq_secs": 1}, "a tick belongs to no interval"),
+        ({"processes": True}, "processes=True is not possible"),
+        ({"concurrency": 2}, "a committer takes one input at a time"),
+        ({"threads": 2}, "a committer takes one input at a time"),
+    ],
+)
+def test_settings_that_a_committer_cannot_have_are_refused(settings: Any, fault: str) -> None:
+    with pytest.raises(TopologyError, match=fault):
+        topology(lambda: Writing(Target()), **settings)
+
+
+def test_a_committer_without_input_is_refused() -> None:
+    builder = TopologyBuilder("no input")
+    builder.set_spout("numbers", partial(Numbers, 1))
+    builder.set_committer("out", lambda: Writing(Target()))
+    with pytest.raises(TopologyError, match="has no input"):
+        builder.build()
