@@ -76,6 +76,11 @@ class SqlWriter(BurstBolt):
         """Open the database, and check the statement, before the first batch. All attempts of the task share the connection."""
         self._open: OpenRowOutput = await opened_for_all_batches(self, self._output, "statement or database")
 
+    async def published_txid(self) -> int:
+        """Return the newest txid that is stored in the database, 0 before the first (EO-9)."""
+        opened: OpenRowOutput = await opened_for_all_batches(self, self._output, "statement or database")
+        return await opened.txid()
+
     def execute_many(self, burst: Burst) -> None:
         self._rows.extend(zip(*[burst[name] for name in self._output.fields], strict=True))
 
