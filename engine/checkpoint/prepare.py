@@ -1,7 +1,7 @@
 """`Prepare` is the running PREPARE of a run: which tasks have done their part, and whether it goes on (CP-3)."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 HOOKS_FIRST: Final = 1.1
@@ -21,8 +21,8 @@ class Prepare:
         self._doomed_secs: Final = doomed_secs
         self.tasks = 0
         """Number of tasks of bolts, which all get the barrier."""
-        self.bolts: tuple[str, ...] = ()
-        """These bolts, each one behind those that it gets the barrier from."""
+        self.bolts: Mapping[str, Collection[str]] = {}
+        """These bolts, each one behind those that it gets the barrier from, with the components that send it."""
         self._lost = lost
         self._round = -1
         self._done: set[int] = set()
