@@ -46,7 +46,7 @@ class Passes:
         """Say how many rows have failed since the last commit or rollback, and why the first one has."""
         failed = self._failed()
         (values, _, _), failure = failed[0]
-        rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}, because {failure.describe()}"
+        rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}, because {failure.describe().rstrip('.')}"
         return f"{rows}; the interval since the last commit is repeated"
 
     def end(self, acked: Mapping[str, int], *, was_long: bool) -> bool:
