@@ -104,7 +104,8 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             interval = self._new_interval(self._attempt, self.context, self._resources)
             yield from _awaited(interval.instance.prepare())
             self._interval = interval
-        rows = list(zip(burst, self._with_attempt(interval.attempt, burst), strict=True))
+        tuples = self._with_attempt(interval.attempt, burst) if interval.instance.reads_attempt else burst
+        rows = list(zip(burst, tuples, strict=True))
         done: list[Tuple] = []
         burst_error: Exception | None = None
         if isinstance(interval.instance, BurstBolt) and len(rows) > 1:
