@@ -16,7 +16,7 @@ from engine.cancellation import aio_task_error
 from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.machine import Event, Step
-from engine.errors import ERROR, ROLLBACK, Failure
+from engine.errors import ROLLBACK, Failure
 from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.topology.task_port import SpoutPortUser
@@ -104,7 +104,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 await source.verdicts_arrived()
         except TimeoutError:
             text = f"a checkpoint waited {checkpoints.prepare.timeout_secs:g} s, and nothing went on (checkpoint_timeout_secs)"
-            checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, text))
+            checkpoints.note_cause(text)
             return Event.FAILED
         finally:
             sending.cancel()
@@ -112,7 +112,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             why = checkpoints.sources.passes.describe_failures()
             if not checkpoints.waits.in_outage:  # the log tells a long outage as a wait
                 LOGGER.warning("topology %r: %s", self.context.topology_name, why)
-            checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, why))
+            checkpoints.note_cause(why)
             return Event.FAILED
         return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
 

@@ -294,8 +294,8 @@ class SourceTask(SourceHandler):
 
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
-        if self._sources.letters is not None and not self._sources.letters.outlive_run:
-            self._port.note_given_up(self.rows.skipped_before.total())
+        if self._sources.letters is not None:
+            self._port.note_given_up(self.rows.skipped_before.total(), outlive_run=self._sources.letters.outlive_run)
         self.rows.note_committed()
         self.kept.retried.clear()
         self._use_filter()
