@@ -9,8 +9,7 @@ import pytest
 
 from engine import Bolt, TopologyBuilder, Tuple
 from engine.testing import Finished, KillTask, run_topology
-from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, once
-from tests.checkpoint.test_sources import plain
+from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, once, plain
 
 
 class Collects(Bolt):

@@ -11,7 +11,7 @@ import pytest
 from engine import Bolt, ComponentError, Config, Spout, SpoutExhausted, StateError, TopologyBuilder, TopologyError, Tuple, spout
 from engine.errors import UsageError
 from engine.testing import ACKER, Finished, KillTask, RaiseError, run_topology
-from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, counted, once
+from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, counted, once, plain
 
 # How often and how many
 
@@ -205,12 +205,6 @@ def test_positions_are_committed_although_no_row_reaches_a_state(tmp_path: Path)
 
 
 # Other sources beside, and the guarantee that is asked for
-
-
-@spout("n")
-def plain() -> Iterator[tuple[int]]:
-    for number in range(1000, 1040):
-        yield (number,)
 
 
 @pytest.mark.guarantee("EO-1", "EO-7")
