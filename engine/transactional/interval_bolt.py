@@ -6,16 +6,15 @@ Each interval has an instance of the user's bolt. The attempt of its batch is (t
 import asyncio
 import inspect
 from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Final, cast
 
-from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple, Values
+from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple
 from engine.api import BurstBolt as TrackedBurstBolt
 from engine.errors import BadRows, EngineBug, FatalError, UsageError
 from engine.kernel import Burst as CompiledBurst
 from engine.kernel import Source, failed_calls, make_tuple
-from engine.names import DEFAULT_STREAM
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import Codec, Unencodable
@@ -24,31 +23,13 @@ from engine.topology.task_port import IntervalOutput, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
 from engine.transactional.batch_collectors import ATTEMPT_FIELD
+from engine.transactional.interval import Interval, IntervalCollector, TaskOfBefore
 from engine.transactional.resources import OpenResources
 
 ROWS_A_TURN: Final = 1000
 """Rows that are executed again between two turns of the event loop."""
 FIRST_TXID: Final = 1
 """Checkpoints count from 0, and batches from 1."""
-
-
-@dataclass(slots=True, eq=False)
-class Interval:
-    """One interval of a task, with the instance that works on it."""
-
-    attempt: TransactionAttempt
-    instance: BatchBolt
-    kept: list[bytes] = field(default_factory=list)
-    """The rows, encoded. Empty for a committer that stages its output itself."""
-    pieces: list[object] = field(default_factory=list)
-    """What such a committer has staged."""
-    taken: list[Tuple] = field(default_factory=list)
-    """The rows of a bolt that keeps none encoded, if the interval may count although a call has raised: after a retry or a diversion."""
-    has_rows: bool = False
-    is_spoiled: bool = False
-    """True after a call that has raised, because it may have taken a part of its row. The rows are then executed again before the end."""
-    lost: BaseException | None = None
-    """Error of a row that belongs to no tree, so that only the checkpoint can fail."""
 
 
 class IntervalBolt(TrackedBurstBolt, IntervalOutput):
@@ -342,53 +323,6 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         interval = self._new_interval(self._attempt, self.context, self._resources)
         read = getattr(interval.instance, "published_txid", None)
         return None if read is None else await _maybe(read()) - FIRST_TXID
-
-
-class IntervalCollector:
-    """`self.collector` of an instance (`BatchCollector`)."""
-
-    def __init__(self, outer: Any, spec: ComponentSpec, *, may_emit: bool) -> None:
-        self._outer = outer
-        self._where = spec.where
-        self._may_emit = may_emit
-        self.is_mute = False
-        """True while rows are executed again. What they emit is dropped."""
-        self.report_error = outer.report_error
-        self.ready = outer.ready
-
-    def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit(values, (), stream)
-
-    def emit_many(self, rows: Iterable[Values], stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit_many(rows, (), stream)
-
-    def emit_each(self, values: Iterable[Any], stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit_each(values, (), stream)
-
-    def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit_direct(task, values, (), stream)
-
-    def _may(self) -> bool:
-        if not self._may_emit:
-            text = f"{self._where}: a committer of a topology without batches emits nothing, because nobody can subscribe to it"
-            raise FatalError(text, hint="Emit in a bolt before it, or build the topology with TransactionalTopologyBuilder.")
-        return not self.is_mute
-
-
-class TaskOfBefore:
-    """The context of a task, under the number that another task had in an earlier run."""
-
-    def __init__(self, context: Any, task_index: int, tasks: int) -> None:
-        self._context = context
-        self.task_index: Final = task_index
-        self.tasks: Final = tasks
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
 
 
 def _source(component_id: str, stream: str, task_id: int, names: Iterable[str]) -> Source:
