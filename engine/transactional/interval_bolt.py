@@ -6,7 +6,7 @@ Each interval has an instance of the user's bolt. The attempt of its batch is (t
 import asyncio
 import inspect
 from collections.abc import Awaitable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Final, cast
 
@@ -30,25 +30,6 @@ ROWS_A_TURN: Final = 1000
 """Rows that are executed again between two turns of the event loop."""
 FIRST_TXID: Final = 1
 """Checkpoints count from 0, and batches from 1."""
-
-
-@dataclass(slots=True, eq=False)
-class Interval:
-    """One interval of a task, with the instance that works on it."""
-
-    attempt: TransactionAttempt
-    instance: BatchBolt
-    kept: list[bytes] = field(default_factory=list)
-    """The rows, encoded. Empty for a committer that stages its output itself."""
-    pieces: list[object] = field(default_factory=list)
-    """What such a committer has staged."""
-    taken: list[Tuple] = field(default_factory=list)
-    """The rows of a bolt that keeps none encoded, if the interval may count although a call has raised: after a retry or a diversion."""
-    has_rows: bool = False
-    is_spoiled: bool = False
-    """True after a call that has raised, because it may have taken a part of its row. The rows are then executed again before the end."""
-    lost: BaseException | None = None
-    """Error of a row that belongs to no tree, so that only the checkpoint can fail."""
 
 
 class IntervalBolt(TrackedBurstBolt, IntervalOutput):

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -25,7 +24,7 @@ from engine import (
 )
 from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.barrier_handler import BarrierHandler
-from engine.testing import KillTask, RaiseError, run_topology
+from engine.testing import KillTask, run_topology
 
 FAST = Config(state_checkpoint_interval_ms=100)
 
