@@ -140,7 +140,7 @@ class TopologyBuilder:
         >>> builder = TopologyBuilder("example")
         >>> _ = builder.set_spout("words", words)
         >>> _ = builder.set_committer("totals", ReduceInto(totals, key="word"), 2).fields_grouping("words", "word")
-        >>> _ = words.feed(("to",), ("be",), ("to",))
+        >>> _ = words.feed_all([("to",), ("be",), ("to",)])
         >>> words.close()
         >>> _ = run_topology(builder.build())
         """
