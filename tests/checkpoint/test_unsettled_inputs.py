@@ -1,4 +1,4 @@
-"""Bolts that keep inputs of an exact source: checkpoints wait for them, and the bolts get their ticks meanwhile (EO-3)."""
+"""A checkpoint waits for the inputs that a bolt keeps (EO-3)."""
 
 import logging
 from collections import Counter
@@ -9,7 +9,8 @@ import pytest
 
 from engine import Bolt, TopologyBuilder, Tuple
 from engine.testing import Finished, KillTask, run_topology
-from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, once, plain
+from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, once
+from tests.checkpoint.test_sources import plain
 
 
 class Collects(Bolt):
