@@ -145,6 +145,15 @@ class Chance:
     """Chance that a hook or an async call waits."""
     longest_secs: float = 1.0
     """Longest wait."""
+    failures: int = 30
+    """Failures that are left. An interval of many rows would otherwise never come to its end."""
+
+    def fails_now(self) -> bool:
+        """Tell whether a call fails."""
+        if self.failures == 0 or self.draws.random() >= self.fails:
+            return False
+        self.failures -= 1
+        return True
 
     async def wait(self) -> None:
         """Wait for a random time."""
@@ -161,7 +170,7 @@ class PassOn(BasicBolt):
         self.chance, self.direct = chance or Chance(), direct
 
     def execute(self, tup: Tuple) -> Any:
-        if self.chance.draws.random() < self.chance.fails:
+        if self.chance.fails_now():
             raise FailTuple
         for task in chosen_tasks(self.context, self.direct, tup):
             self.collector.emit_direct(task, tup.values, "direct")
@@ -208,7 +217,7 @@ class Remember(StatefulBolt):
 
     def execute(self, tup: Tuple) -> None:
         self.witness.touches(self.task)
-        if self.chance.draws.random() < self.chance.fails:
+        if self.chance.fails_now():
             self.collector.fail(tup)
             return
         self.count(tup["key"], tup["message"])
@@ -271,14 +280,14 @@ class RememberMany(Remember, BurstBolt):
         self.witness.touches(self.task)
         self.changes: list[tuple[Any, Any]] = []
         for tup in burst:
-            if self.chance.draws.random() < self.chance.fails:
+            if self.chance.fails_now():
                 burst.fail(tup)
                 continue
             self.count(tup["key"], tup["message"])
             self.collector.emit_many([tup.values], tup)
             for task in chosen_tasks(self.context, self.direct, tup):
                 self.collector.emit_direct(task, tup.values, tup, "direct")
-        if len(burst) > 1 and self.chance.draws.random() < self.chance.fails:
+        if len(burst) > 1 and self.chance.fails_now():
             raise FailTuple
         for key, value in self.changes:
             self.witness.changed(self.task, key, value)
@@ -298,7 +307,7 @@ class PassOnMany(BurstBolt):
 
     def execute_many(self, burst: Burst) -> None:
         for tup in burst:
-            if self.chance.draws.random() < self.chance.fails:
+            if self.chance.fails_now():
                 burst.fail(tup)
                 continue
             self.collector.emit_many([tup.values], tup)
