@@ -29,6 +29,10 @@ OUTAGE_BACKOFF: Final = Backoff(0.5, 10.0)
 """Pauses before an interval is repeated in which a component has failed and processed nothing."""
 
 
+MOST_HALVINGS: Final = 8
+"""An interval that fails again and again becomes shorter. Else one of many rows, of which a few fail by chance, would never commit."""
+
+
 class CheckpointSpout(Spout, SpoutPortUser):
     """Runs the checkpoints of a run. A background coroutine emits the barriers as control tuples. Polls emit nothing."""
 
@@ -38,6 +42,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         self._checkpoints = checkpoints
         self._wanted = asyncio.Event()
         self._outages = 0
+        self._halvings = 0
+        """Failed passes minus commits. The first failed pass is repeated as it was."""
         """Passes in a row in which nothing counted."""
 
     def open(self) -> None:
@@ -70,6 +76,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()
                 self._outages = 0
+                self._halvings = max(self._halvings - 1, 0)
                 checkpoints.sources.begin_interval(self.port.run.acked())
             checkpoints.note_step()
             match machine.step:
@@ -156,6 +163,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
         was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs
         if checkpoints.sources.passes.end(self.port.run.acked(), was_long=was_long):
+            self._halvings = min(self._halvings + 1, MOST_HALVINGS)
             self._outages = 0
             checkpoints.waits.end_outage()
             return
@@ -182,7 +190,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
     async def _wait_until_due(self) -> Event:
         """Wait for the interval. Wait less if a checkpoint is requested, or if all spouts of the user wait for one."""
         checkpoints = self._checkpoints
-        interval = self.context.config.state_checkpoint_interval_ms / 1000
+        interval = self.context.config.state_checkpoint_interval_ms / 1000 / 2 ** max(self._halvings - 1, 0)
         waited = 0.0
         await asyncio.sleep(0)  # if this step was the last one, `commit_all` must see it before a waiting request begins the next
         while (waited < interval or not checkpoints.has_work) and not checkpoints.lost.is_set():

@@ -1,5 +1,6 @@
 """Rows of exact sources that fail: once, always, in an outage, and those that a bolt retries or diverts (EO-1, EO-6)."""
 
+import random
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from engine import Bolt, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture, Finished, KillTask, run_topology
-from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, once
+from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted, once
 
 
 class Fails(PassOn):
@@ -187,3 +188,20 @@ def test_passes_count_although_commits_come_before_a_slow_source_repeats_its_row
     assert counts == once(20) - Counter([3])
     assert bad.calls[3] == 3
     assert len(given_up(finished)) == 1
+
+
+class FailsByChance(PassOn):
+    """Fails one of a hundred calls, whatever their row."""
+
+    draws = random.Random(3)
+
+    def execute(self, tup: Tuple) -> Any:
+        if FailsByChance.draws.random() < 0.01:
+            raise ConnectionError("by chance")
+        return super().execute(tup)
+
+
+@pytest.mark.guarantee("EO-6")
+def test_an_interval_that_fails_again_and_again_becomes_shorter_until_it_is_committed() -> None:
+    """Given 1,000 rows in an interval, of which ten fail in each pass, other ones each time."""
+    assert counted(partial(Numbers, 3000, pace_secs=0.001), FailsByChance, limit_secs=600) == once(3000)
