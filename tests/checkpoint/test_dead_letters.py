@@ -15,6 +15,7 @@ from engine.checkpoint.given_up import RowCount, read_counts, stored_counts
 from engine.dead_letters import DeadLettersEntry, stored_letters
 from engine.errors import ERROR, Failure, StateError
 from engine.testing import Finished, run_topology
+from engine.transactional import BadRows, Committer
 from tests.checkpoint.killed_letters import BAD
 from tests.checkpoint.killing_rows import KILLERS, ROWS
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Told, once
@@ -105,6 +106,32 @@ def test_only_letters_that_a_source_can_emit_again_are_retried(url: str, capsys:
     assert "Name the letters to retry" in run_command(capsys, "dead-letters", "retry", url, status=2)[1]
     assert run_command(capsys, "dead-letters", "drop", url, "--all", "--yes")[1] == "dropped 1 dead letter\n"
     assert listed(capsys, url) == []
+
+
+@pytest.mark.guarantee("DL-6", "EO-1")
+def test_a_row_that_only_a_target_lacks_is_not_emitted_again(url: str, capsys: Captured) -> None:
+    """The other bolts have processed it, and would do so twice."""
+
+    class Refusing(Committer):
+        def __init__(self) -> None:
+            self.rows: list[int] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.rows.append(tup["n"])
+
+        def finish_batch(self) -> None:
+            if 9 in self.rows:
+                raise BadRows("nine", rows=[self.rows.index(9)])
+
+    told, builder = Told(), TopologyBuilder("rows")
+    builder.set_spout("numbers", partial(Numbers, 20))
+    builder.set_bolt("count", told.create).fields_grouping("numbers", "n")
+    builder.set_committer("out", Refusing).shuffle_grouping("numbers")
+    run_topology(builder.build(), FAST.replace(state_provider=url))
+    assert told.counts() == once(20)
+    assert [each["values"] for each in listed(capsys, url)] == [[9]]
+    said = run_command(capsys, "dead-letters", "retry", url, "--all", status=2)[1]
+    assert "is a row that only the target of the committer 'out' lacks" in said
 
 
 @pytest.mark.guarantee("DL-3")
