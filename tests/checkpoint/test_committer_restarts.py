@@ -176,7 +176,8 @@ def test_an_interval_without_rows_of_a_committer_that_stages_nothing_is_publishe
 
 async def test_the_late_write_of_an_older_round_is_not_what_is_published() -> None:
     disk = Disk()
-    stores = SealedStores(SlowProvider(disk, Conditions(random.Random(1)), resident=False), "committed", {"out": False}, txid=lambda: 0, bare=False)
+    provider = SlowProvider(disk, Conditions(random.Random(1)), resident=False)
+    stores = SealedStores(provider, "committed", {"out": False}, txid=lambda: 0, bare=False)
     outputs = StagedOutputs("out", 1, 0, {})
     await outputs.open(stores, lambda call: call(), Record())
     newer, older = StagedTask(1, 7, 0, 1, [b"newer"]), StagedTask(1, 4, 0, 1, [b"older"])
@@ -188,7 +189,7 @@ async def test_the_late_write_of_an_older_round_is_not_what_is_published() -> No
 def test_a_second_run_without_a_durable_store_is_told_of_it(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "rows.db").execute("CREATE TABLE rows (n INTEGER)").connection.close()
     run_topology(topology(_sql(tmp_path)))
-    with pytest.raises(ComponentError, match="memory:// forgets.*Set state_provider to a durable store"):
+    with pytest.raises(ComponentError, match=r"memory:// forgets.*Set state_provider to a durable store"):
         run_topology(topology(_sql(tmp_path)))
 
 

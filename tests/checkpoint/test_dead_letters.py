@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine import TopologyBuilder, Tuple
+from engine import Fields, SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.given_up import RowCount, read_counts, stored_counts
 from engine.dead_letters import DeadLettersEntry, stored_letters
 from engine.errors import ERROR, Failure, StateError
@@ -132,6 +132,31 @@ def test_a_row_that_only_a_target_lacks_is_not_emitted_again(url: str, capsys: C
     assert [each["values"] for each in listed(capsys, url)] == [[9]]
     said = run_command(capsys, "dead-letters", "retry", url, "--all", status=2)[1]
     assert "is a row that only the target of the committer 'out' lacks" in said
+
+
+@pytest.mark.guarantee("DL-6")
+def test_a_letter_of_a_direct_stream_stays_marked_and_the_run_goes_on(url: str, capsys: Captured) -> None:
+    class Direct(Numbers):
+        output_fields = {"default": Fields("n", direct=True)}
+
+        def next_tuple(self) -> None:
+            if self.next >= self.rows:
+                raise SpoutExhausted
+            self.next += 1
+            self.collector.emit_direct(self.context.task_ids("p")[0], (self.next - 1,))
+
+    def run(rows: int, bolt: Any) -> Counter[Any]:
+        told, builder = Told(), TopologyBuilder("rows")
+        builder.set_spout("numbers", partial(Direct, rows))
+        builder.set_bolt("p", bolt).direct_grouping("numbers")
+        builder.set_bolt("count", told.create).fields_grouping("p", "n")
+        run_topology(builder.build(), FAST.replace(state_provider=url))
+        return told.counts()
+
+    assert run(20, fails({5: None})) == once(20) - Counter([5])
+    run_command(capsys, "dead-letters", "retry", url, "--all")
+    assert run(30, PassOn) == once(30) - Counter([5])
+    assert [each["state"] for each in listed(capsys, url)] == ["to be retried"]
 
 
 @pytest.mark.guarantee("DL-3")
