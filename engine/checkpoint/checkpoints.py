@@ -203,13 +203,20 @@ class Checkpoints:
         outputs = output_entries(self._layout.committers) if machine.step is Step.COMMIT else {}
         await self._write(record_entry(machine.record) | outputs | self.sources.changes(machine))
 
-    async def leave_out(self, component_id: str, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> StagedTask:
-        """Make dead letters of rows that a committer cannot publish. Return the output without them (EO-9)."""
+    def leave_out(self, component_id: str, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> None:
+        """Make dead letters of rows that a committer cannot publish, with the next `output_to_publish` (EO-9)."""
         assert self.sources.letters is not None
         letters = self.sources.letters.refuse(output.txid, output.round, rows.values())
-        left_out = output.left_out.union(rows)
-        await self._write(letters | refused_entry(component_id, output.task_index, Refused(output.txid, output.round, left_out)))
-        return self.outputs[component_id].leave_out(output, rows)
+        refused = refused_entry(component_id, output.task_index, Refused(output.txid, output.round, output.left_out.union(rows)))
+        self.outputs[component_id].leave_out(output.task_index, rows, letters | refused)
+
+    async def output_to_publish(self, component_id: str, task_index: int) -> StagedTask:
+        """Return the staged output of a task, when the rows that it leaves out are dead letters."""
+        outputs = self.outputs[component_id]
+        if (output := outputs.of(task_index)).unwritten:
+            await self._write(output.unwritten)
+            outputs.note_written(output)
+        return outputs.of(task_index)
 
     async def _write(self, entries: Mapping[str, object]) -> None:
         assert self._ledger is not None

@@ -6,6 +6,7 @@ position that passes its row become true in one step.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from engine.api import Values
@@ -199,7 +200,7 @@ class Letters:
             hint = "Look at them, and drop some: python -m engine dead-letters list."
             raise StateError(f"topology {self._topology_name!r}: no room for {len(rows):,} more dead letters", hint=hint)
         now = self._wall()
-        letters = [self._letter(txid, attempt, each, now) for each in rows]
+        letters = [replace(self._letter(txid, attempt, each, now), is_processed=True) for each in rows]
         self._note_given_up(txid, letters)
         return self._stored.add(txid, letters)
 

@@ -5,6 +5,7 @@ At the PREPARE it stages the output of the interval, and at the COMMIT it publis
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from engine.api import TaskContext
 from engine.checkpoint.alignment import Barrier
@@ -14,6 +15,15 @@ from engine.checkpoint.given_up import GivenUpRow
 from engine.checkpoint.staged_output import StagedTask
 from engine.errors import ERROR, FatalError
 from engine.topology.task_port import BoltPort, IntervalOutput, RefusedRow
+
+IS_BEHIND: Final = (
+    "The state provider has lost what it had acknowledged, or was deleted, or another topology of this name has written to the target. "
+    "Restore the newest copy of the state, or begin with another target."
+)
+FORGETS: Final = (
+    "memory:// forgets at the end of each process what the target has. Set state_provider to a durable store, such as sqlite:///out.db, "
+    "and begin with another target."
+)
 
 
 class OutputHandler(DurableBarrierHandler):
@@ -56,12 +66,12 @@ class OutputHandler(DurableBarrierHandler):
         if self._outputs is None:
             return
         for output in self._outputs.unpublished(self._context.task_index, txid):
-            published: list[StagedTask] = []
-            await self._repeat(partial(self._publish, output, published), f"publish({txid})")
-            await self._checkpoints.patiently(partial(self._outputs.drop, published[0]))
+            await self._repeat(partial(self._publish, output.task_index), f"publish({txid})")
+            await self._checkpoints.patiently(partial(self._outputs.drop, output))
 
-    async def _publish(self, output: StagedTask, published: list[StagedTask]) -> None:
+    async def _publish(self, task_index: int) -> None:
         """Publish an output. Rows that its target refuses become dead letters first, so that the rest can be published."""
+        component_id = self._context.component_id
         refused: Sequence[RefusedRow] = ()
 
         async def publish() -> None:
@@ -69,12 +79,11 @@ class OutputHandler(DurableBarrierHandler):
             refused = await self._bolt.publish(output)
 
         while True:
+            output = await self._checkpoints.output_to_publish(component_id, task_index)
             await self._call_hook(publish)
             if not refused:
-                published.append(output)
                 return
-            rows = {row.number: self._given_up(row) for row in refused}
-            output = await self._checkpoints.leave_out(self._context.component_id, output, rows)
+            self._checkpoints.leave_out(component_id, output, {row.number: self._given_up(row) for row in refused})
 
     def _given_up(self, row: RefusedRow) -> GivenUpRow:
         return GivenUpRow(row.source, (row.values, row.stream, None), self._failure(ERROR, row.error), 1)
@@ -96,6 +105,5 @@ class OutputHandler(DurableBarrierHandler):
             raise FatalError(
                 f"committer {self._context.component_id!r}: its target has the output of checkpoint {published}, but the state provider "
                 f"has committed {what}",
-                hint="The state provider has lost what it had acknowledged, or was deleted, or another topology of this name has written "
-                "to the target. Restore the newest copy of the state, or begin with another target.",
+                hint=FORGETS if self._context.config.state_provider.startswith("memory:") else IS_BEHIND,
             )

@@ -17,6 +17,7 @@ from engine.checkpoint.given_up import AloneRow, GaveUp, Letters, Row, RowCount,
 from engine.checkpoint.machine import Machine, Step
 from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
 from engine.checkpoint.stored_positions import CODEC, StoredPositions, name_of, partition_named, positions_of
+from engine.dead_letters import shown_name
 from engine.errors import Failure, FatalError, StateError
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
@@ -142,9 +143,19 @@ class Sources:
         retried = self.letters.remove(name for task in self.tasks for name in task.kept.retried)
         return retried | self.letters.begin_commit(txid, attempt, [row for task in self.tasks for row in task.rows.letters()])
 
-    def rows_to_retry(self, component_id: str, task_index: int) -> dict[str, Row]:
-        """Return the rows that a task emits once more, by letter. The first task of a spout emits all."""
-        return self._to_retry.get(component_id, {}) if task_index == 0 else {}
+    def rows_to_retry(self, component_id: str, task_index: int, can_emit: Callable[[str], bool]) -> dict[str, Row]:
+        """Return the rows that a task emits once more, by letter. The first task of a spout emits all.
+
+        can_emit: tells whether a row of a stream can be emitted by the engine. The letters of the others stay marked.
+        """
+        rows: dict[str, Row] = {}
+        for name, row in self._to_retry.get(component_id, {}).items() if task_index == 0 else ():
+            if can_emit(row[1]):
+                rows[name] = row
+            else:
+                LOGGER.warning("topology %r: the dead letter %s is not retried, because the stream %r of %r is direct, or is declared no "
+                               "longer", self._topology_name, shown_name(name), row[1], component_id)  # fmt: skip
+        return rows
 
     def note_committed(self) -> None:
         """The positions of the PREPARE are those of the last commit. A second call has no effect."""
@@ -213,7 +224,7 @@ class SourceTask(SourceHandler):
         self._emitted_before = 0
         """Emits until the last barrier. More of them are work for a checkpoint."""
         self.rows: Final = FailedRows(sources.counts.of(component_id, task_index), sources.passes)
-        self.kept: Final = KeptRows(sources.rows_to_retry(component_id, task_index))
+        self.kept: Final = KeptRows(sources.rows_to_retry(component_id, task_index, port.can_emit_row))
         self.rows.retried |= {self._key_of(*row) for row in self.kept.retried.values()}
         self._use_filter()
         sources.tasks.append(self)
@@ -313,8 +324,8 @@ class SourceTask(SourceHandler):
         is_cautious = self._sources.one_by_one.is_cautious
         if not is_cautious and key not in self.rows.suspects:
             return False
-        if self._port.is_direct(row[1]):
-            return False  # only its emit knows the task
+        if not self._port.can_emit_row(row[1]):
+            return False
         self.kept.add(row, is_last=self.rows.passes[key, 0] > 0)
         if is_cautious and len(self.kept) >= MOST_KEPT:
             self._port.run.request_commit()

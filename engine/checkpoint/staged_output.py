@@ -5,7 +5,7 @@ is published. So it does not matter with which parallelism the next run continue
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +15,9 @@ from engine.state import Row, SealedStores, TaskStore
 
 Patiently: TypeAlias = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Calls the store, and retries while it is unavailable."""
+
+NOTHING: Final = b""
+"""The only blob of an empty output, because stores keep no delta without blobs. No codec makes an empty blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class StagedTask:
     blobs: Sequence[bytes]
     left_out: frozenset[int] = frozenset()
     """Numbers of the rows that the target refuses, and that are dead letters."""
+    unwritten: Mapping[str, object] = field(default_factory=dict)
+    """Changes of the ledger that make the last of them dead letters. Written before the rest is published."""
 
 
 class StagedOutputs:
@@ -55,7 +60,8 @@ class StagedOutputs:
                 if delta.txid == record.decided_txid and record.is_committed(delta.txid, delta.round):
                     refused = self._refused.get(index)
                     left_out = refused.rows if refused is not None and refused[:2] == (delta.txid, delta.round) else frozenset()
-                    self._unpublished[index] = StagedTask(delta.txid, delta.round, index, self._stored_tasks, delta.blobs, left_out)
+                    blobs = [blob for blob in delta.blobs if blob != NOTHING]
+                    self._unpublished[index] = StagedTask(delta.txid, delta.round, index, self._stored_tasks, blobs, left_out)
             if any(delta.txid > record.decided_txid for delta in staged):
                 await patiently(partial(store.drop, record.decided_txid))
 
@@ -67,14 +73,26 @@ class StagedOutputs:
 
     async def stage(self, output: StagedTask) -> None:
         """Stage the output of a task durably, also an empty one, because a missing one counts as published."""
-        self._unpublished[output.task_index] = output
-        await self._stores[output.task_index].stage(output.txid, output.round, _each(output.blobs))
+        current = self._unpublished.get(output.task_index)
+        if current is None or current.round <= output.round:  # the write of an older round may be repeated for long
+            self._unpublished[output.task_index] = output
+        await self._stores[output.task_index].stage(output.txid, output.round, _each(output.blobs or (NOTHING,)))
 
-    def leave_out(self, output: StagedTask, rows: Iterable[int]) -> StagedTask:
-        """Return the output without more rows, and have the next instance publish it in this form, too."""
-        output = replace(output, left_out=output.left_out.union(rows))
-        self._unpublished[output.task_index] = output
-        return output
+    def of(self, task_index: int) -> StagedTask:
+        """Return the output of a task as it is to be published."""
+        return self._unpublished[task_index]
+
+    def leave_out(self, task_index: int, rows: Iterable[int], entries: Mapping[str, object]) -> None:
+        """Publish an output without more rows from now on. entries: changes of the ledger that must be written before.
+
+        The next try continues here, also that of another instance. So it cannot make letters of the same rows again.
+        """
+        output = self._unpublished[task_index]
+        self._unpublished[task_index] = replace(output, left_out=output.left_out.union(rows), unwritten=entries)
+
+    def note_written(self, output: StagedTask) -> None:
+        """Note that the ledger has the rows that an output leaves out."""
+        self._unpublished[output.task_index] = replace(output, unwritten={})
 
     def is_compared(self, task_index: int) -> bool:
         """True if a task of this process has compared the txids of its target with the record."""
@@ -87,7 +105,8 @@ class StagedOutputs:
     async def drop(self, output: StagedTask) -> None:
         """Drop an output, because it is published."""
         await self._stores[output.task_index].fold(_no_rows(), output.txid)
-        if self._unpublished.get(output.task_index) is output:
+        current = self._unpublished.get(output.task_index)
+        if current is not None and (current.txid, current.round) == (output.txid, output.round):
             del self._unpublished[output.task_index]
 
 

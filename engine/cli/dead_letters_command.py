@@ -230,7 +230,12 @@ async def retry_letters(provider: StateProvider, topology: str | None, names: Se
     _check_idle(found, "retried")
     wanted = _chosen(found, names, component)
     for name in wanted:
-        row = found.letters[name].row
+        letter = found.letters[name]
+        row = letter.row
+        if letter.is_processed:
+            text = f"the dead letter {shown_name(name)} is a row that only the target of the committer {letter.component_id!r} lacks"
+            hint = "Emitted again, the rest of the topology would process it twice. Write it to the target by hand, then drop the letter."
+            raise StateError(text, hint=hint)
         if row.encoded is None:
             raise StateError(f"the values of the dead letter {shown_name(name)} could not be stored, so it cannot be retried")
         if not found.has_position(row.source):

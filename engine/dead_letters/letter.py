@@ -88,11 +88,13 @@ class DeadLetter:
     """Attempts in which the row has failed."""
     written_at: float
     """Seconds since 1970."""
+    is_processed: bool = False
+    """True if only the target of a committer lacks the row, and all other effects of it are committed."""
 
     def entry(self) -> list[object]:
         """Return the entry of a ledger."""
         head = [FORMAT, self.txid, self.attempt_id, self.component_id, self.task_id]
-        return [*head, list(self.row), clipped(self.error, MOST_ERROR), self.attempts, self.written_at]
+        return [*head, list(self.row), clipped(self.error, MOST_ERROR), self.attempts, self.written_at, *[True] * self.is_processed]
 
     def slim(self) -> "DeadLetter":
         """Return the letter for a ledger of bounded size."""
@@ -105,12 +107,12 @@ class DeadLetter:
 def letter_of(entry: object, name: str) -> DeadLetter:
     """Return the letter in an entry. Raises StateError if it is damaged, or written by a newer version."""
     try:
-        written, txid, attempt_id, component_id, task_id, row, error, attempts, written_at = cast(Any, entry)
+        written, txid, attempt_id, component_id, task_id, row, error, attempts, written_at, *processed = cast(Any, entry)
         if written != FORMAT:
             raise ValueError(f"format {written}")
         if type(txid) is not int or type(component_id) is not str:
             raise ValueError("its parts are of other types")
-        return DeadLetter(txid, attempt_id, component_id, task_id, EncodedRow(*row), error, attempts, written_at)
+        return DeadLetter(txid, attempt_id, component_id, task_id, EncodedRow(*row), error, attempts, written_at, bool(processed))
     except (TypeError, ValueError) as fault:
         raise StateError(
             f"the dead letter {name} cannot be read: {fault}", hint="It is damaged, or a newer version of the engine wrote it."

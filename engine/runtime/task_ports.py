@@ -86,8 +86,9 @@ class ExecutorSpoutPort:
     def filter_rows(self, accepts: Callable[[tuple[Any, ...], str, Any], bool] | None) -> None:
         self._task.core.row_filter = accepts
 
-    def is_direct(self, stream: str) -> bool:
-        return self._task.spec.streams[stream].direct
+    def can_emit_row(self, stream: str) -> bool:
+        streams = self._task.spec.streams
+        return stream in streams and not streams[stream].direct
 
     def emit_row(self, values: Values, stream: str, message_id: object) -> None:
         core = self._task.core

@@ -116,8 +116,8 @@ class SpoutPort(Protocol):
     def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
 
-    def is_direct(self, stream: str) -> bool:
-        """Tell whether a row of this stream goes to a task that its emit names."""
+    def can_emit_row(self, stream: str) -> bool:
+        """Tell whether `emit_row` can emit rows of a stream: it is declared, and not direct. Of a direct one only the spout knows the task."""
 
     def emit_row(self, values: Values, stream: str, message_id: object) -> None:
         """Emit a row past the filter of `filter_rows`."""

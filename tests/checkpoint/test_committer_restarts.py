@@ -1,6 +1,7 @@
 """Restarts of topologies with a committer: in COMMITTING, with another layout, or with another state (EO-9)."""
 
 import asyncio
+import random
 import shutil
 import sqlite3
 from collections import Counter
@@ -11,11 +12,15 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, Config, FatalError, Run, Topology, TopologyBuilder, bolt
+from engine.checkpoint.machine import Record
+from engine.checkpoint.staged_output import StagedOutputs, StagedTask
 from engine.errors import StateError
+from engine.state import SealedStores
 from engine.testing import run_topology
 from engine.transactional import Committer, FileCommitter, SqlCommitter, SqliteDatabase
 from engine.transactional.values import ReduceInto, SqliteValues
 from tests.checkpoint.scenarios.kit import Numbers, Told, once
+from tests.checkpoint.slow_store import Conditions, Disk, SlowProvider
 from tests.checkpoint.stored_states import read_with_tools
 from tests.checkpoint.test_committers import ROWS, Target, Writing, topology
 from tests.checkpoint.test_hostile_committers import Listing
@@ -142,6 +147,50 @@ def test_an_interval_without_rows_is_published_after_a_crash_too(tmp_path: Path)
             return Counter([n async for _, rows in reader.items() for n in rows])
 
     assert asyncio.run(read()) == once(10)
+
+
+def test_an_interval_without_rows_of_a_committer_that_stages_nothing_is_published_after_a_crash_too(tmp_path: Path) -> None:
+    class Ends(Writing):
+        def finish_batch(self) -> None:
+            if not self.rows and not ended:
+                ended.append(self.attempt)
+                raise FatalError("the end", hint="none")
+            super().finish_batch()
+
+    ended: list[Any] = []
+    target = Target()
+
+    def few() -> Topology:
+        builder = TopologyBuilder("committed")
+        builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05, burst=2))
+        builder.set_bolt("few", bolt("n")(lambda tup: [(tup["n"],)] if tup["n"] > 150 else [])).shuffle_grouping("numbers")
+        builder.set_committer("out", lambda: Ends(target)).shuffle_grouping("few")
+        return builder.build()
+
+    with pytest.raises(ComponentError, match="the end"):
+        run_topology(few(), state_in(tmp_path))
+    run_topology(few(), state_in(tmp_path))
+    assert sorted(target.batches) == list(range(1, len(target.batches) + 1))
+    assert target.rows == list(range(151, ROWS))
+
+
+async def test_the_late_write_of_an_older_round_is_not_what_is_published() -> None:
+    disk = Disk()
+    provider = SlowProvider(disk, Conditions(random.Random(1)), resident=False)
+    stores = SealedStores(provider, "committed", {"out": False}, txid=lambda: 0, bare=False)
+    outputs = StagedOutputs("out", 1, 0, {})
+    await outputs.open(stores, lambda call: call(), Record())
+    newer, older = StagedTask(1, 7, 0, 1, [b"newer"]), StagedTask(1, 4, 0, 1, [b"older"])
+    await outputs.stage(newer)
+    await outputs.stage(older)
+    assert outputs.unpublished(0, 1) == [newer]
+
+
+def test_a_second_run_without_a_durable_store_is_told_of_it(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "rows.db").execute("CREATE TABLE rows (n INTEGER)").connection.close()
+    run_topology(topology(_sql(tmp_path)))
+    with pytest.raises(ComponentError, match=r"memory:// forgets.*Set state_provider to a durable store"):
+        run_topology(topology(_sql(tmp_path)))
 
 
 def _sql(folder: Path) -> SqlCommitter:

@@ -1,5 +1,7 @@
 """Committers of topologies without batches: staged at a PREPARE, published once its checkpoint counts (EO-9)."""
 
+import asyncio
+import random
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,11 +12,12 @@ from typing import Any
 import pytest
 
 from engine import Config, StatefulBasicBolt, Topology, TopologyBuilder, TopologyError, Tuple, bolt
-from engine.dead_letters import DeadLettersEntry
+from engine.dead_letters import DeadLettersEntry, letters_in
 from engine.testing import KillTask, run_topology
 from engine.transactional import BadRows, BurstBolt, Committer, FileCommitter, SqlCommitter, SqliteDatabase, committed_lines
 from engine.transactional.values import ReduceInto, SqliteValues
-from tests.checkpoint.scenarios.kit import Numbers
+from tests.checkpoint.scenarios.kit import Numbers, Told, once
+from tests.checkpoint.slow_store import IN_USE, Conditions, Disk, SlowProvider
 
 ROWS = 200
 pytestmark = pytest.mark.guarantee("EO-9")
@@ -207,6 +210,52 @@ def test_rows_that_a_committer_refuses_are_left_out_for_good() -> None:
     target = Target()
     run_topology(topology(lambda: Refusing(target)))
     assert target.rows == [n for n in range(ROWS) if n % 50 != 9]
+
+
+def test_a_refused_row_is_one_letter_although_publishing_the_others_is_repeated() -> None:
+    class Refusing(Writing):
+        def finish_batch(self) -> None:
+            bad = [number for number, n in enumerate(self.rows) if n % 50 == 9]
+            if bad:
+                target.trouble = [OSError("no")] * 2
+                raise BadRows("ends with 9", rows=bad)
+            super().finish_batch()
+
+    target = Target()
+    result = run_topology(topology(lambda: Refusing(target)))
+    assert target.rows == [n for n in range(ROWS) if n % 50 != 9]
+    letters = result.snapshot.entry(DeadLettersEntry).value
+    assert letters is not None
+    assert (letters.stored, letters.given_up) == (4, 4)
+
+
+class AlwaysSlow(Conditions):
+    """Every step takes the same time."""
+
+    async def pass_time(self) -> None:
+        await asyncio.sleep(0.15)
+
+
+@pytest.mark.parametrize("killed", ["out", "numbers", "count"])
+@pytest.mark.parametrize("secs", [4.64, 4.78, 4.85, 4.99, 5.06, 5.13])
+def test_a_death_beside_the_write_of_letters_doubles_none(killed: str, secs: float) -> None:
+    class Refusing(Writing):
+        def finish_batch(self) -> None:
+            bad = [number for number, n in enumerate(self.rows) if n % 2]
+            if bad:
+                raise BadRows("odd", rows=bad[:4])
+            super().finish_batch()
+
+    disk, target, told, builder = Disk(), Target(), Told(), TopologyBuilder("odd")
+    IN_USE["letters"] = SlowProvider(disk, AlwaysSlow(random.Random(1)), resident=False)
+    builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05, burst=2))
+    builder.set_bolt("count", told.create).fields_grouping("numbers", "n")
+    builder.set_committer("out", lambda: Refusing(target)).shuffle_grouping("numbers")
+    config = Config(state_provider="tests.checkpoint.slow_store:provider?letters")
+    run_topology(builder.build(), config, faults=[KillTask(killed, at_secs=secs)])
+    assert Counter(target.rows) == Counter(range(0, ROWS, 2))
+    assert len(letters_in(disk.ledgers["$checkpoint"])) == ROWS // 2
+    assert told.counts() == once(ROWS)
 
 
 # What is refused

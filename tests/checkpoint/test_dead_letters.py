@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from engine import TopologyBuilder, Tuple
+from engine import Fields, SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.given_up import RowCount, read_counts, stored_counts
 from engine.dead_letters import DeadLettersEntry, stored_letters
 from engine.errors import ERROR, Failure, StateError
 from engine.testing import Finished, run_topology
+from engine.transactional import BadRows, Committer
 from engine.web.sample import Moment, make_sample
 from tests.checkpoint.killed_letters import BAD
 from tests.checkpoint.killing_rows import KILLERS, ROWS
@@ -109,6 +110,57 @@ def test_only_letters_that_a_source_can_emit_again_are_retried(url: str, capsys:
     assert "Name the letters to retry" in run_command(capsys, "dead-letters", "retry", url, status=2)[1]
     assert run_command(capsys, "dead-letters", "drop", url, "--all", "--yes")[1] == "dropped 1 dead letter\n"
     assert listed(capsys, url) == []
+
+
+@pytest.mark.guarantee("DL-6", "EO-1")
+def test_a_row_that_only_a_target_lacks_is_not_emitted_again(url: str, capsys: Captured) -> None:
+    """The other bolts have processed it, and would do so twice."""
+
+    class Refusing(Committer):
+        def __init__(self) -> None:
+            self.rows: list[int] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.rows.append(tup["n"])
+
+        def finish_batch(self) -> None:
+            if 9 in self.rows:
+                raise BadRows("nine", rows=[self.rows.index(9)])
+
+    told, builder = Told(), TopologyBuilder("rows")
+    builder.set_spout("numbers", partial(Numbers, 20))
+    builder.set_bolt("count", told.create).fields_grouping("numbers", "n")
+    builder.set_committer("out", Refusing).shuffle_grouping("numbers")
+    run_topology(builder.build(), FAST.replace(state_provider=url))
+    assert told.counts() == once(20)
+    assert [each["values"] for each in listed(capsys, url)] == [[9]]
+    said = run_command(capsys, "dead-letters", "retry", url, "--all", status=2)[1]
+    assert "is a row that only the target of the committer 'out' lacks" in said
+
+
+@pytest.mark.guarantee("DL-6")
+def test_a_letter_of_a_direct_stream_stays_marked_and_the_run_goes_on(url: str, capsys: Captured) -> None:
+    class Direct(Numbers):
+        output_fields = {"default": Fields("n", direct=True)}
+
+        def next_tuple(self) -> None:
+            if self.next >= self.rows:
+                raise SpoutExhausted
+            self.next += 1
+            self.collector.emit_direct(self.context.task_ids("p")[0], (self.next - 1,))
+
+    def run(rows: int, bolt: Any) -> Counter[Any]:
+        told, builder = Told(), TopologyBuilder("rows")
+        builder.set_spout("numbers", partial(Direct, rows))
+        builder.set_bolt("p", bolt).direct_grouping("numbers")
+        builder.set_bolt("count", told.create).fields_grouping("p", "n")
+        run_topology(builder.build(), FAST.replace(state_provider=url))
+        return told.counts()
+
+    assert run(20, fails({5: None})) == once(20) - Counter([5])
+    run_command(capsys, "dead-letters", "retry", url, "--all")
+    assert run(30, PassOn) == once(30) - Counter([5])
+    assert [each["state"] for each in listed(capsys, url)] == ["to be retried"]
 
 
 @pytest.mark.guarantee("DL-3")
