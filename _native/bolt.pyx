@@ -13,7 +13,7 @@ cimport cython
 
 from _native.burst cimport Burst, SentMark
 from _native.ids cimport draw_edge
-from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTuples, Mailbox, SignalKind, SignalRing, begin_call, defer_ack,
+from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTuples, Mailbox, Signal, SignalKind, SignalRing, begin_call, defer_ack,
                              has_drained, post_tuple, send_signal, send_signal_with, take_tuple)
 from _native.state cimport Layers, is_foreign, keep_changes
 from _native.task cimport (DEFERS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
@@ -154,6 +154,8 @@ cdef class BoltCore(TaskCore):
             return
         if anchors is not None:
             self.check_anchors(anchors)
+        if not anchors and self.on_unanchored is not None:
+            self.note_unanchored()
         self.emit_values(values, out, None, anchors)
 
     cdef int emit_rows(self, object rows, object anchors, object stream, bint single_values) except -1:
@@ -173,6 +175,8 @@ cdef class BoltCore(TaskCore):
                 self.check_anchor(anchor)
         elif anchors is not None:
             self.check_anchors(anchors)
+        if anchor is None and not anchors and self.on_unanchored is not None:
+            self.note_unanchored()
         if not single_values:
             for row in rows:
                 self.emit_values(row, out, anchor, anchors)
@@ -186,6 +190,12 @@ cdef class BoltCore(TaskCore):
                 made = new_tuple(value, out.origin, ONE_VALUE)
                 anchor_new(self, made, anchor)
                 deliver(self, out.only, i, made)
+        return 0
+
+    cdef int note_unanchored(self) except -1:
+        """Tell the ackers, before the first emit without an anchor, that calls of this task may have effects of which no tree knows (EO-6)."""
+        told, self.on_unanchored = self.on_unanchored, None
+        told(self.task_id)
         return 0
 
     cdef int check_anchors(self, object anchors) except -1:
@@ -212,6 +222,8 @@ cdef class BoltCore(TaskCore):
             anchors = (anchors,)
         if anchors is not None:
             self.check_anchors(anchors)
+        if not anchors and self.on_unanchored is not None:
+            self.note_unanchored()
         for outlet in out.outlets:
             if task in outlet.index_of:
                 found = True
@@ -677,7 +689,7 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1:
-        """Send one signal for each root of tup. An ACK has a value, a FAIL has a reason, a RESET has none."""
+        """Send one signal for each root of tup. An ACK has a value, a FAIL has a value and a reason, a RESET has none."""
         cdef Roots* many
         cdef Roots one
         cdef Py_ssize_t i
@@ -692,7 +704,7 @@ cdef class BoltCore(TaskCore):
         for i in range(many.count):
             ring = acker_ring(self, many.items[i].root)
             if kind == FAIL:
-                send_signal_with(ring, FAIL, many.items[i].root, self.task_id, carried)
+                send_signal_with(ring, FAIL, many.items[i].root, self.task_id, carried, many.items[i].edge ^ tup.ack_value)
             else:
                 send_signal(ring, <SignalKind>kind, many.items[i].root, many.items[i].edge ^ tup.ack_value if kind == ACK else 0, self.task_id)
         return 0
@@ -711,9 +723,10 @@ cdef class BoltCore(TaskCore):
         if tup.state == TAKEN or (tup.state == WAITING and tup.is_control):      # a waiting control tuple was held back
             self.signal_roots(tup, RESET, None)
 
-    cdef int note_forgotten(self, uint64_t root, Roots* many) except -1:
+    cdef int note_forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1:
         """Count a taken tuple that was deallocated without a settle, and queue the fails of its roots (ACK-15).
 
+        value: its edge ^ its ack value. With several roots, only its ack value.
         Called during a deallocation, on any thread that holds the interpreter.
         """
         cdef Py_ssize_t i
@@ -728,18 +741,21 @@ cdef class BoltCore(TaskCore):
         if wakes:
             self.forgotten_roots.unpark()       # no callback may run before the last signal
         for i in range(1 if many == NULL else many.count):
-            send_signal(self.forgotten_roots, FAIL, root if many == NULL else many.items[i].root, 0, self.task_id)
+            if many != NULL:
+                send_signal(self.forgotten_roots, FAIL, many.items[i].root, many.items[i].edge ^ value, self.task_id)
+            else:
+                send_signal(self.forgotten_roots, FAIL, root, value, self.task_id)
         if wakes and self.forgotten_roots.on_wake is not None:
             self.forgotten_roots.on_wake()      # may let the loop's thread run, and it must find all signals
         return 0
 
     def flush_forgotten(self):
         """Fail the roots of forgotten tuples. Must be called on the loop's thread."""
-        cdef uint64_t root
+        cdef Signal got
         while self.forgotten_roots.head != self.forgotten_roots.tail:
-            root = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask].root
+            got = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask]
             self.forgotten_roots.head += 1
-            send_signal_with(acker_ring(self, root), FAIL, root, self.task_id, self.forgotten_reason)
+            send_signal_with(acker_ring(self, got.root), FAIL, got.root, self.task_id, self.forgotten_reason, got.value)
         self.forgotten_roots.reset_empty()
         if not self.in_burst:
             self.forgotten_roots.park()
@@ -888,5 +904,5 @@ cdef class BoltCore(TaskCore):
         return self.mailbox.tail - self.mailbox.head
 
 
-cdef int note_forgotten(PyObject* core, uint64_t root, Roots* many) except -1:
-    return (<BoltCore>core).note_forgotten(root, many)
+cdef int note_forgotten(PyObject* core, uint64_t root, uint64_t value, Roots* many) except -1:
+    return (<BoltCore>core).note_forgotten(root, value, many)

@@ -70,6 +70,7 @@ def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, pla
     return replace(
         spec,
         defers_acks=place is not None,
+        has_effects=spec.has_effects or place is not None or spec.settings.tick_tuple_freq_secs is not None,
         progress=spec.progress if place is None else "a committed checkpoint",
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),

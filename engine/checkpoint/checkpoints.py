@@ -114,6 +114,7 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
+        self.sources.most_owed_bytes = None if ledger.most_bytes is None else ledger.most_bytes // 2  # dead letters may have the other half
         self.sources.take_up(entries, has_state=stored.record.txid >= 0)
         record, layouts = stored.record, stored.layouts
         for place in self._places:
@@ -356,6 +357,7 @@ class Checkpoints:
             last_alignment_ms=alignment_ms,
             trouble=self._trouble,
             waits_for=tuple(waits),
+            owed=self.sources.waiting,
         )
 
     def _named(self, task: int) -> str:

@@ -33,6 +33,10 @@ class SpoutTask(Protocol):
     waits_for_wake: bool
     given_up: int
     orders: Orders
+    spec: ComponentSpec
+
+    @property
+    def may_emit_again(self) -> bool: ...
 
     def poll_again(self) -> None: ...
 
@@ -83,6 +87,19 @@ class ExecutorSpoutPort:
 
     def filter_rows(self, accepts: Callable[[tuple[Any, ...], str, Any], bool] | None) -> None:
         self._task.core.row_filter = accepts
+
+    def mark_rows(self, mark: object) -> None:
+        self._task.core.row_mark = mark
+
+    def can_emit_again(self, stream: str) -> bool:
+        return not self._task.spec.streams[stream].direct
+
+    def emit_again(self, row: tuple[Any, ...]) -> None:
+        self._task.core.emit_again(row)
+
+    @property
+    def may_emit_again(self) -> bool:
+        return self._task.may_emit_again
 
     @property
     def emitted(self) -> int:

@@ -82,6 +82,11 @@ class ComponentSpec:
     """Makes the handler of a task of a spout whose positions are in the checkpoint."""
     defers_acks: bool = False
     """True for bolts whose acks wait until the control handler releases them. Only a released ack is progress."""
+    has_effects: bool = False
+    """True for bolts that keep something of their inputs, in a state, a committer, or until a tick.
+
+    A row that has reached such a bolt cannot be retried alone, because nothing could take it out again (EO-6).
+    """
     progress: str = "settling a tuple"
     """Description of the progress that prevents a death from counting as a failed restart, for error texts."""
     label: str = ""

@@ -101,6 +101,19 @@ class SpoutPort(Protocol):
     def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
 
+    def mark_rows(self, mark: object) -> None:
+        """Give all rows that are emitted from now on this mark, for `SourceHandler.note_failed`."""
+
+    def can_emit_again(self, stream: str) -> bool:
+        """Tell whether `emit_again` takes rows of this stream. A row does not know the task that a direct emit has chosen."""
+
+    def emit_again(self, row: tuple[Any, ...]) -> None:
+        """Emit a row (values, stream, message id, mark) that has failed. The filter does not see it. Raises UsageError."""
+
+    @property
+    def may_emit_again(self) -> bool:
+        """True while the spout is active, not held back, and no full mailbox stops it."""
+
     @property
     def emitted(self) -> int:
         """Number of emitted rows, over all instances."""
@@ -275,7 +288,7 @@ class BoltPortUser:
 class SourceHandler(ABC):
     """Handles the positions and the failed rows of one task of a spout, through all its instances.
 
-    The trees of the task have rows as message ids: (values, stream, message id of the user or None). Each emitted row has a tree.
+    The trees of the task have rows as message ids: (values, stream, message id of the user or None, mark). Each emitted row has a tree.
     """
 
     @abstractmethod
@@ -287,8 +300,20 @@ class SourceHandler(ABC):
         """Note that an instance has died, and that its trees are dropped. Not called for the end of an instance in a rollback."""
 
     @abstractmethod
-    def note_failed(self, row: tuple[tuple[Any, ...], str, Any], failure: Failure) -> None:
-        """Note that the tree of a row has failed."""
+    def note_failed(self, row: tuple[tuple[Any, ...], str, Any, Any], failure: Failure, *, had_no_effect: bool) -> None:
+        """Note that the tree of a row has failed.
+
+        had_no_effect: all its tuples are settled, and none of them has reached a bolt that keeps something of it.
+        """
+
+    @abstractmethod
+    def emit_due(self) -> None:
+        """Emit the rows that wait to be retried and are due, because the spout may emit again."""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> int:
+        """Number of rows that wait to be retried."""
 
 
 class RemoteInstance:
