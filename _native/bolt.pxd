@@ -3,7 +3,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from _native.burst cimport Burst, SentMark
-from _native.queues cimport DeferredAcks, HeldTuples, Mailbox, SignalRing
+from _native.queues cimport HeldTuples, Mailbox, SignalRing
 from _native.state cimport Layers
 from _native.task cimport OutStream, TaskCore, UserMethod
 from _native.timing cimport LatencyHistogram
@@ -38,8 +38,8 @@ cdef class BoltCore(TaskCore):
     cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
     cdef readonly uint64_t forgotten_tuples, settled_twice
     cdef readonly HeldTuples held_tuples             # while HOLDS is set
-    cdef readonly DeferredAcks deferred_acks         # while DEFERS is set
     cdef Layers state                # of a stateful task: its changes and acks take effect call by call (SV-2)
+    cdef SignalRing call_acks        # acks of the running call (GUARDS), which leave when it returns
     cdef uint64_t acked_before       # inputs that were acked when the call began
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
@@ -70,11 +70,16 @@ cdef class BoltCore(TaskCore):
     cdef int begin_guard(self) except -1
     cdef int end_guard(self) except -1
     cdef int keep_call(self) except -1
+    cdef int send_call_acks(self) except -1
+    cdef int fail_call_acks(self, object reason) except -1
 
     cpdef reset_timeout(self, Tuple tup)
     cdef bint is_mine(self, Tuple tup) except -1
     cdef int ack_tuple(self, Tuple tup) except -1
-    cdef int ack_rarely(self, Tuple tup) except -1
+    cdef int ack_now(self, Tuple tup) except -1
+    cdef int ack_as(self, Tuple tup, uint32_t rare) except -1
+    cdef int ack_rarely(self, Tuple tup, uint32_t rare) except -1
+    cdef int ack_with_call(self, Tuple tup) except -1
     cdef int fail_tuple(self, Tuple tup, object reason) except -1
     cdef int count_failure(self, object reason) except -1
     cdef uint32_t ms_taken(self, Tuple tup, double now_secs) noexcept

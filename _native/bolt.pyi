@@ -4,7 +4,7 @@ from typing import Any, final
 
 from _native.burst import Burst
 from _native.ids import EdgeIds
-from _native.queues import DeferredAcks, HeldTuples, Mailbox, SignalRing
+from _native.queues import HeldTuples, Mailbox, SignalRing
 from _native.state import Layers
 from _native.task import BoltBacklog, TaskCore
 from _native.timing import LatencyHistogram
@@ -109,7 +109,7 @@ class BoltCore(TaskCore):
         """Drop the inputs that the task has taken, without a signal. Later settles are ignored."""
 
     def drop_inputs(self, reason: object) -> None:
-        """Drop all inputs that wait or are taken, and all deferred acks, without a signal. The spouts fail the trees themselves."""
+        """Drop all inputs that wait or are taken, without a signal. The spouts fail the trees themselves."""
 
     def fail_taken(self, reason: object) -> int:
         """Fail all unsettled tuples that the task has taken, oldest first, and return their number. Later settles are ignored."""
@@ -128,9 +128,6 @@ class BoltCore(TaskCore):
 
     def gate(self, closed: bool) -> None:
         """Close the gate to hold back tuples of all sources, or open it to take the held tuples next."""
-
-    def defer_settles(self, on: bool) -> None:
-        """Start or stop putting acks into `deferred_acks`."""
 
     def refresh_waiting(self, position: int, limit: int) -> int:
         """Reset the timeout of up to limit waiting tuples from position on. Return the next position, -1 at the end."""
@@ -183,7 +180,5 @@ class BoltCore(TaskCore):
     def settled_twice(self) -> int: ...
     @property
     def held_tuples(self) -> HeldTuples: ...
-    @property
-    def deferred_acks(self) -> DeferredAcks: ...
     @property
     def process_latency(self) -> LatencyHistogram: ...

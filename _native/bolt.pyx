@@ -13,10 +13,10 @@ cimport cython
 
 from _native.burst cimport Burst, SentMark
 from _native.ids cimport draw_edge
-from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTuples, Mailbox, Signal, SignalKind, SignalRing, begin_call, defer_ack,
-                             has_drained, post_tuple, send_signal, send_signal_with, take_tuple)
+from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, HeldTuples, Mailbox, Signal, SignalKind, SignalRing, has_drained, post_tuple,
+                             send_signal, send_signal_with, take_tuple)
 from _native.state cimport Layers, is_foreign, keep_changes
-from _native.task cimport (DEFERS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
+from _native.task cimport (GUARDS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
                            checked_values, deliver, pick_for_value, pick_target, signal_acker)
 from _native.timing cimport LatencyHistogram, record_latency
 from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, ONE_VALUE, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING,
@@ -73,7 +73,7 @@ cdef class BoltCore(TaskCore):
         self.forgotten_roots = SignalRing(on_forgotten)
         self.forgotten_roots.park()
         self.held_tuples = HeldTuples()
-        self.deferred_acks = DeferredAcks(self.ackers, task_id)
+        self.call_acks = SignalRing()
         self.upstream, self.settle_rings, self.failures = {}, {}, {}
         self.process_latency = LatencyHistogram()
         self.singly = []
@@ -408,12 +408,12 @@ cdef class BoltCore(TaskCore):
         cdef Tuple tup
         cdef uint64_t root = 0, value = 0
         cdef uint32_t rare = MANY_ROOTS | REPORTS_SETTLE | SAMPLED
-        cdef bint each_alone = self.rare_paths & TRACES or (self.state is not None and is_foreign(self.state))
+        cdef bint each_alone = self.rare_paths & TRACES
         for tup in tuples:
             if tup.state != TAKEN:
                 continue
             if each_alone or tup.flags & rare:
-                self.ack_tuple(tup)
+                self.ack_now(tup)
                 continue
             remove_taken(&self.taken_list, tup, SETTLED)
             self.acked += 1
@@ -424,11 +424,7 @@ cdef class BoltCore(TaskCore):
         return self.ack_root(root, value)
 
     cdef inline int ack_root(self, uint64_t root, uint64_t value) except -1:
-        if root == 0:
-            return 0
-        if self.rare_paths & DEFERS:
-            return defer_ack(self.deferred_acks, root, value)
-        return signal_acker(self, ACK, root, value)
+        return 0 if root == 0 else signal_acker(self, ACK, root, value)
 
     def retry_singly(self, Burst burst not None, reason, *, bint awaited):
         """Let the unsettled tuples of a burst that raised run again, each alone and before all others. Return their number.
@@ -507,7 +503,7 @@ cdef class BoltCore(TaskCore):
                 self.returned = result
                 return 1
         if tup.state == TAKEN:
-            self.ack_tuple(tup)
+            self.ack_now(tup)
         return 0
 
     cdef int end_burst(self, BoltOutcome outcome) except -1:
@@ -552,7 +548,7 @@ cdef class BoltCore(TaskCore):
         if type(given) is Burst:
             self.ack_burst((<Burst>given).tuples)
         elif given is not None and self.basic and (<Tuple?>given).state == TAKEN:
-            self.ack_tuple(<Tuple>given)
+            self.ack_now(<Tuple>given)
         self.end_guard()
 
     # The state of a call (SV-2)
@@ -560,24 +556,49 @@ cdef class BoltCore(TaskCore):
     def guard_state(self, Layers state not None):
         """From now on, a call's changes of this state and its acks take effect only when the call returns."""
         self.state = state
+        self.rare_paths |= GUARDS
 
     cdef int begin_guard(self) except -1:
         if self.state is not None:
             self.state.guard_call()
-            begin_call(self.deferred_acks)
             self.acked_before = self.acked
         return 0
 
     cdef int end_guard(self) except -1:
         if self.state is not None:
             self.state.end_call()
+            self.send_call_acks()
         return 0
 
     cdef inline int keep_call(self) except -1:
         """Apply the changes and acks of a call that returned, because another call may follow in the burst."""
         keep_changes(self.state)
-        begin_call(self.deferred_acks)
+        if self.call_acks.head != self.call_acks.tail:
+            self.send_call_acks()
         self.acked_before = self.acked
+        return 0
+
+    cdef int send_call_acks(self) except -1:
+        """Send the acks of a call that has returned."""
+        cdef Signal* ack
+        while self.call_acks.head != self.call_acks.tail:
+            ack = &self.call_acks.ring[self.call_acks.head & self.call_acks.mask]
+            self.call_acks.head += 1
+            signal_acker(self, ACK, ack.root, ack.value)
+        self.call_acks.reset_empty()
+        return 0
+
+    cdef int fail_call_acks(self, object reason) except -1:
+        """Fail what a call has acked, because it raised (SV-2)."""
+        cdef Signal ack
+        while self.call_acks.head != self.call_acks.tail:
+            ack = self.call_acks.ring[self.call_acks.head & self.call_acks.mask]
+            self.call_acks.head += 1
+            send_signal_with(acker_ring(self, ack.root), FAIL, ack.root, self.task_id, reason, ack.value)
+        self.call_acks.reset_empty()
+        while self.acked > self.acked_before:
+            self.acked -= 1
+            self.count_failure(reason)
         return 0
 
     def guard_only(self, call_var, call):
@@ -589,10 +610,7 @@ cdef class BoltCore(TaskCore):
         """Undo the state changes and the acks of the call that raised. The acked tuples fail with its input."""
         if self.state is not None and self.state.guarding:
             self.state.undo_call()
-            self.deferred_acks.take_back(reason)
-            while self.acked > self.acked_before:
-                self.acked -= 1
-                self.count_failure(reason)
+            self.fail_call_acks(reason)
 
     def forget_current(self):
         """Release the last call's input."""
@@ -612,6 +630,14 @@ cdef class BoltCore(TaskCore):
         raise self.misuse("not_mine", tuple=tup)
 
     cdef int ack_tuple(self, Tuple tup) except -1:
+        """Ack a tuple for the user's code. The acks of a call with a state leave when it returns."""
+        return self.ack_as(tup, self.rare_paths & (GUARDS | TRACES))
+
+    cdef int ack_now(self, Tuple tup) except -1:
+        """Ack a tuple for a call that has returned."""
+        return self.ack_as(tup, self.rare_paths & TRACES)
+
+    cdef inline int ack_as(self, Tuple tup, uint32_t rare) except -1:
         if tup.state != TAKEN or tup.owner != &self.taken_list:
             if not self.is_mine(tup):
                 return 0
@@ -619,37 +645,35 @@ cdef class BoltCore(TaskCore):
         self.acked += 1
         if tup.flags & SAMPLED:
             self.end_sample(tup)
-        if self.rare_paths & (DEFERS | TRACES) or tup.flags & (MANY_ROOTS | REPORTS_SETTLE):
-            return self.ack_rarely(tup)
+        if rare or tup.flags & (MANY_ROOTS | REPORTS_SETTLE):
+            return self.ack_rarely(tup, rare)
         if tup.root != 0:
             signal_acker(self, ACK, tup.root, tup.edge ^ tup.ack_value)
         return 0
 
-    cdef int ack_rarely(self, Tuple tup) except -1:
-        """Ack a tuple with several roots, a trace, a report or a deferral."""
-        cdef Roots* many
-        cdef Py_ssize_t i
-        if self.rare_paths & TRACES and tup.root != 0:
+    cdef int ack_rarely(self, Tuple tup, uint32_t rare) except -1:
+        """Ack a tuple with several roots, a trace or a report, or in a call with a state."""
+        if rare & TRACES and tup.root != 0:
             self.trace("acked", tup.roots, self.task_id)
         if tup.flags & REPORTS_SETTLE:
             self.report_settle(tup)
+        if rare & GUARDS and self.state.guarding:
+            if not is_foreign(self.state):
+                return self.ack_with_call(tup)
+            self.acked_before += 1      # so this ack stays if the awaited call raises
+        return self.signal_roots(tup, ACK, None)
+
+    cdef int ack_with_call(self, Tuple tup) except -1:
+        """Keep the ack until the running call returns."""
+        cdef Roots* many
+        cdef Py_ssize_t i
         if tup.root == 0:
             return 0
-        if not self.rare_paths & DEFERS:
-            return self.signal_roots(tup, ACK, None)
-        if self.state is not None and is_foreign(self.state):      # so this ack stays if the awaited call raises
-            self.acked_before += 1
-            if not tup.flags & MANY_ROOTS:
-                return self.deferred_acks.defer_foreign(tup.root, tup.edge ^ tup.ack_value)
-            many = <Roots*><size_t>tup.root
-            for i in range(many.count):
-                self.deferred_acks.defer_foreign(many.items[i].root, many.items[i].edge ^ tup.ack_value)
-            return 0
         if not tup.flags & MANY_ROOTS:
-            return defer_ack(self.deferred_acks, tup.root, tup.edge ^ tup.ack_value)
+            return send_signal(self.call_acks, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
         many = <Roots*><size_t>tup.root
         for i in range(many.count):
-            defer_ack(self.deferred_acks, many.items[i].root, many.items[i].edge ^ tup.ack_value)
+            send_signal(self.call_acks, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
         return 0
 
     cdef void take_sample(self, Tuple tup, double at) noexcept:
@@ -764,6 +788,7 @@ cdef class BoltCore(TaskCore):
         """Fail all unsettled tuples that the task has taken, oldest first, and return their number. Later settles are ignored."""
         cdef Tuple tup
         cdef list taken = list_taken(&self.taken_list)
+        self.undo_call(reason)
         for tup in taken:
             remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
             self.count_failure(reason)
@@ -775,12 +800,14 @@ cdef class BoltCore(TaskCore):
     def drop_taken(self, reason):
         """Drop the inputs that the task has taken, without a signal. Later settles are ignored."""
         cdef Tuple tup
+        self.call_acks.reset_empty()
+        self.undo_call(reason)
         for tup in list_taken(&self.taken_list):
             remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
             self.count_failure(reason)
 
     def drop_inputs(self, reason):
-        """Drop all inputs that wait or are taken, and all deferred acks, without a signal. The spouts fail the trees themselves."""
+        """Drop all inputs that wait or are taken, without a signal. The spouts fail the trees themselves."""
         self.leave_burst()
         self.current = self.returned = self.burst = None
         self.drop_taken(reason)
@@ -790,7 +817,6 @@ cdef class BoltCore(TaskCore):
         while self.mailbox.take() is not None:
             pass
         self.tick_waits = False
-        self.deferred_acks.clear()
 
     def lose(self, Tuple tup not None):
         """Drop a taken tuple as if it had never arrived, so its trees time out. For fault injection."""
@@ -832,10 +858,6 @@ cdef class BoltCore(TaskCore):
         cdef int32_t source
         for source in list(self.held_tuples.held):
             self.release(source)
-
-    def defer_settles(self, bint on):
-        """Start or stop putting acks into `deferred_acks`."""
-        self.rare_paths = self.rare_paths | DEFERS if on else self.rare_paths & ~<uint32_t>DEFERS
 
     # A tuple that only waits does not time out (ACK-8)
 

@@ -70,6 +70,7 @@ cdef enum SignalKind:
     ACKER_DIED = 18 # value: the acker's index
     SETTLED_AT = 19 # root, value: the bits of a double, in seconds; task: the one that settled
     REPLY = 20      # root, answering task; one object beside the ring: the answer to a control tuple
+    RELEASED = 21   # root: acked, and held until the commit with all effects of its tree
 
 cdef struct Signal:
     uint64_t root
@@ -125,42 +126,3 @@ cdef class HeldTuples:
     cdef object gated                # deque: tuples of all sources that arrived while the gate is closed; None while it is open
 
     cdef bint holds_back(self, Tuple tup) except -1
-
-cdef class DeferredAcks:
-    cdef list ackers                 # SignalRing of each acker
-    cdef int32_t task_id
-    cdef SignalRing deferred         # (root, value) of acks since the last prepare
-    cdef SignalRing prepared         # acks that wait for a commit
-    cdef readonly uint64_t released  # number of roots whose acks were sent, since the task began
-
-    cdef Py_ssize_t before_call      # deferred acks that the running call has not added, so they stay if it raises
-    cdef Py_ssize_t joined_at        # which of these an ack of the running call was joined to, -1: none
-    cdef uint64_t joined_value       # XOR of the values that were joined to it
-
-    cdef SignalRing ring_of(self, uint64_t root)
-    cdef int defer_foreign(self, uint64_t root, uint64_t value) except -1
-    cdef int take_back(self, object reason) except -1
-    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit) except -1
-
-
-cdef inline void begin_call(DeferredAcks acks) noexcept:
-    """Keep all acks that are deferred so far, because a call begins."""
-    acks.before_call = acks.deferred.tail - acks.deferred.head
-    acks.joined_at, acks.joined_value = -1, 0
-
-
-cdef inline int defer_ack(DeferredAcks acks, uint64_t root, uint64_t value) except -1:
-    """Defer an ack of the running call. Join it to the last entry if this has the same root."""
-    cdef SignalRing ring = acks.deferred
-    cdef Py_ssize_t last = ring.tail - ring.head - 1
-    cdef Signal* entry = &ring.ring[(ring.tail - 1) & ring.mask]
-    if last < 0 or entry.root != root:
-        return send_signal(ring, ACK, root, value, acks.task_id)
-    if last < acks.before_call:          # an entry of an earlier call, so take_back must know what was joined
-        if acks.joined_at != last:
-            if acks.joined_at >= 0:
-                return send_signal(ring, ACK, root, value, acks.task_id)
-            acks.joined_at = last
-        acks.joined_value ^= value
-    entry.value ^= value
-    return 0

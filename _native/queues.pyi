@@ -99,31 +99,3 @@ class HeldTuples:
         """Drop all tuples, at the end of a run."""
 
     def __len__(self) -> int: ...
-
-@final
-class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released.
-
-    Consecutive acks of one root become one entry, because the acker would XOR their values anyway (ACK-2). Tuples of one root mostly
-    arrive one after the other, so no table is needed.
-    """
-
-    def __init__(self, ackers: list[SignalRing], task_id: int) -> None: ...
-    @property
-    def released(self) -> int: ...
-    def prepare(self) -> int:
-        """Move all deferred acks to the prepared ones. Return the number of roots that wait for a commit."""
-
-    def release_prepared(self, limit: int) -> int:
-        """Send up to limit prepared acks to their ackers, and return how many are left."""
-
-    def release_earlier(self) -> None:
-        """Send all deferred acks that the running call has not added. Each root must have one ack only, because no ack may be joined."""
-
-    def clear(self) -> None:
-        """Forget all acks. Their trees fail in another way."""
-
-    def refresh(self, position: int, limit: int) -> int:
-        """Restart the timeout of up to limit roots from position on. Return the next position, -1 at the end (ACK-8)."""
-
-    def __len__(self) -> int: ...

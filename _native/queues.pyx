@@ -1,12 +1,11 @@
-"""Queues of tasks and ackers. These are mailboxes, signal rings, and the tuples and acks that a bolt task holds back for checkpoints.
+"""Queues of tasks and ackers. These are mailboxes, signal rings, and the tuples that a bolt task holds back for checkpoints.
 
 Mailboxes and signal rings are C rings that grow on demand and wake a parked consumer. No consumer polls. A consumer that finds nothing
 parks, and the next post calls `on_wake` once. A mailbox is bounded because it stops its senders. It accepts the tuple that fills it, and
 the sender calls no user code until the mailbox has drained to half (BP-1, BP-2). So the bound is exceeded by at most the tuples that one
 user call of each sender emits.
 
-`HeldTuples` and `DeferredAcks` stay with the task when its instance dies (CP-2, CP-5). A task that neither holds nor defers does not
-touch them.
+`HeldTuples` stays with the task when its instance dies (CP-2). A task that holds nothing does not touch it.
 """
 from collections import deque
 
@@ -208,7 +207,7 @@ cdef class SignalRing:
     cdef int reset_empty(self) except -1:
         """Reset the positions to 0. Called by a consumer that has taken all signals.
 
-        A large ring keeps its memory while it is needed again and again, as that of deferred acks at each checkpoint. Otherwise the
+        A large ring keeps its memory while it is needed again and again, as that of held acks at each checkpoint. Otherwise the
         pages would come from the system each time, and clearing them costs more than the signals.
         """
         cdef Py_ssize_t sent = self.tail
@@ -321,104 +320,3 @@ cdef class HeldTuples:
 
     def __len__(self):
         return sum(len(tuples_held) for tuples_held in self.held.values()) + len(self.released) + len(self.gated or ())
-
-
-@cython.final
-cdef class DeferredAcks:
-    """Acks of a bolt task that wait for a commit, as (root, value). They are first deferred, then prepared, then released.
-
-    Consecutive acks of one root become one entry, because the acker would XOR their values anyway (ACK-2). Tuples of one root mostly
-    arrive one after the other, so no table is needed.
-    """
-
-    def __init__(self, list ackers not None, int32_t task_id):
-        self.ackers, self.task_id = ackers, task_id
-        self.joined_at = -1
-        self.deferred, self.prepared = SignalRing(), SignalRing()
-
-    def prepare(self):
-        """Move all deferred acks to the prepared ones. Return the number of roots that wait for a commit."""
-        cdef SignalRing old = self.deferred
-        if self.prepared.head == self.prepared.tail:
-            self.deferred, self.prepared = self.prepared, old
-        else:
-            move_signals(self.prepared, old, old.tail - old.head)
-            old.reset_empty()
-        return self.prepared.tail - self.prepared.head
-
-    def release_prepared(self, Py_ssize_t limit):
-        """Send up to limit prepared acks to their ackers, and return how many are left."""
-        return self.drain(self.prepared, limit)
-
-    def release_earlier(self):
-        """Send all deferred acks that the running call has not added. Each root must have one ack only, because no ack may be joined."""
-        self.drain(self.deferred, self.before_call)
-        self.before_call = 0
-
-    def clear(self):
-        """Forget all acks. Their trees fail in another way."""
-        self.before_call, self.joined_at, self.joined_value = 0, -1, 0
-        self.deferred, self.prepared = SignalRing(), SignalRing()
-
-    cdef SignalRing ring_of(self, uint64_t root):
-        return self.ackers[<Py_ssize_t>(root % <uint64_t>len(self.ackers))]
-
-    cdef int defer_foreign(self, uint64_t root, uint64_t value) except -1:
-        """Defer an ack of other code than the running call. It goes before the acks of the call, so that `take_back` keeps it."""
-        cdef SignalRing ring = self.deferred
-        cdef Py_ssize_t there, here
-        send_signal(ring, ACK, root, value, self.task_id)
-        there, here = (ring.head + self.before_call) & ring.mask, (ring.tail - 1) & ring.mask
-        ring.ring[there], ring.ring[here] = ring.ring[here], ring.ring[there]
-        self.before_call += 1
-        return 0
-
-    cdef int take_back(self, object reason) except -1:
-        """Fail the acks of the running call, because the call raised (SV-2)."""
-        cdef SignalRing ring = self.deferred
-        cdef Signal* joined
-        cdef uint64_t root
-        while ring.tail - ring.head > self.before_call:
-            ring.tail -= 1
-            root = ring.ring[ring.tail & ring.mask].root
-            send_signal_with(self.ring_of(root), FAIL, root, self.task_id, reason)
-        if self.joined_at >= 0:
-            joined = &ring.ring[(ring.head + self.joined_at) & ring.mask]
-            joined.value ^= self.joined_value
-            self.joined_at, self.joined_value = -1, 0
-            send_signal_with(self.ring_of(joined.root), FAIL, joined.root, self.task_id, reason)
-        return 0
-
-    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit) except -1:
-        cdef Py_ssize_t count = min(limit, ring.tail - ring.head), i
-        cdef Signal* entry
-        self.released += count
-        if len(self.ackers) == 1:
-            move_signals(<SignalRing>self.ackers[0], ring, count)
-            count = 0
-        for i in range(count):
-            entry = &ring.ring[ring.head & ring.mask]
-            ring.head += 1
-            send_signal(self.ring_of(entry.root), ACK, entry.root, entry.value, self.task_id)
-        if ring.head == ring.tail:
-            ring.reset_empty()
-        return ring.tail - ring.head
-
-    def refresh(self, Py_ssize_t position, Py_ssize_t limit):
-        """Restart the timeout of up to limit roots from position on. Return the next position, -1 at the end (ACK-8)."""
-        cdef SignalRing ring
-        cdef Py_ssize_t at, passed = 0
-        cdef uint64_t root
-        for ring in (self.prepared, self.deferred):
-            for at in range(ring.head + max(0, position - passed), ring.tail):
-                if limit == 0:
-                    return position
-                root = ring.ring[at & ring.mask].root
-                send_signal(self.ring_of(root), RESET, root, 0, self.task_id)
-                position += 1
-                limit -= 1
-            passed += ring.tail - ring.head
-        return -1
-
-    def __len__(self):
-        return (self.deferred.tail - self.deferred.head) + (self.prepared.tail - self.prepared.head)

@@ -28,6 +28,10 @@ cdef class SpoutCore(TaskCore):
     cdef public object row_mark               # what `on_fail` learns of the rows that are emitted now
     cdef public object row_filter             # (values, stream, message_id) -> False for a row that is given up; None: all are emitted
     cdef set flushed_roots                    # marks of `begin_flush` whose verdicts are not back
+    cdef SignalRing held_acks                 # acks that wait for a commit, the first `cut_count` of them for the next one
+    cdef Py_ssize_t cut_count
+    cdef int32_t told_kind                 # the signal that an ack is told by: RELEASED for a spout whose acks are held, else ACKED
+    cdef public object on_held                # (message_id) or None: called when an ack begins to wait for a commit
     cdef bint reports_settle                  # receiving tasks report their settles (flow control)
     # bursts
     cdef UserMethod next_tuple, on_ack        # of the instance; on_ack is None if it has no ack method
@@ -65,6 +69,9 @@ cdef class SpoutCore(TaskCore):
     cdef int apply_signal(self, Signal* verdict) except -1
     cdef int note_reply(self, uint64_t root, int32_t task, object answer) except -1
     cdef int fail_trees_of(self, uint64_t acker) except -1
+    cdef int hold_ack(self, uint64_t root) except -1
+    cdef int take_acks(self, SignalRing to) except -1
+    cdef int forget_held(self) except -1
     cdef int flush_acked(self) except -1
     cdef int flush_ids(self) except -1
     cdef int end_burst(self, SpoutOutcome outcome, bint polls) except -1

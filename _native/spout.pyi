@@ -26,6 +26,7 @@ class SpoutCore(TaskCore):
     row_filter: Callable[[tuple[Any, ...], str, Any], bool] | None
     acker_failure: object
     on_reply: Callable[[Any, int, Any], object] | None
+    on_held: Callable[[Any], object] | None
     def __init__(
         self,
         task_id: int,
@@ -108,8 +109,22 @@ class SpoutCore(TaskCore):
     def is_flushing(self) -> bool:
         """True until all marks are back."""
 
+    def hold_acks(self, on: bool) -> None:
+        """Hold acks until a commit, or pass them on at once."""
+
+    def cut_acks(self) -> None:
+        """Let all acks that have arrived by now leave with the next `release_acks`. Called before a barrier is sent anywhere."""
+
+    def release_acks(self) -> None:
+        """Pass on the acks that have been cut, because the checkpoint is committed."""
+
+    @property
+    def held(self) -> int:
+        """Number of acks that wait for a commit."""
+
     def fail_open_trees(self, reason: object) -> None:
-        """Fail all open trees at their ackers."""
+        """Fail all trees whose ack is not on its way to the spout, because everything else is rolled back."""
+
     def drop_instance(self) -> int:
         """Forget the trees of a dead instance here and at the ackers. Return their number (ACK-13)."""
 

@@ -2,6 +2,9 @@
 
 `run_burst` passes verdicts to the spout's ack and fail, then polls next_tuple. `open_trees` contains the trees that wait for a verdict.
 Only a verdict removes a root (ACK-8).
+
+A spout that cannot rewind is told of an ack when the effects of its tree are committed (EO-4). Until then the ack is in `held_acks`, and its
+tree stays open. Each ack is held, cut by a PREPARE, and released by its COMMIT.
 """
 from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyObject
@@ -10,8 +13,8 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 cimport cython
 
 from _native.ids cimport draw_edge
-from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAIL, FAILED, INIT, OWN_CLOCK, REPLY, SETTLED_AT, Signal, SignalRing, send_signal,
-                             send_signal_with)
+from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAILED, INIT, OWN_CLOCK, RELEASED, REPLY, SETTLED_AT, Signal, SignalRing,
+                             move_signals, send_signal, send_signal_with)
 from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
 from _native.task cimport (TRACES, WATCHES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_none, call_one, check_thread, checked_values,
                            deliver, pick_target, signal_acker)
@@ -83,6 +86,8 @@ cdef class SpoutCore(TaskCore):
         self.nearly_empty_since = -1.0
         self.acked_now, self.acked_ids = [], []
         self.flushed_roots = set()
+        self.held_acks = SignalRing()
+        self.told_kind = ACKED
         self.awaited_acks = 1
         self.acker_failure = acker_failure
         self.verdicts = verdicts
@@ -425,7 +430,7 @@ cdef class SpoutCore(TaskCore):
         cdef Py_ssize_t left = ACKS_PER_LAP
         cdef RootSlot* slot
         cdef uint64_t root
-        while left > 0 and ring.head != ring.tail and ring.ring[ring.head & ring.mask].kind == ACKED:
+        while left > 0 and ring.head != ring.tail and ring.ring[ring.head & ring.mask].kind == self.told_kind:
             prefetch_root(self.open_trees, ring.ring[(ring.head + ROOTS_AHEAD) & ring.mask].root)
             root = ring.ring[ring.head & ring.mask].root
             ring.head += 1
@@ -448,7 +453,7 @@ cdef class SpoutCore(TaskCore):
         cdef Signal got = verdict[0]
         cdef double secs
         self.verdicts.head += 1
-        if got.kind == ACKED:
+        if got.kind == self.told_kind:
             message_id = self.close_tree(got.root, True)
             if message_id is not self:
                 self.acked += 1
@@ -458,6 +463,8 @@ cdef class SpoutCore(TaskCore):
                 if self.on_ack is not None:
                     self.returned = call_one(self.on_ack, message_id)
                 self.handed_out += self.returned is None
+        elif got.kind == ACKED:
+            self.hold_ack(got.root)
         elif got.kind == FAILED:
             failure = self.verdicts.objects.popleft()
             message_id = self.close_tree(got.root, False)
@@ -507,8 +514,9 @@ cdef class SpoutCore(TaskCore):
         """Fail every open tree of an acker that died and lost them (ACK-13)."""
         cdef uint64_t root
         self.flushed_roots = {root for root in self.flushed_roots if root % self.acker_count != acker}
+        acked = {held for _, held, _, _ in self.held_acks.waiting()}
         for root in self.open_trees.roots():
-            if root % self.acker_count == acker:
+            if root % self.acker_count == acker and root not in acked:
                 send_signal_with(self.verdicts, FAILED, root, -1, self.acker_failure)
         return 0
 
@@ -561,11 +569,77 @@ cdef class SpoutCore(TaskCore):
     def is_flushing(self):
         return bool(self.flushed_roots)
 
+    # Acks that wait for a commit (EO-4)
+
+    def hold_acks(self, bint on):
+        """Hold acks until a commit, or pass them on at once."""
+        self.told_kind = RELEASED if on else ACKED
+
+    cdef int hold_ack(self, uint64_t root) except -1:
+        cdef RootSlot* slot = find_root(self.open_trees, root)
+        if slot != NULL:
+            send_signal(self.held_acks, RELEASED, root, 0, self.task_id)
+            if self.on_held is not None:
+                self.on_held(<object><PyObject*><size_t>slot.word)
+        return 0
+
+    def cut_acks(self):
+        """Let all acks that have arrived by now leave with the next `release_acks`. Called before a barrier is sent anywhere.
+
+        Whatever a tree has changed, it changed before its ack, and so before any task freezes its changes for this barrier.
+        """
+        if self.told_kind == RELEASED:
+            self.take_acks(self.held_acks)
+            self.cut_count = self.held_acks.tail - self.held_acks.head
+
+    cdef int take_acks(self, SignalRing to) except -1:
+        """Move the acks among the waiting verdicts to a ring, or drop them."""
+        cdef SignalRing ring = self.verdicts
+        cdef Py_ssize_t at, kept = ring.head
+        cdef Signal got
+        for at in range(ring.head, ring.tail):
+            got = ring.ring[at & ring.mask]
+            if got.kind != ACKED:
+                ring.ring[kept & ring.mask] = got
+                kept += 1
+            elif to is not None:
+                send_signal(to, RELEASED, got.root, 0, self.task_id)
+        ring.tail = kept
+        return 0
+
+    def release_acks(self):
+        """Pass on the acks that have been cut, because the checkpoint is committed."""
+        move_signals(self.verdicts, self.held_acks, self.cut_count)
+        self.cut_count = 0
+        if self.held_acks.head == self.held_acks.tail:
+            self.held_acks.reset_empty()
+
+    cdef int forget_held(self) except -1:
+        self.cut_count = 0
+        self.held_acks.clear()
+        return 0
+
     def fail_open_trees(self, reason not None):
-        """Fail all open trees at their ackers, behind the acks that have been sent. Their verdicts come as those of other trees."""
+        """Fail all trees whose ack is not on its way to the spout, because everything else is rolled back.
+
+        Later signals for these trees have no effect.
+        """
         cdef uint64_t root
+        cdef SignalRing ring
+        if self.told_kind == RELEASED:
+            self.take_acks(None)
+            self.forget_held()
+        acked = {told for kind, told, _, _ in self.verdicts.waiting() if kind == self.told_kind}
         for root in self.open_trees.roots():
-            send_signal_with(acker_ring(self, root), FAIL, root, self.task_id, reason)
+            if root not in acked:
+                send_signal_with(self.verdicts, FAILED, root, -1, reason)
+        for ring in self.ackers:
+            send_signal(ring, DROP, 0, 0, self.task_id)
+
+    @property
+    def held(self):
+        """Number of acks that wait for a commit."""
+        return self.held_acks.tail - self.held_acks.head
 
     def drop_instance(self):
         """Forget the trees of a dead instance here and at the ackers. Return their number.
@@ -581,11 +655,12 @@ cdef class SpoutCore(TaskCore):
         self.flushed_roots = set()
         self.returned = None
         self.verdicts.clear()
+        self.forget_held()
         if not self.closing:     # otherwise the ackers end too
             for ring in self.ackers:
                 send_signal(ring, DROP, 0, 0, self.task_id)
         self.next_tuple = self.on_ack = self.on_acks = None
-        self.on_fail = self.on_settled = self.on_reply = None
+        self.on_fail = self.on_settled = self.on_reply = self.on_held = None
         return dropped
 
     def set_watch(self, watch):

@@ -102,7 +102,7 @@ cdef inline object call_one(UserMethod method, object argument):
 cdef enum RarePath:           # bits of TaskCore.rare_paths; 0 is the plain path
     COUNTS_SENT = 1
     TRACES = 2
-    DEFERS = 4
+    GUARDS = 4
     HOLDS = 8
     WATCHES = 16
 

@@ -7,7 +7,7 @@ The message id of an open tree is the waiting call itself. So a Reply finds the 
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable
-from typing import Final, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 from engine.api.arguments import checked_count, number_within
 from engine.api.bolt import Bolt
@@ -176,8 +176,8 @@ class InletHandle:
 
         timeout: seconds after which the call raises TimeoutError. By default the call waits until the tree ends or times out.
         Raises the errors of `send`, and UsageError if the topology has no Reply or the run has no ackers. A cancelled call drops its
-        result. With stateful bolts, a call begins the next checkpoint at once, so its result does not wait for the checkpoint interval
-        (SV-8).
+        result. With stateful bolts, the next checkpoint begins as soon as the tree of a call is processed, so its result does not wait for
+        the checkpoint interval (SV-8).
         """
         secs = number_within(timeout, 0)
         if timeout is not None and secs is None:
@@ -272,8 +272,8 @@ class InletHandle:
         """Set the calls of the run."""
         self._calls = calls
 
-    def note_emitted(self, send: InletSend) -> None:
-        """Request a checkpoint if the emitted send is a call, because its result may wait for a checkpoint (SV-8)."""
+    def note_held(self, send: InletSend) -> None:
+        """Request a checkpoint if a send that is processed is a call, because its result waits for a checkpoint (SV-8)."""
         if send.take_row is not None and self._calls is not None:
             self._calls.request_commit()
 
@@ -316,6 +316,10 @@ class Inlet(Spout):
     `output_fields` are names of the default stream, or one Fields that is not direct. Each send waits until its tree is processed. The
     inlet accepts at most `max_waiting` sends at the same time (default 10,000). See `InletHandle.send` for the errors.
 
+    In a topology with state, a sender gets its answer when a checkpoint has committed what its tuple changed. With `answers="settled"`
+    the sender gets it before that, as soon as the tree is processed. Then a crash or a rollback may lose the changes of a tuple although
+    its sender has the answer. Use it for queries, which change nothing.
+
     >>> import asyncio, engine
     >>> from engine import Inlet, TopologyBuilder, bolt
     >>> @bolt()
@@ -333,13 +337,18 @@ class Inlet(Spout):
     processed
     """
 
-    def __init__(self, *output_fields: str | Fields, max_waiting: int = DEFAULT_MAX_WAITING) -> None:
+    def __init__(
+        self, *output_fields: str | Fields, max_waiting: int = DEFAULT_MAX_WAITING, answers: Literal["committed", "settled"] = "committed"
+    ) -> None:
         fields = decorated_fields("Inlet", output_fields)
         if fields is None or fields.direct:
             raise UsageError("an Inlet needs fields that are not direct", hint='Write Inlet("line").')
+        if answers not in ("committed", "settled"):
+            raise UsageError(f"Inlet: answers is {answers!r}", hint="Write answers='committed' or answers='settled'.")
         max_waiting = checked_count("Inlet: max_waiting", max_waiting, 1)
         self.output_fields = fields
         self.fields_declared_at = "the fields of its Inlet(...)"
+        self.answers: Final = answers
         self.handle = InletHandle(fields, max_waiting)
         self.in_flight: set[InletSend] = set()
 
@@ -368,7 +377,6 @@ class Inlet(Spout):
             raise
         else:
             self.in_flight.add(send)
-            self.handle.note_emitted(send)
 
     def ack(self, message_id: object) -> None:
         """Resume the sender."""

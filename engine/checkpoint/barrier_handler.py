@@ -149,7 +149,7 @@ class BarrierHandler(ControlHandler):
 
 
 class StatefulBarrierHandler(BarrierHandler):
-    """Handles the barriers of a stateful bolt, and the orders of the checkpoint spout. Keeps its state and its deferred acks."""
+    """Handles the barriers of a stateful bolt, and the orders of the checkpoint spout. Keeps its state."""
 
     def __init__(
         self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
@@ -173,7 +173,6 @@ class StatefulBarrierHandler(BarrierHandler):
         await super().begin(restarted=restarted)
         self._checkpoints.note_handler(self._place, self)
         self._port.close_gate()
-        self._port.defer_settles()
         if restarted:
             self._checkpoints.note_lost_task()
 
@@ -206,10 +205,10 @@ class StatefulBarrierHandler(BarrierHandler):
 
     @property
     def has_work(self) -> bool:
-        """True while the task has changes or acks that no checkpoint has committed."""
+        """True while the task has changes that no checkpoint has committed."""
         if isinstance(self._bolt, RemoteInstance) and self._bolt.has_changes:
             return True
-        return self._port.deferred_settles > 0 or (self._state is not None and self._state.has_changes)
+        return self._state is not None and self._state.has_changes
 
     async def _prepare(self, barrier: Barrier) -> None:
         """Freeze the changes and forward the barrier. Write the changes while the next tuples are processed (CP-7)."""
@@ -223,7 +222,6 @@ class StatefulBarrierHandler(BarrierHandler):
         except Exception as raised:
             self._note_cause(raised)
             raise
-        self._port.prepare_settles()
         self._forward(barrier)
         self._context.create_task(self._write(state, keys, barrier.round))
 
@@ -247,7 +245,7 @@ class StatefulBarrierHandler(BarrierHandler):
         return self._context.task_id
 
     def order_commit(self, txid: int) -> "asyncio.Future[None]":
-        """Commit the frozen changes between two calls, and release the acks of their tuples."""
+        """Commit the frozen changes between two calls."""
         return self._port.between_calls(lambda: self._commit(txid))
 
     async def _commit(self, txid: int) -> None:
@@ -256,11 +254,7 @@ class StatefulBarrierHandler(BarrierHandler):
             return  # the instance is new, so its recovery commits
         await self._tell_of_commit(txid)
         await self._checkpoints.patiently(lambda: state.commit(txid))
-        await self._port.release_settles()
-
-    async def release_settles(self) -> None:
-        """Release the prepared acks, because their checkpoint counts, although a recovery begins."""
-        await self._port.release_settles()
+        self._port.note_progress()
 
     def order_recovery(self, committing: int | None) -> "asyncio.Future[None]":
         """Go back to the last commit, and let the tuples pass. committing: txid whose `pre_commit` may not have succeeded everywhere."""

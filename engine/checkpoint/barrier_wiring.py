@@ -15,6 +15,7 @@ from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.task_port import BoltPort
+from engine.topology.validate import path_between
 
 
 def state_places(stateful: Iterable[ComponentSpec], key_groups: int) -> tuple[StatePlace, ...]:
@@ -46,6 +47,8 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
             streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
             source_handler=partial(SourceTask, checkpoints.sources, component_id, checkpoints.note_lost_task),
         )
+    for component_id in _holding(topology, place_of) - set(checkpoints.sources.layouts):
+        components[component_id] = replace(components[component_id], holds_acks=True)
     checkpoints.prepare.tasks = sum(spec.parallelism for spec in topology.bolts)
     for spec in topology.bolts:
         components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
@@ -62,6 +65,11 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
     return replace(topology, components=MappingProxyType(components))
 
 
+def _holding(topology: Topology, stateful: Iterable[str]) -> set[str]:
+    """Return the spouts whose rows can reach a stateful bolt."""
+    return {spec.component_id for spec in topology.spouts for bolt in stateful if path_between(topology, spec.component_id, bolt)}
+
+
 def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, place: StatePlace | None) -> ComponentSpec:
     sources = dict.fromkeys(subscription.source for subscription in spec.subscriptions)
     senders = [source for source in sources if topology.components[source].kind == "bolt" or source in checkpoints.sources.layouts]
@@ -69,7 +77,7 @@ def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, pla
     barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in barriers_from)
     return replace(
         spec,
-        defers_acks=place is not None,
+        keeps_state=place is not None,
         has_effects=spec.has_effects or place is not None or spec.settings.tick_tuple_freq_secs is not None,
         progress=spec.progress if place is None else "a committed checkpoint",
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),

@@ -27,8 +27,6 @@ LONGEST_PAUSE_SECS: Final = 0.1
 LOGGER: Final = EngineLogger("engine.checkpoint")
 OUTAGE_BACKOFF: Final = Backoff(0.5, 10.0)
 """Pauses before an interval is repeated in which a component has failed and processed nothing."""
-EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
-"""Statuses of a spout that may wait for a commit. If every spout has such a status, a checkpoint begins before its interval is over."""
 
 
 class CheckpointSpout(Spout, SpoutPortUser):
@@ -80,6 +78,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
                     checkpoints.sources.note_committed()
                     txid = machine.record.txid
                     event = await self._order([task.order_commit(txid) for task in checkpoints.tasks])
+                    if event is Event.DONE:
+                        self.port.run.release_acks()
                 case Step.RECOVER:
                     event = await self._recover(is_start=is_start)
             is_start = False
@@ -90,6 +90,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         barrier = Barrier(record.round, record.txid)
         checkpoints.prepare.begin(record.round)
         checkpoints.sources.begin_prepare()
+        self.port.run.cut_acks()
         self.port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
         sources = [asyncio.ensure_future(task.prepare(barrier)) for task in checkpoints.sources.tasks]
         for task in sources:
@@ -130,7 +131,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         async def begin_pass() -> None:
             """Begin the next pass, when no task runs. What a task notes from then on belongs to it."""
             if committing is not None:
-                await checkpoints.release_settles()
+                self.port.run.release_acks()
             checkpoints.lost.clear()
             checkpoints.sources.begin_pass(self.port.run.acked())
 
@@ -176,14 +177,10 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 async with asyncio.timeout(pause):
                     await self._wanted.wait()
             waited += pause
-            if checkpoints.machine.record.txid < 0 or self._wanted.is_set() or (self._all_wait() and checkpoints.has_work):
+            if checkpoints.machine.record.txid < 0 or self._wanted.is_set() or (self.port.run.all_spouts_wait and checkpoints.has_work):
                 break
         if checkpoints.lost.is_set():
             checkpoints.lost.clear()
             return Event.FAILED
         self._wanted.clear()
         return Event.DUE
-
-    def _all_wait(self) -> bool:
-        statuses = self.port.run.spout_status().values()
-        return bool(statuses) and EARLY.issuperset(statuses)

@@ -46,8 +46,6 @@ class StatefulTask(Protocol):
 
     def order_recovery(self, committing: int | None) -> "asyncio.Future[None]": ...
 
-    async def release_settles(self) -> None: ...
-
 
 class Checkpoints:
     """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses this object."""
@@ -230,14 +228,11 @@ class Checkpoints:
         """The barrier handlers of all tasks with state."""
         return self._handlers.values()
 
-    async def release_settles(self) -> None:
-        """Release the prepared acks of all tasks."""
-        for handler in self._handlers.values():
-            await handler.release_settles()
-
     @property
     def has_work(self) -> bool:
-        """True while a task has changes or acks that no checkpoint has committed."""
+        """True while a task has changes that no checkpoint has committed, a source has a new position, or an ack waits for a commit."""
+        if self._port is not None and self._port.held_acks:
+            return True
         return any(handler.has_work for handler in self._handlers.values()) or any(task.has_work for task in self.sources.tasks)
 
     @property
@@ -358,6 +353,7 @@ class Checkpoints:
             trouble=self._trouble,
             waits_for=tuple(waits),
             owed=self.sources.waiting,
+            held_acks=() if self._port is None else tuple(sorted(self._port.held_acks)),
         )
 
     def _named(self, task: int) -> str:

@@ -73,12 +73,6 @@ class CheckpointFeature(Feature):
             yield from _inexact(topology, config)
         if config.acker_executors == 0:
             yield f"{stateful[0].where}: state needs tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
-        if 3 * config.state_checkpoint_interval_ms > config.message_timeout_secs * 1000:
-            yield (
-                f"stateful bolts ({_names(stateful)}): state_checkpoint_interval_ms={config.state_checkpoint_interval_ms:g} is more than a "
-                f"third of message_timeout_secs={config.message_timeout_secs:g}; acks wait for a checkpoint, and trees would time out. "
-                "Lower state_checkpoint_interval_ms, or raise message_timeout_secs."
-            )
 
     def stored(self, topology: Topology) -> Iterator[str]:
         """Yield a description of the stored state."""
@@ -179,9 +173,9 @@ class CheckpointEntry(SnapshotEntry):
             return f"The spouts wait until the states are recovered. {_step_text(now)}"
         return None
 
-    def delays_acks(self) -> str | None:
-        """Return a sentence, because acks wait for a checkpoint in a run with state."""
-        if self.value is None:
+    def delays_acks(self, component_id: str) -> str | None:
+        """Return a sentence if acks of this spout wait for a checkpoint (EO-4)."""
+        if self.value is None or component_id not in self.value.held_acks:
             return None
         step = "" if self.value.step == "idle" else f" {_step_text(self.value)}"
         return f"Acks wait for the next checkpoint. Raise max_spout_pending, or lower state_checkpoint_interval_ms.{step}"
@@ -189,7 +183,7 @@ class CheckpointEntry(SnapshotEntry):
     @classmethod
     def from_json(cls, value: Any) -> "CheckpointEntry":
         """Return the entry of a result of `to_json`."""
-        return cls(None if value is None else CheckpointSnapshot(**{**value, "waits_for": tuple(value["waits_for"])}))
+        return cls(None if value is None else CheckpointSnapshot(**{**value, **{name: tuple(value[name]) for name in ("waits_for", "held_acks")}}))
 
     def families(self, topology_name: str) -> Iterator[Family]:
         """Yield the families of `stormcell_checkpoint_…`."""

@@ -66,8 +66,8 @@ class SnapshotEntry(ABC):
         """Return a sentence about the reason why the spouts must wait now. None if the feature does not hold them."""
         return None
 
-    def delays_acks(self) -> str | None:
-        """Return a sentence about the reason why open trees wait for this feature, with advice. None if they do not."""
+    def delays_acks(self, component_id: str) -> str | None:
+        """Return a sentence about the reason why open trees of a spout wait for this feature, with advice. None if they do not."""
         return None
 
 

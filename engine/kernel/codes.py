@@ -65,3 +65,4 @@ class Signal(IntEnum):
     ACKER_DIED = 18
     SETTLED_AT = 19
     REPLY = 20
+    RELEASED = 21

@@ -63,6 +63,8 @@ class BoltExecutor(Executor):
         self.calls.fail_input = self.fail_input
         self.retries = 0
         """Calls that raised and were made again."""
+        self.committed_acks = 0
+        """Inputs that the task had acked at the last commit of its state."""
         self._died_before = self._waits_for_calls = False
         self._burst_error: tuple[BaseException, int] | None = None
         """Error of a burst whose tuples run again one by one, and their number. None after one of them has raised."""
@@ -137,8 +139,8 @@ class BoltExecutor(Executor):
             pass
 
     def _progress_count(self) -> int:
-        """Count a deferred ack only when it is released. So a task that always dies before a release makes no progress."""
-        return self.core.deferred_acks.released if self.spec.defers_acks else super()._progress_count()
+        """Count the acks of a stateful bolt only at a commit. So a task that always dies before one makes no progress."""
+        return self.committed_acks if self.spec.keeps_state else super()._progress_count()
 
     async def _renew(self, failure: Failure) -> None:
         self.calls.requeue_waiting()
@@ -483,8 +485,8 @@ class BoltExecutor(Executor):
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
         """Handle a control tuple while the task has no instance. If its handler needs an instance, the tuple fails."""
-        handle = self._handle_control  # the handler of a bolt without deferred acks only forwards barriers, so it needs no instance
-        if self.spec.control_handler is None or self.spec.defers_acks or handle is None:
+        handle = self._handle_control  # the handler of a bolt without state only forwards barriers, so it needs no instance
+        if self.spec.control_handler is None or self.spec.keeps_state or handle is None:
             self.core.settle_control(tup, failure)
             return
         self._open_controls.append(tup)

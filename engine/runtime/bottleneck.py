@@ -265,7 +265,7 @@ def _full_pending(load: _Load) -> Bottleneck | None:
     spout = full[0]
     begin = f"{spout.component_id!r} waits for acks: {spout.pending:,} of {spout.max_pending:,} trees are open, and nothing is busy."
     for entry in load.now.entries:
-        text = entry.delays_acks()
+        text = entry.delays_acks(spout.component_id)
         if text is not None:
             return Bottleneck("pending", spout.component_id, None, f"{begin} {text}")
     slow = load.slowest_bolt

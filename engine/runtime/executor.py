@@ -179,7 +179,7 @@ class Executor(Actor):
 
     def start(self) -> None:
         """Start the coroutine, with the context variables of the instance (ACK-17)."""
-        self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # else set when the gate opens
+        self.has_been_ready = self.has_been_ready or not self.spec.keeps_state  # else set when the gate opens
         self._has_begun = False
         super().start()
 

@@ -1,13 +1,12 @@
 """Implementation of `RunPort`: requests of tasks and features to the whole run."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineBug, Failure
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.spout_executor import SpoutExecutor
-from engine.topology.task_port import SpoutStatus
 
 if TYPE_CHECKING:
     from engine.state import Ledger
@@ -57,5 +56,18 @@ class LiveRunPort:
             raise EngineBug("a ledger was asked for in a run that has no store", name=name)
         return self._ledger_of(name)
 
-    def spout_status(self) -> Mapping[int, SpoutStatus]:
-        return {spout.info.task_id: spout.status for spout in self.spouts}
+    def cut_acks(self) -> None:
+        for spout in self.spouts:
+            spout.core.cut_acks()
+
+    def release_acks(self) -> None:
+        for spout in self.spouts:
+            spout.core.release_acks()
+
+    @property
+    def held_acks(self) -> Collection[str]:
+        return {spout.info.component_id for spout in self.spouts if spout.core.held}
+
+    @property
+    def all_spouts_wait(self) -> bool:
+        return bool(self.spouts) and all(spout.waits_for_commit for spout in self.spouts)

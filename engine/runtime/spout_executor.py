@@ -91,6 +91,7 @@ class SpoutExecutor(Executor):
         self.source: SourceHandler | None = None if make_source is None else make_source(info.task_index, self.port)
         """Handler of a spout whose positions are in the checkpoint. None for any other spout."""
         self.core.keeps_rows, self.core.row_mark = self.source is not None, 0
+        self.core.hold_acks(spec.holds_acks)
         self.orders = Orders(run_context.loop, self.wake)
         self.inlet: InletHandle | None = None
         self.exhausted = False
@@ -131,6 +132,8 @@ class SpoutExecutor(Executor):
             self.inlet = self.run_context.inlets.setdefault(self.info.component_id, spout.handle)
             self.inlet.use_calls(self.run_context.calls)
             spout.use_handle(self.inlet)
+            self.core.hold_acks(self.spec.holds_acks and spout.answers == "committed")
+            self.core.on_held = self.inlet.note_held
         self.component = spout
         self._bind(spout)
         self.exhausted = False
@@ -249,6 +252,13 @@ class SpoutExecutor(Executor):
         """Poll an exhausted spout until it raises SpoutExhausted again."""
         self.exhausted = False
         self._set_polling()
+
+    def hurry_commits(self, *, on: bool) -> None:
+        """Request a commit now, and whenever an ack begins to wait for one."""
+        request = self.run_context.port.request_commit
+        self.core.on_held = (lambda _: request()) if on else None
+        if on:
+            request()
 
     def fail_open_trees(self, failure: Failure) -> None:
         """Fail all trees that have no verdict, because the run goes back to its last commit (EO-5)."""
@@ -543,6 +553,14 @@ class SpoutExecutor(Executor):
     def inlet_is_quiet(self) -> bool:
         """True unless senders wait at the inlet of this spout."""
         return self.inlet is None or self.inlet.waiting == 0
+
+    @property
+    def waits_for_commit(self) -> bool:
+        """True while nothing goes on before the next commit: acks wait for it and stop the spout or its senders, or there is no input."""
+        core, status = self.core, self.status
+        if status in ("full", "waited_for"):
+            return core.held > 0
+        return status in ("exhausted", "drained") or (status == "inactive" and core.held == core.pending)
 
     @property
     def status(self) -> SpoutStatus:

@@ -20,8 +20,6 @@ from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec
 from engine.topology.task_port import RunPort
 
-SETTLES_PER_BURST: Final = 4096
-
 
 class SpoutTask(Protocol):
     """Methods of a spout's executor that its port calls."""
@@ -39,6 +37,8 @@ class SpoutTask(Protocol):
     def may_emit_again(self) -> bool: ...
 
     def poll_again(self) -> None: ...
+
+    def hurry_commits(self, *, on: bool) -> None: ...
 
     async def call_hook(self, function: Callable[..., Any], *args: Any) -> None: ...
 
@@ -111,6 +111,9 @@ class ExecutorSpoutPort:
     def after_commit(self, work: Work) -> None:
         self._task.orders.add(work)
 
+    def hurry_commits(self, *, on: bool) -> None:
+        self._task.hurry_commits(on=on)
+
     def poll_again(self) -> None:
         self._task.poll_again()
 
@@ -128,6 +131,7 @@ class BoltTask(Protocol):
     core: BoltCore
     reporter: ErrorReporter
     has_been_ready: bool
+    committed_acks: int
     orders: Orders
 
     @property
@@ -225,22 +229,8 @@ class ExecutorBoltPort:
     def guard_state(self, state: Layers) -> None:
         self._task.core.guard_state(state)
 
-    def defer_settles(self, *, on: bool = True) -> None:
-        self._task.core.defer_settles(on)
-
-    @property
-    def deferred_settles(self) -> int:
-        return len(self._task.core.deferred_acks)
-
-    def prepare_settles(self) -> int:
-        return self._task.core.deferred_acks.prepare()
-
-    async def release_settles(self) -> None:
-        await self._in_bursts(self._task.core.deferred_acks.release_prepared)
-
-    async def _in_bursts(self, settle: Callable[[int], int]) -> None:
-        while settle(SETTLES_PER_BURST):
-            await asyncio.sleep(0)
+    def note_progress(self) -> None:
+        self._task.committed_acks = self._task.core.acked
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         return self._task.core.count_sent(on)

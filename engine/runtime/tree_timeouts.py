@@ -1,7 +1,7 @@
 """Resets the timeouts of trees that only wait (ACK-8), and finds the task that owes a missing ack (ACK-15).
 
-Before each rotation of the ackers, `TreeClock` resets the timeouts of all tuples that wait, or whose ack is deferred. So a tree whose
-tuples only wait never times out. The hot path has no cost.
+Before each rotation of the ackers, `TreeClock` resets the timeouts of all tuples that wait. So a tree whose tuples only wait never times
+out. The hot path has no cost.
 """
 
 import asyncio
@@ -59,13 +59,12 @@ class TreeClock:
         began = now()
         for bolt in self._bolts:
             core = bolt.core
-            for refresh in (core.refresh_waiting, core.deferred_acks.refresh):
-                position = 0
-                while position >= 0:
-                    position = refresh(position, TUPLES_PER_STEP)
-                    if now() - began >= SLICE_SECS:
-                        await asyncio.sleep(0)
-                        began = now()
+            position = 0
+            while position >= 0:
+                position = core.refresh_waiting(position, TUPLES_PER_STEP)
+                if now() - began >= SLICE_SECS:
+                    await asyncio.sleep(0)
+                    began = now()
             core.refresh_held()
             for tup in bolt.calls.waiting():
                 core.reset_timeout(tup)

@@ -44,7 +44,7 @@ def without_user_code(spec: ComponentSpec) -> ComponentSpec:
         subscriptions=subscriptions,
         control_handler=None,
         source_handler=None,
-        defers_acks=False,
+        keeps_state=False,
     )
 
 

@@ -80,8 +80,10 @@ class ComponentSpec:
     """Makes the handler of the control tuples of each instance of a bolt."""
     source_handler: "MakesSourceHandler | None" = None
     """Makes the handler of a task of a spout whose positions are in the checkpoint."""
-    defers_acks: bool = False
-    """True for bolts whose acks wait until the control handler releases them. Only a released ack is progress."""
+    keeps_state: bool = False
+    """True for bolts whose control handler keeps their state. Only what it commits is progress."""
+    holds_acks: bool = False
+    """True for spouts that are told of an ack when the effects of its tree are committed (EO-4)."""
     has_effects: bool = False
     """True for bolts that keep something of their inputs, in a state, a committer, or until a tick.
 

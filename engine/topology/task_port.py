@@ -6,7 +6,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from engine.api.collector import Tuple
@@ -46,8 +46,19 @@ class RunPort(Protocol):
         before_drop: called when none of them runs, and nothing is dropped yet. Cancelling the caller does not break the rollback off.
         """
 
-    def spout_status(self) -> Mapping[int, SpoutStatus]:
-        """Return the status of each of the user's spout tasks, by task id."""
+    def cut_acks(self) -> None:
+        """Let the acks that have arrived by now leave with the next `release_acks`. Called before a barrier is sent anywhere (EO-4)."""
+
+    def release_acks(self) -> None:
+        """Tell the spouts of the acks that were cut, because the checkpoint is committed."""
+
+    @property
+    def held_acks(self) -> Collection[str]:
+        """The user's spouts of which an ack waits for a commit now."""
+
+    @property
+    def all_spouts_wait(self) -> bool:
+        """True while each of the user's spouts waits for a commit, or has nothing to do."""
 
     def show_in_snapshot(self, entry: str, task_id: int, read: Callable[[], Any]) -> None:
         """Show the result of `read()` for this task in an entry of each snapshot, also after its instance is closed."""
@@ -75,7 +86,7 @@ class SpoutPort(Protocol):
         """
 
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
-        """Call `listener(message_id, task_id, secs)` when a receiving task acks, also if its ack is deferred.
+        """Call `listener(message_id, task_id, secs)` when a receiving task acks, also if the verdict waits for a commit.
 
         `secs` is the time since the emit. The listener gets no fails, because the verdict of the tree names the task that failed.
         """
@@ -123,6 +134,9 @@ class SpoutPort(Protocol):
 
     def after_commit(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` between two calls of the spout. An error of it is handled as that of a call."""
+
+    def hurry_commits(self, *, on: bool) -> None:
+        """Request a commit now, and then whenever a verdict begins to wait for one. Has no effect in a run without periodic commits."""
 
     def poll_again(self) -> None:
         """Poll the spout again although it is exhausted, because its source has new data."""
@@ -216,18 +230,8 @@ class BoltPort(Protocol):
     def guard_state(self, state: Layers) -> None:
         """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
-    def defer_settles(self, *, on: bool = True) -> None:
-        """Defer the task's acks from now on, as (root, value). The deferred acks are kept when the instance is replaced."""
-
-    @property
-    def deferred_settles(self) -> int:
-        """Number of roots that wait for `release_settles`, prepared or not."""
-
-    def prepare_settles(self) -> int:
-        """Prepare all acks deferred so far for `release_settles`. Return the number of prepared roots."""
-
-    async def release_settles(self) -> None:
-        """Send the prepared acks, in bursts."""
+    def note_progress(self) -> None:
+        """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         """Return the number of tuples sent to each target task since the last call. Count from zero again, or stop counting."""

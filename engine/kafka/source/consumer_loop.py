@@ -43,8 +43,8 @@ class SpoutCallbacks(Protocol):
     def start_task(self, work: Coroutine[Any, Any, object]) -> object:
         """Start background work. An error of this work ends the spout's instance."""
 
-    def request_checkpoint(self) -> None:
-        """Request a checkpoint, so that stateful bolts release their deferred acks soon."""
+    def hurry_checkpoints(self, *, on: bool) -> None:
+        """Let checkpoints begin as soon as an ack waits for one."""
 
     def forget_partitions(self, managers: Iterable[OffsetManager]) -> None:
         """Forget these partitions, which this task no longer owns."""
@@ -145,11 +145,13 @@ class ConsumerLoop:
             return
         try:
             if self._config.guarantee == "at_least_once":
-                self._spout.request_checkpoint()
+                self._spout.hurry_checkpoints(on=True)
                 await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
             await self.commits.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)  # half of the rest
         except Exception as error:  # noqa: BLE001 - reported; aiokafka would only log it
             self._spout.report(error)
+        finally:
+            self._spout.hurry_checkpoints(on=False)
 
     async def _wait_until_quiet(self, most_secs: float, has_work: Callable[[], object]) -> None:
         """Wait up to `most_secs` until `has_work` is false. Check whenever a partition has nothing in flight."""

@@ -223,9 +223,9 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         """Start background work. An error of this work ends the instance."""
         return self.context.create_task(work)
 
-    def request_checkpoint(self) -> None:
-        """Request a checkpoint, so that stateful bolts release their deferred acks soon (KS-6)."""
-        self.port.run.request_commit()
+    def hurry_checkpoints(self, *, on: bool) -> None:
+        """Let checkpoints begin as soon as an ack waits for one, because a rebalance waits for the acks (KS-6)."""
+        self.port.hurry_commits(on=on)
 
     def forget_partitions(self, managers: Iterable[OffsetManager]) -> None:
         """Forget these partitions, which this task no longer owns."""

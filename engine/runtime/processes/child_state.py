@@ -6,14 +6,12 @@ The run has the committed rows, and all rules of checkpoints. The child has a co
 import pickle
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from engine.errors import FatalError, StateError
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
 from engine.state import LayeredState, ResidentStore, Row, StagedDelta, StatePlace, codec_named
-
-_SETTLES: Final = 1 << 30
 
 
 class ChildState:
@@ -28,17 +26,6 @@ class ChildState:
     def has_changes(self) -> bool:
         """True while there are changes that no checkpoint has committed."""
         return self._state is not None and self._state.has_changes
-
-    def release_acks(self) -> None:
-        """Send the acks of all calls that have returned. The acks of a running call wait, because they are undone if it raises (SV-2)."""
-        if self._state is None:
-            return
-        acks = self._executor.core.deferred_acks
-        if self._executor.calls.in_flight:
-            acks.release_earlier()
-        else:
-            acks.prepare()
-            acks.release_prepared(_SETTLES)
 
     def send_changes(self, send: Callable[..., int]) -> None:
         """Send the frozen changes in parts that the run reads without holding its loop (BP-4)."""
@@ -67,7 +54,6 @@ class ChildState:
         executor, state = self._executor, self._loaded
         await executor.call_hook(executor.component.init_state, state)
         executor.core.guard_state(state)
-        executor.core.defer_settles(True)
 
     async def pre_prepare(self, txid: int) -> None:
         """Freeze the changes since the last PREPARE."""

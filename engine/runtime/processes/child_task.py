@@ -286,8 +286,6 @@ class ChildTask:
         """Send the next emits, and the verdicts behind them. Return True if more is ready."""
         is_older = self._kept is not None
         if self._kept is None:  # a verdict goes behind the emits of its tuple, and does not wait for later ones
-            if self._state is not None:
-                self._state.release_acks()
             self._kept, self._behind = (*self._take_verdicts(), self._progress()), len(self._emits)
         kept = self._kept
         taken = take_emits(self._emits, self._emits_size.rows)
@@ -346,7 +344,7 @@ class ChildTask:
             self._relay.send("metrics", changes, dropped)
 
     def _show_life(self) -> None:
-        """Send a sign of life, the acks of a busy stateful bolt, and the metrics, also while no tuple comes."""
+        """Send a sign of life, what is ready, and the metrics, also while no tuple comes."""
         timeout = self._plan.config.process_timeout_secs
         self._life = self._loop.call_later(METRICS_SECS if timeout is None else min(METRICS_SECS, timeout / 8), self._show_life)
         self._relay.send("alive")

@@ -203,7 +203,7 @@ class ProcessBoltExecutor(BoltExecutor):
 
     async def _serve_control(self, tup: Tuple | None) -> None:
         await super()._serve_control(tup)
-        if self._child is not None and self.spec.defers_acks:
+        if self._child is not None and self.spec.keeps_state:
             self._child.send("go")
 
     # Messages of the child
@@ -345,7 +345,7 @@ class _ChildInstance(RemoteInstance):
         self._task = task
         self.context = task.new_context()
         self._state: LayeredState[Any, Any] | None = None
-        if task.spec.defers_acks:
+        if task.spec.keeps_state:
             self.key_of = task.spec.factory.create().key_of  # the run needs the key groups of the changes
 
     @property

@@ -32,7 +32,7 @@ def pickled_plan(info: TaskInfo, spec: ComponentSpec, run_context: RunContext) -
     bare = {name: without_user_code(each) for name, each in run_context.topology.components.items()}
     topology = Topology(run_context.topology.name, bare)
     own = replace(bare[info.component_id], factory=spec.factory)
-    plan = TaskPlan(info, own, topology, run_context.config, run_context.random.seed, spec.defers_acks, _log_levels())
+    plan = TaskPlan(info, own, topology, run_context.config, run_context.random.seed, spec.keeps_state, _log_levels())
     return dumps_factory(plan)
 
 
