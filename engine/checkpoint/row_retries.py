@@ -39,6 +39,11 @@ class StoredRow(NamedTuple):
     encoded: bytes
     failures: int
 
+    def decode(self) -> tuple[Values, str, Any]:
+        """Return values, stream and message id. Raises ValueError or TypeError for damaged bytes."""
+        stream, values, message_id = CODEC.decode(self.encoded)
+        return tuple(values), str(stream), message_id
+
 
 class Seen(NamedTuple):
     """Counts of a component, at a failure of a row."""
@@ -176,9 +181,8 @@ class RowRetries:
         self.given_up.append(retry)
 
     def restore(self, stored: StoredRow) -> RowRetry:
-        """Return an owed row of the record. Raises ValueError for damaged bytes."""
-        stream, values, message_id = CODEC.decode(stored.encoded)
-        return RowRetry(tuple(values), stream, message_id, stored.encoded, self.barriers, stored.failures, has_seen_life=True)
+        """Return an owed row of the record."""
+        return RowRetry(*stored.decode(), stored.encoded, self.barriers, stored.failures, has_seen_life=True)
 
     def add(self, retry: RowRetry) -> None:
         """Let a row wait that is due at once."""

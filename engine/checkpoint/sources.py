@@ -99,7 +99,10 @@ class Sources:
 
     def _owed_in(self, entry: object, component_id: str) -> list[StoredRow]:
         try:
-            return [StoredRow(int(index), bytes(row), int(failures)) for index, row, failures in cast(list[Any], entry or [])]
+            rows = [StoredRow(int(index), bytes(row), int(failures)) for index, row, failures in cast(list[Any], entry or [])]
+            for row in rows:
+                row.decode()
+            return rows
         except (TypeError, ValueError):
             text = f"the owed rows of {component_id!r} of topology {self._topology_name!r} cannot be read: {safe_repr(entry)}"
             raise StateError(text, hint="They are damaged, or of a newer version of the engine.") from None
