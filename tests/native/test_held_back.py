@@ -1,4 +1,4 @@
-"""Tuples of held sources that a task holds back, and acks that it defers until a commit."""
+"""Tuples of held sources that a task holds back."""
 
 from collections import deque
 
@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from _native.bolt import BoltCore
-from _native.queues import DeferredAcks
-from _native.tuples import Tuple
 from engine.kernel.codes import Signal
-from tests.native.stage import SpoutLog, Stage, bolt_with_words, signals_to_acker, take_next, to, wire
+from tests.native.stage import SpoutLog, Stage, signals_to_acker, take_next, to, wire
 from tests.tiers import cases
 
 
@@ -109,106 +107,3 @@ def test_held_tuples_do_not_count_for_the_bound_of_the_mailbox() -> None:
     bolt.release(1)
     assert spout.core.backpressure.stopped_by == 0
     assert [take_next(bolt)[0] for _ in range(20)] == list(range(20))
-
-
-# Acks until a commit
-
-
-def deferring(*words: str) -> tuple[Stage, SpoutLog, BoltCore]:
-    """Return a bolt that has taken these words, with deferred acks."""
-    stage, spout, bolt = bolt_with_words(*words)
-    bolt.defer_settles(True)
-    for _ in words:
-        bolt.ack(take_next(bolt))
-    return stage, spout, bolt
-
-
-def hear(stage: Stage, spout: SpoutLog) -> tuple[list[object], list[tuple[object, object]]]:
-    stage.settle()
-    spout.hear()
-    return sorted(spout.acked), spout.failed
-
-
-def test_deferred_acks_are_sent_after_prepare_and_release() -> None:
-    stage, spout, bolt = deferring("a", "b")
-    assert hear(stage, spout) == ([], [])
-    assert (bolt.acked, len(bolt.deferred_acks), bolt.deferred_acks.prepare()) == (2, 2, 2)
-    spout.emit(("c",), "c")
-    bolt.ack(take_next(bolt))
-    assert len(bolt.deferred_acks) == 3
-    assert bolt.deferred_acks.release_prepared(1) == 1
-    assert bolt.deferred_acks.release_prepared(99) == 0
-    assert hear(stage, spout) == (["a", "b"], [])
-    assert (len(bolt.deferred_acks), bolt.deferred_acks.prepare()) == (1, 1)
-
-
-def test_acks_that_are_prepared_twice_add_up_in_order() -> None:
-    stage, spout, bolt = deferring("a")
-    assert bolt.deferred_acks.prepare() == 1
-    for word in ("b", "c"):
-        spout.emit((word,), word)
-        bolt.ack(take_next(bolt))
-    assert bolt.deferred_acks.prepare() == 3
-    assert bolt.deferred_acks.release_prepared(1) == 2
-    assert hear(stage, spout) == (["a"], [])
-    assert bolt.deferred_acks.release_prepared(99) == 0
-    assert hear(stage, spout) == (["a", "b", "c"], [])
-
-
-@pytest.mark.guarantee("EO-5")
-def test_deferred_and_prepared_acks_are_dropped_with_the_inputs() -> None:
-    stage, spout, bolt = deferring("a")
-    bolt.deferred_acks.prepare()
-    spout.emit(("b",), "b")
-    bolt.ack(take_next(bolt))
-    assert len(bolt.deferred_acks) == 2
-    bolt.drop_inputs("rolled back")
-    assert (len(bolt.deferred_acks), bolt.deferred_acks.release_prepared(99)) == (0, 0)
-    spout.core.fail_open_trees("rolled back")
-    acked, failed = hear(stage, spout)
-    assert (acked, sorted(failed)) == ([], [("a", "rolled back"), ("b", "rolled back")]), "open trees have no order"
-
-
-def test_a_deferred_ack_keeps_all_trees_of_its_tuple() -> None:
-    stage, spout, bolt = bolt_with_words("a", "b")
-    last = stage.bolt()
-    wire(bolt, to(last))
-    anchors: list[Tuple] = [take_next(bolt), take_next(bolt)]
-    bolt.emit(("x",), anchors, "default")
-    last.defer_settles(True)
-    last.ack(take_next(last))
-    for anchor in anchors:
-        bolt.ack(anchor)
-    assert hear(stage, spout) == ([], [])
-    assert (len(last.deferred_acks), last.deferred_acks.prepare()) == (2, 2)
-    last.deferred_acks.release_prepared(99)
-    assert hear(stage, spout)[0] == ["a", "b"]
-
-
-def test_fails_are_not_deferred_and_later_acks_are_sent_at_once() -> None:
-    stage, spout, bolt = bolt_with_words("a", "b")
-    bolt.defer_settles(True)
-    bolt.fail(take_next(bolt))
-    bolt.defer_settles(False)
-    bolt.ack(take_next(bolt))
-    assert hear(stage, spout) == (["b"], [("a", "failed")])
-
-
-@pytest.mark.guarantee("ACK-8")
-@pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_deferred_acks_are_refreshed_in_slices(limit: int) -> None:
-    stage, spout, bolt = deferring("a", "b", "c")
-    bolt.deferred_acks.prepare()
-    for word in ("d", "e"):
-        spout.emit((word,), word)
-        bolt.ack(take_next(bolt))
-    roots = [root for kind, root, _, _ in stage.rings[0].waiting() if kind == Signal.INIT]
-    position = 0
-    while position >= 0:
-        position = bolt.deferred_acks.refresh(position, limit)
-    assert signals_to_acker(stage) == [(Signal.RESET, root) for root in roots]
-
-
-def test_deferred_acks_belong_to_one_task() -> None:
-    kept = DeferredAcks([], 1)
-    assert (len(kept), kept.prepare(), kept.release_prepared(5), kept.refresh(0, 5)) == (0, 0, 0, -1)

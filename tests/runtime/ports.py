@@ -4,7 +4,7 @@ from typing import Any
 
 from engine import Bolt, Failure, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.topology.task_port import BoltPortUser, SpoutPortUser
-from tests.runtime.stage import PassOn, loop
+from tests.runtime.stage import loop
 
 BARRIER = "barrier"
 
@@ -75,10 +75,3 @@ def marked(spout: Marks, **bolts: Any) -> Any:
     builder.set_bolt("first", first, parallelism=2).fields_grouping("source", "number").shuffle_grouping("source", stream="control")
     builder.set_bolt("second", second, parallelism=2).global_grouping("first").fields_grouping("first", "what", stream="control")
     return builder.build(), diary
-
-
-class Defers(BoltPortUser, PassOn):
-    """Acks at once, and defers the acks until a control tuple releases them."""
-
-    def prepare(self) -> None:
-        self.port.defer_settles()

@@ -213,12 +213,15 @@ def test_open_trees_at_their_limit_wait_for_the_slowest_bolt() -> None:
 
 def test_with_state_open_trees_wait_for_the_checkpoint() -> None:
     full = spout(pending=256, max_pending=256, status="full")
-    now = CheckpointSnapshot("prepare", 2.0, 7, 12, waits_for=("count[3] waits for the barrier of split[2]",))
+    now = CheckpointSnapshot("prepare", 2.0, 7, 12, waits_for=("count[3] waits for the barrier of split[2]",), held_acks=("lines",))
     assert found(full, entries=entries(checkpoint=now)).text == (
         "'lines' waits for acks: 256 of 256 trees are open, and nothing is busy. Acks wait for the next checkpoint. "
         "Raise max_spout_pending, or lower state_checkpoint_interval_ms. "
         "The step 'prepare' has taken 2.0 s: count[3] waits for the barrier of split[2]."
     )
+
+    exact = CheckpointSnapshot("idle", 2.0, 7, 12, held_acks=("in",))
+    assert found(full, entries=entries(checkpoint=exact)).text.endswith("and nothing is busy. Raise max_spout_pending."), "acks of another spout"
 
 
 def test_the_last_trees_of_a_run_wait_for_the_slowest_bolt() -> None:

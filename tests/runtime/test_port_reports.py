@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
-from engine import Bolt, Fields, Inlet, Spout, SpoutExhausted, TopologyBuilder, Tuple
+import pytest
+
+from engine import Bolt, Fields, Inlet, KeyValueState, Run, Spout, SpoutExhausted, TopologyBuilder, Tuple, stateful_bolt
 from engine.testing import Capture
 from engine.topology.task_port import BoltPortUser, SpoutPortUser
-from tests.runtime.ports import Defers
 from tests.runtime.stage import Endless, Fails, Numbers, PassOn, Sink, chain, loop, play, play_run, running
 
 
@@ -84,6 +85,11 @@ class Listens(SpoutPortUser, Spout):
         self.failed.append((message_id, loop().time()))
 
 
+@stateful_bolt()
+def counts(tup: Tuple, state: KeyValueState[int, int]) -> None:
+    state.put(tup["number"], 1)
+
+
 class TakesSecs(Bolt):
     output_fields = Fields("number")
 
@@ -114,20 +120,20 @@ def test_each_receiving_task_is_reported() -> None:
     assert {(number, task) for number in range(2) for task in (2, 3)} <= reported
 
 
-def test_a_deferred_settle_is_reported_before_its_deferral() -> None:
-    spout, bolt = Listens(3), Defers()
+@pytest.mark.guarantee("EO-4")
+def test_a_settle_is_reported_although_the_verdict_waits_for_a_commit() -> None:
+    spout = Listens(3)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
-            await asyncio.sleep(5)
+        async with running(chain(lambda: spout, counts), state_checkpoint_interval_ms=5000) as run:
+            await asyncio.sleep(0.05)
             assert [settle[0] for settle in spout.settles] == [0, 1, 2]
             assert not spout.acked
-            bolt.port.prepare_settles()
-            await bolt.port.release_settles()
             await run.completed()
 
     play(main)
     assert all(secs == 0 for _, _, secs in spout.settles)
+    assert len(spout.acked) == 3
 
 
 def test_a_listener_may_be_removed() -> None:
@@ -171,8 +177,12 @@ def test_no_report_is_made_for_a_tree_with_a_verdict() -> None:
 class Asks(BoltPortUser, Sink): ...
 
 
+def statuses(run: Run) -> dict[str, str | None]:
+    """Return the status of each spout."""
+    return {spout.component_id: spout.status for spout in run.snapshot().spouts}
+
+
 def test_the_status_of_each_spout_is_available() -> None:
-    asks = Asks()
     keeper = Capture(settles=False)
 
     builder = TopologyBuilder("statuses")
@@ -180,22 +190,22 @@ def test_the_status_of_each_spout_is_available() -> None:
     builder.set_spout("full", lambda: Numbers(100), max_spout_pending=2)
     builder.set_spout("exhausted", lambda: Numbers(1))
     builder.set_spout("inlet", lambda: Inlet("number"), max_spout_pending=5)
-    builder.set_bolt("asks", lambda: asks).shuffle_grouping("polling")
+    builder.set_bolt("sink", Sink).shuffle_grouping("polling")
     builder.set_bolt("keeper", keeper).shuffle_grouping("full").shuffle_grouping("exhausted").shuffle_grouping("inlet")
 
     async def main() -> None:
         async with running(builder.build()) as run:
             await asyncio.sleep(1)
-            assert asks.port.run.spout_status() == {1: "polling", 2: "full", 3: "exhausted", 4: "polling"}
+            assert statuses(run) == {"polling": "polling", "full": "full", "exhausted": "exhausted", "inlet": "polling"}
             sends = [asyncio.ensure_future(run.inlet("inlet").send((number,))) for number in range(2)]
             await asyncio.sleep(1)
-            assert asks.port.run.spout_status()[4] == "waited_for"
+            assert statuses(run)["inlet"] == "waited_for"
             await run.deactivate()
-            assert asks.port.run.spout_status() == {1: "drained", 2: "inactive", 3: "inactive", 4: "inactive"}
+            assert statuses(run) == {"polling": "drained", "full": "inactive", "exhausted": "inactive", "inlet": "inactive"}
             for tup in keeper.unsettled:
                 keeper.ack(tup)
             await asyncio.gather(*sends)
-            assert asks.port.run.spout_status() == {1: "drained", 2: "drained", 3: "drained", 4: "drained"}
+            assert statuses(run) == dict.fromkeys(("polling", "full", "exhausted", "inlet"), "drained")
 
     play(main)
 

@@ -9,7 +9,7 @@ from tests.checkpoint.exact.steps import STEPS, ExactStep
 from tests.checkpoint.exact.topology import SOURCES
 
 MOST_INSTANT_SECS: Final = 0.3
-ROWS_A_DEATH: Final = 150
+ROWS_A_DEATH: Final = 500
 """Rows with which a process comes to its death, and the last one to its end."""
 
 
