@@ -22,6 +22,7 @@ cdef class AckLedger(RootTable):         # a slot: XOR of the tree's unsettled e
 
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED
     cdef Verdict apply_fail(self, uint64_t root, uint64_t value) except? TREE_FAILED
+    cdef Verdict open_failed(self, RootSlot* slot) except? TREE_FAILED
     cdef Verdict close_failed(self, RootSlot* slot) noexcept
     cdef int mark_effect(self, uint64_t root) except -1
     cdef void mark_all(self) noexcept

@@ -74,15 +74,14 @@ cdef class AckLedger(RootTable):
 
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED:
         cdef RootSlot* slot = find_or_add_root(self, root)
-        cdef uint64_t kept = slot.extra & (HAS_OWN_CLOCK | HAD_EFFECT | FAIL_CAME)
         self.task, self.own_clock = task, slot.extra & HAS_OWN_CLOCK
         slot.word ^= value
-        if kept & FAIL_CAME and (slot.word == 0 or task not in self.exact):
-            return self.close_failed(slot)
+        if slot.extra & FAIL_CAME:
+            return self.open_failed(slot)
         if slot.word == 0:
             remove_slot(self, slot)
             return TREE_ACKED
-        slot.extra = <uint64_t>task << 32 | kept | INIT_CAME | (self.generation & GENERATION)
+        slot.extra = <uint64_t>task << 32 | (slot.extra & (HAS_OWN_CLOCK | HAD_EFFECT)) | INIT_CAME | (self.generation & GENERATION)
         return TREE_OPEN
 
     cdef Verdict apply_fail(self, uint64_t root, uint64_t value) except? TREE_FAILED:
@@ -95,6 +94,13 @@ cdef class AckLedger(RootTable):
             if slot.word == 0 or value == 0 or self.task not in self.exact:
                 return self.close_failed(slot)
         slot.extra = (slot.extra & ~<uint64_t>GENERATION) | FAIL_CAME | (self.generation & GENERATION)
+        return TREE_OPEN
+
+    cdef Verdict open_failed(self, RootSlot* slot) except? TREE_FAILED:
+        """Apply the init of a tree that has failed already."""
+        if slot.word == 0 or self.task not in self.exact:
+            return self.close_failed(slot)
+        slot.extra = <uint64_t>self.task << 32 | (slot.extra & 0xFFFFFFFF) | INIT_CAME
         return TREE_OPEN
 
     cdef Verdict close_failed(self, RootSlot* slot) noexcept:
