@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.api import Values
 from engine.backoff import Backoff
+from engine.clock import Clock
 from engine.errors import ERROR, FAILED, FORGOTTEN, Failure
 from engine.state.codec import MessagePack, Unencodable
 
@@ -190,22 +191,24 @@ class RowRetries:
 
     def _wait(self, retry: RowRetry, secs: float) -> None:
         loop = asyncio.get_running_loop()
-        heapq.heappush(self._waiting, (loop.time() + secs, next(self._order), retry))
+        heapq.heappush(self._waiting, (Clock.of(loop).now() + secs, next(self._order), retry))
         self._bytes += len(retry.encoded)
         self._set_timer(loop)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(self._waiting[0][0], self.emit_due) if self._waiting else None
+        pause_secs = max(0.0, self._waiting[0][0] - Clock.of(loop).now())
+        self._timer = loop.call_later(pause_secs, self.emit_due)
 
     def emit_due(self) -> None:
         """Emit the rows whose pause is over, if the spout may emit."""
         if not self._waiting:
             return
         loop, left = asyncio.get_running_loop(), ROWS_PER_TURN
+        now = Clock.of(loop).now
         while self._waiting and left and self._may_emit():
-            if self._waiting[0][0] > loop.time():
+            if self._waiting[0][0] > now():
                 self._set_timer(loop)
                 return
             _, _, retry = heapq.heappop(self._waiting)
