@@ -85,7 +85,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             is_start = False
 
     async def _prepare(self) -> Event:
-        """Let the barriers flow, and wait until all bolts have prepared. No row of before the barrier may have failed, unless it is owed (EO-3)."""
+        """Let the barriers flow, and wait until all bolts have prepared. Each failed row of before them must be owed (EO-3)."""
         checkpoints, record = self._checkpoints, self._checkpoints.machine.record
         barrier = Barrier(record.round, record.txid)
         checkpoints.prepare.begin(record.round)

@@ -137,9 +137,7 @@ class RowRetries:
     """The rows of one task that wait to be emitted again."""
 
     def __init__(self, emit: Callable[[Row], bool], may_emit: Callable[[], bool]) -> None:
-        """emit: emits a row. Returns False if it cannot be emitted. may_emit: tells whether the spout may emit now. Whoever changes that calls
-        `emit_due`.
-        """
+        """emit: emits a row, or returns False. may_emit: tells whether the spout may emit now. Whoever changes that calls `emit_due`."""
         self._emit = emit
         self._may_emit = may_emit
         self._waiting: list[tuple[float, int, RowRetry]] = []

@@ -163,7 +163,7 @@ class SpoutExecutor(Executor):
         listener = self.port.listener if self.source is None else None
         self.core.bind(poll, on_ack, on_fail, listener, on_acks=on_acks, polls_bursts=polls_bursts)
 
-    def _fail_row(self, row: SourceRow, failure: Failure, had_no_effect: bool) -> None:  # noqa: FBT001 - the core calls it
+    def _fail_row(self, row: SourceRow, failure: Failure, had_no_effect: bool) -> None:
         """Note a failed row for the handler of positions, which decides about it (EO-6)."""
         assert self.source is not None
         self.failures[failure.reason] += 1

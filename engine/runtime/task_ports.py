@@ -5,7 +5,7 @@ A port outlives the instances of its task.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from engine.api import Tuple as AnyTuple
 from engine.api import Values

@@ -1,4 +1,4 @@
-"""Rows that have failed without an effect: their source retries them alone, and owes them across commits, restarts and drains (EO-2, EO-6)."""
+"""Rows that have failed without an effect are retried alone, and owed across commits, restarts and drains (EO-2, EO-6)."""
 
 import asyncio
 from collections import Counter

@@ -148,7 +148,7 @@ class Chance:
     longest_secs: float = 1.0
     """Longest wait."""
     early: random.Random | None = None
-    """Draws the messages that stateless bolts fail, each a few times. Many of them have reached no state, so their source retries them alone."""
+    """Draws the messages that stateless bolts fail, each a few times. Those that have reached no state are retried alone."""
     fails_left: dict[tuple[str, str], int] = field(default_factory=dict)
     """How often a bolt still fails a message."""
 
