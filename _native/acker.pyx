@@ -1,7 +1,8 @@
 """An acker receives signals and sends verdicts.
 
 A tree is done when the XOR of its unsettled edges is 0 and its init has arrived. An ack or a fail that arrives before the init waits in the
-slot. A waiting fail wins over a later zero (ACK-2 to ACK-4). A slot stores the generation of the tree's last progress, which is the number
+slot. A waiting fail wins over a later zero (ACK-2 to ACK-4). A tree of an exact spout gets its verdict at zero, also if it has failed,
+because a tuple of it may still wait in a mailbox (EO-6). A slot stores the generation of the tree's last progress, which is the number
 of rotations at that time. The sweep after a rotation finds trees that are LIFETIME generations old (ACK-8). With a rotation every T /
 (LIFETIME - 2), a tree dies between 1.1 and 1.2 T after its last signal. A tuple that waits in a mailbox resets its trees between two
 rotations, so the wait does not count.
@@ -9,9 +10,10 @@ rotations, so the wait does not count.
 The ledger works like the RotatingMap of Storm's Acker. One difference: a single table with an age byte replaces one map per age, so an ack
 reads one slot (ACK-14).
 """
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 cimport cython
 
 from _native.queues cimport (ACK, ACKED, DROP, FAIL, FAILED, INIT, OWN_CLOCK, RESET, ROTATE, Signal, SignalRing, send_signal,
@@ -26,6 +28,7 @@ cdef enum:
     INIT_CAME = 1 << 8
     FAIL_CAME = 1 << 9
     HAS_OWN_CLOCK = 1 << 10
+    HAD_EFFECT = 1 << 11
     GENERATION = 0xFF
     SIGNALS_PER_CLOCK = 4096
     SLOTS_PER_SLICE = 65536
@@ -47,6 +50,8 @@ cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) e
     if slot.extra & INIT_CAME:
         if slot.word == 0:
             ledger.task = <int32_t>(slot.extra >> 32)
+            if slot.extra & FAIL_CAME:
+                return ledger.close_failed(slot)
             remove_slot(ledger, slot)
             return TREE_ACKED
         if ledger.from_progress:
@@ -60,7 +65,8 @@ cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) e
 cdef class AckLedger(RootTable):
     """Open trees of one acker. `timeout_from` is "progress" or "emit". Methods with Python signatures and `least_slots` are for tests."""
 
-    def __init__(self, *, timeout_from="progress", timeouts=True, least_slots=None):
+    def __init__(self, *, timeout_from="progress", timeouts=True, exact=frozenset(), least_slots=None):
+        self.exact = exact
         self.from_progress = timeout_from == "progress"
         self.timeouts = timeouts
         self.generation = 0
@@ -69,25 +75,50 @@ cdef class AckLedger(RootTable):
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED:
         cdef RootSlot* slot = find_or_add_root(self, root)
         self.task, self.own_clock = task, slot.extra & HAS_OWN_CLOCK
-        if slot.extra & FAIL_CAME:
-            remove_slot(self, slot)
-            return TREE_FAILED
         slot.word ^= value
+        if slot.extra & FAIL_CAME:
+            return self.open_failed(slot)
         if slot.word == 0:
             remove_slot(self, slot)
             return TREE_ACKED
-        slot.extra = <uint64_t>task << 32 | (slot.extra & HAS_OWN_CLOCK) | INIT_CAME | (self.generation & GENERATION)
+        slot.extra = <uint64_t>task << 32 | (slot.extra & (HAS_OWN_CLOCK | HAD_EFFECT)) | INIT_CAME | (self.generation & GENERATION)
         return TREE_OPEN
 
-    cdef Verdict apply_fail(self, uint64_t root) except? TREE_FAILED:
+    cdef Verdict apply_fail(self, uint64_t root, uint64_t value) except? TREE_FAILED:
+        """Note that a tuple has failed. value: as that of an ack. 0: it is not known, so the tree fails at once."""
         cdef RootSlot* slot = find_or_add_root(self, root)
         self.own_clock = slot.extra & HAS_OWN_CLOCK
+        slot.word ^= value
         if slot.extra & INIT_CAME:
             self.task = <int32_t>(slot.extra >> 32)
-            remove_slot(self, slot)
-            return TREE_FAILED
+            if slot.word == 0 or value == 0 or self.task not in self.exact:
+                return self.close_failed(slot)
         slot.extra = (slot.extra & ~<uint64_t>GENERATION) | FAIL_CAME | (self.generation & GENERATION)
         return TREE_OPEN
+
+    cdef Verdict open_failed(self, RootSlot* slot) except? TREE_FAILED:
+        """Apply the init of a tree that has failed already."""
+        if slot.word == 0 or self.task not in self.exact:
+            return self.close_failed(slot)
+        slot.extra = <uint64_t>self.task << 32 | (slot.extra & 0xFFFFFFFF) | INIT_CAME
+        return TREE_OPEN
+
+    cdef Verdict close_failed(self, RootSlot* slot) noexcept:
+        self.had_no_effect = slot.word == 0 and not slot.extra & HAD_EFFECT
+        remove_slot(self, slot)
+        return TREE_FAILED
+
+    cdef int mark_effect(self, uint64_t root) except -1:
+        """Note that a tuple of a tree may have had an effect. The signal that says so is applied next."""
+        find_or_add_root(self, root).extra |= HAD_EFFECT
+        return 0
+
+    cdef void mark_all(self) noexcept:
+        """Note that all open trees may have had an effect."""
+        cdef Py_ssize_t i
+        for i in range(self.mask + 1):
+            if self.slots[i].root:
+                self.slots[i].extra |= HAD_EFFECT
 
     cdef void apply_reset(self, uint64_t root) noexcept:
         """Restart the timeout of root, if it is open."""
@@ -167,8 +198,11 @@ cdef class AckLedger(RootTable):
     def on_ack(self, uint64_t root, uint64_t value):
         return VERDICT_NAMES[apply_ack(self, root, value)]
 
-    def on_fail(self, uint64_t root):
-        return VERDICT_NAMES[self.apply_fail(root)]
+    def on_fail(self, uint64_t root, uint64_t value=0):
+        return VERDICT_NAMES[self.apply_fail(root, value)]
+
+    def on_effect(self, uint64_t root):
+        self.mark_effect(root)
 
     def on_reset(self, uint64_t root):
         self.apply_reset(root)
@@ -218,19 +252,26 @@ cdef class AckLedger(RootTable):
 
 @cython.final
 cdef class AckerCore:
-    """The compiled part of an acker's executor. `spouts` maps the task id of a spout to its ring of verdicts."""
+    """The compiled part of an acker's executor. `spouts` maps the task id of a spout to its ring of verdicts.
 
-    def __init__(self, int32_t task_id, SignalRing inbox, dict spouts, now, *, timeout_from="progress", timeouts=True):
+    exact: task ids of the spouts whose failed rows may be retried alone (EO-6). effects: has a byte for each task id, which is 1 if what the
+    task does with a tuple may be an effect. It is empty in a run without exact spouts.
+    """
+
+    def __init__(self, int32_t task_id, SignalRing inbox, dict spouts, now, *, timeout_from="progress", timeouts=True, exact=frozenset(),
+                 bytearray effects=bytearray()):
         self.task_id = task_id
         self.now = now
         self.inbox = inbox
         self.spouts = [spouts.get(task) for task in range(max(spouts, default=-1) + 1)]
         self.spout_count = len(self.spouts)
+        self.exact = exact
+        self.effects_of, self.effects, self.effect_tasks = effects, <uint8_t*>PyByteArray_AS_STRING(effects), <uint32_t>len(effects)
         self.begin(timeout_from=timeout_from, timeouts=timeouts)
 
     def begin(self, *, timeout_from="progress", timeouts=True):
         """Start with an empty ledger. After the death of the actor, all of its trees are lost."""
-        self.ledger = AckLedger(timeout_from=timeout_from, timeouts=timeouts)
+        self.ledger = AckLedger(timeout_from=timeout_from, timeouts=timeouts, exact=self.exact)
         self.early_failures = {}
         self.own_clocks = {}
         self.inbox.clear()
@@ -244,8 +285,10 @@ cdef class AckerCore:
         cdef Py_ssize_t taken = 0
         cdef SignalRing inbox = self.inbox
         cdef AckLedger ledger = self.ledger
+        cdef uint32_t effect_tasks = self.effect_tasks
         cdef Signal* got
         cdef uint64_t root
+        cdef Verdict verdict
         while inbox.head != inbox.tail:
             prefetch_root(ledger, inbox.ring[(inbox.head + ROOTS_AHEAD) & inbox.mask].root)     # past the tail it is an old root
             got = &inbox.ring[inbox.head & inbox.mask]
@@ -254,8 +297,13 @@ cdef class AckerCore:
             else:
                 root = got.root
                 inbox.head += 1
-                if apply_ack(ledger, root, got.value) == TREE_ACKED:
+                if <uint32_t>got.task < effect_tasks and self.effects[got.task]:
+                    ledger.mark_effect(root)
+                verdict = apply_ack(ledger, root, got.value)
+                if verdict == TREE_ACKED:
                     self.send_acked(root)
+                elif verdict == TREE_FAILED:
+                    self.send_failed(root, self.early_failures.pop(root))
                 elif ledger.own_clock:
                     self.restart_own_clock(root)
             taken += 1
@@ -280,8 +328,10 @@ cdef class AckerCore:
                 self.send_verdict(verdict, root, self.early_failures.pop(root, None))
         elif kind == FAIL:
             failure = self.inbox.objects.popleft()
-            if self.ledger.apply_fail(root) == TREE_FAILED:
-                self.send_verdict(TREE_FAILED, root, failure)
+            if <uint32_t>task < self.effect_tasks and self.effects[task]:
+                self.ledger.mark_effect(root)
+            if self.ledger.apply_fail(root, got.value) == TREE_FAILED:
+                self.send_verdict(TREE_FAILED, root, self.early_failures.pop(root, failure))
             else:
                 self.early_failures.setdefault(root, failure)
         elif kind == RESET:
@@ -294,6 +344,8 @@ cdef class AckerCore:
             self.own_clocks[root] = [secs, self.now() + secs, task]
         elif kind == DROP:
             self.ledger.drop_task(task)
+            if self.early_failures:
+                self.early_failures = {root: failure for root, failure in self.early_failures.items() if root in self.ledger}
             if self.own_clocks:
                 self.own_clocks = {root: clock for root, clock in self.own_clocks.items() if clock[2] != task}
         elif kind == ROTATE:
@@ -318,8 +370,19 @@ cdef class AckerCore:
             return self.send_acked(root)
         if self.ledger.own_clock:
             self.own_clocks.pop(root, None)
-        self.fail_tree(root, self.ledger.task, failure)
+        return self.send_failed(root, failure)
+
+    cdef int send_failed(self, uint64_t root, object failure) except -1:
+        """Tell the spout task of a tree that the tree has failed, and whether it has had no effect."""
+        cdef int32_t task = self.ledger.task
+        if 0 <= task < self.spout_count and self.spouts[task] is not None:
+            self.failed += 1
+            send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure, self.ledger.had_no_effect)
         return 0
+
+    def note_effects(self):
+        """Note that all open trees may have had an effect, because a task has emitted without an anchor. Its byte in `effects` is set."""
+        self.ledger.mark_all()
 
     cdef int restart_own_clock(self, uint64_t root) except -1:
         """Restart the deadline of a tree that has its own deadline."""
@@ -347,7 +410,7 @@ cdef class AckerCore:
         over = []
         for root in [root for root, (_, deadline, _) in self.own_clocks.items() if deadline <= at]:
             del self.own_clocks[root]
-            if self.ledger.apply_fail(root) == TREE_FAILED:
+            if self.ledger.apply_fail(root, 0) == TREE_FAILED:
                 over.append((root, self.ledger.task))
         return over
 

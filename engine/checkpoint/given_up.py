@@ -36,17 +36,19 @@ class GivenUpRow(NamedTuple):
     failure: Failure
     """Of the last pass in which it failed."""
     passes: int
+    """Passes in which it failed, or its failures if it was retried alone."""
 
 
 class GaveUp(EngineError):
-    """A row failed in `max_retries` passes. It is not processed, so that the others can be committed."""
+    """A row failed in `max_retries` passes, or alone as often. It is not processed, so that the others can be committed."""
 
     @classmethod
-    def of(cls, row: GivenUpRow) -> "GaveUp":
-        """Return the error that tells of a row."""
-        often = f"{row.passes} pass{'es' * (row.passes > 1)}"
+    def of(cls, row: GivenUpRow, *, alone: bool) -> "GaveUp":
+        """Return the error that tells of a row. alone: it has failed when it was retried alone."""
+        many = row.passes > 1
+        often = f"{row.passes} time{'s' * many}" if alone else f"in {row.passes} pass{'es' * many}"
         return cls(
-            f"spout {row.source!r}: the row {safe_repr(row.row[0])} failed in {often}, and was given up",
+            f"spout {row.source!r}: the row {safe_repr(row.row[0])} failed {often}, and was given up",
             hint="Its effect is in no state. Correct the bolt that failed it, or let the bolt divert what it cannot process.",
         )
 

@@ -119,8 +119,15 @@ class SpoutPort(Protocol):
     def is_direct(self, stream: str) -> bool:
         """Tell whether a row of this stream goes to a task that its emit names."""
 
-    def emit_row(self, values: Values, stream: str, message_id: object) -> None:
-        """Emit a row past the filter of `filter_rows`."""
+    def mark_rows(self, mark: object) -> None:
+        """Give all rows that are emitted from now on this mark, for `SourceHandler.note_failed`."""
+
+    def emit_again(self, row: tuple[Any, ...]) -> None:
+        """Emit a row (values, stream, message id, mark) that has failed, or was kept back, past the filter. Raises UsageError."""
+
+    @property
+    def may_emit_again(self) -> bool:
+        """True while the spout is active, not held back, and no full mailbox stops it."""
 
     @property
     def emitted(self) -> int:
@@ -302,7 +309,7 @@ class BoltPortUser:
 class SourceHandler(ABC):
     """Handles the positions and the failed rows of one task of a spout, through all its instances.
 
-    The trees of the task have rows as message ids: (values, stream, message id of the user or None). Each emitted row has a tree.
+    The trees of the task have rows as message ids: (values, stream, message id of the user or None, mark). Each emitted row has a tree.
     """
 
     @abstractmethod
@@ -314,8 +321,20 @@ class SourceHandler(ABC):
         """Note that an instance has died, and that its trees are dropped. Not called for the end of an instance in a rollback."""
 
     @abstractmethod
-    def note_failed(self, row: tuple[tuple[Any, ...], str, Any], failure: Failure) -> None:
-        """Note that the tree of a row has failed."""
+    def note_failed(self, row: tuple[tuple[Any, ...], str, Any, Any], failure: Failure, *, had_no_effect: bool) -> None:
+        """Note that the tree of a row has failed.
+
+        had_no_effect: all its tuples are settled, and none of them has reached a bolt that keeps something of it.
+        """
+
+    @abstractmethod
+    def emit_due(self) -> None:
+        """Emit the rows that wait to be retried and are due, because the spout may emit again."""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> int:
+        """Number of rows that wait to be retried."""
 
 
 class IntervalOutput(ABC):

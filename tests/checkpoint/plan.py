@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from engine import Config
@@ -39,6 +39,8 @@ class ProcessPlan(process.ProcessPlan):
     faults: Sequence[Fault]
     fails: float
     waits: float
+    fails_early: bool = False
+    """Stateless bolts fail some messages (`Chance.early`)."""
     child_kills: Sequence[ChildKill] = ()
     restarts: Sequence[TaskRestart] = ()
     crash: float = 0.0
@@ -70,8 +72,11 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     resident, fold_txids, base = draws.random() < 0.5, draws.choice([1, 2, 4, 30]), _drawn_config(draws, is_calm=calm)
     processes = [_drawn_process(draws, world, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
+    early = random.Random(f"{seed} failures of stateless bolts")
     for _ in range(2):  # an outage may last longer than the timeout of one process
         processes.append(_drawn_process(draws, world, base, is_calm=calm, dies=False))
+    if not calm:
+        processes = [replace(process, fails_early=early.random() < 0.4) for process in processes]
     processes.append(_drawn_process(draws, world, base, is_calm=True, dies=False))
     return Plan(seed, world, resident, fold_txids, calm, processes)
 

@@ -25,6 +25,8 @@ from engine import (
 from tests.checkpoint.model import Layout, Witness
 
 KEYS: Final = 5
+MOST_FAILURES: Final = 60
+"""Inputs that fail by chance in one process."""
 STREAMS: Final = {"default": Fields("key", "message"), "direct": Fields("key", "message", direct=True)}
 
 
@@ -145,6 +147,28 @@ class Chance:
     """Chance that a hook or an async call waits."""
     longest_secs: float = 1.0
     """Longest wait."""
+    early: random.Random | None = None
+    """Draws the messages that stateless bolts fail, each a few times. Those that have reached no state are retried alone."""
+    fails_left: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often a bolt still fails a message."""
+
+    failures: int = 0
+
+    def fails_now(self) -> bool:
+        """Tell whether an input fails. There is an end of it, because an interval that fails as a whole is repeated without a bound."""
+        fails = self.draws.random() < self.fails and self.failures < MOST_FAILURES
+        self.failures += fails
+        return fails
+
+    def fails_early(self, component_id: str, message: str) -> bool:
+        """Tell whether a stateless bolt fails a message now."""
+        if self.early is None:
+            return False
+        name = (component_id, message)
+        if name not in self.fails_left:
+            self.fails_left[name] = self.early.choice([0, 0, 0, 0, 0, 0, 1, 4])
+        self.fails_left[name] -= 1
+        return self.fails_left[name] >= 0
 
     async def wait(self) -> None:
         """Wait for a random time."""
@@ -161,7 +185,7 @@ class PassOn(BasicBolt):
         self.chance, self.direct = chance or Chance(), direct
 
     def execute(self, tup: Tuple) -> Any:
-        if self.chance.draws.random() < self.chance.fails:
+        if self.chance.fails_now() or self.chance.fails_early(self.context.component_id, tup["message"]):
             raise FailTuple
         for task in chosen_tasks(self.context, self.direct, tup):
             self.collector.emit_direct(task, tup.values, "direct")
@@ -208,7 +232,7 @@ class Remember(StatefulBolt):
 
     def execute(self, tup: Tuple) -> None:
         self.witness.touches(self.task)
-        if self.chance.draws.random() < self.chance.fails:
+        if self.chance.fails_now():
             self.collector.fail(tup)
             return
         self.count(tup["key"], tup["message"])
@@ -271,14 +295,14 @@ class RememberMany(Remember, BurstBolt):
         self.witness.touches(self.task)
         self.changes: list[tuple[Any, Any]] = []
         for tup in burst:
-            if self.chance.draws.random() < self.chance.fails:
+            if self.chance.fails_now():
                 burst.fail(tup)
                 continue
             self.count(tup["key"], tup["message"])
             self.collector.emit_many([tup.values], tup)
             for task in chosen_tasks(self.context, self.direct, tup):
                 self.collector.emit_direct(task, tup.values, tup, "direct")
-        if len(burst) > 1 and self.chance.draws.random() < self.chance.fails:
+        if len(burst) > 1 and self.chance.fails_now():
             raise FailTuple
         for key, value in self.changes:
             self.witness.changed(self.task, key, value)
@@ -298,7 +322,7 @@ class PassOnMany(BurstBolt):
 
     def execute_many(self, burst: Burst) -> None:
         for tup in burst:
-            if self.chance.draws.random() < self.chance.fails:
+            if self.chance.fails_now() or self.chance.fails_early(self.context.component_id, tup["message"]):
                 burst.fail(tup)
                 continue
             self.collector.emit_many([tup.values], tup)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import engine
 from engine import Config, Run, StatefulBasicBolt, Topology, TopologyBuilder, Tuple
 from engine.checkpoint.record_entries import LEDGER
-from engine.checkpoint.sources import CODEC, entry_name
+from engine.checkpoint.stored_positions import CODEC, entry_name
 from engine.kafka import KafkaSpout, KafkaSpoutConfig
 from engine.state import Ledger, provider_of
 from tests.kafka.play import PATIENCE_SECS, PAUSE_SECS, produce

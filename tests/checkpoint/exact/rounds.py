@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
-from engine.checkpoint.sources import SourceLayout, Sources
+from engine.checkpoint.sources import Sources
+from engine.checkpoint.stored_positions import SourceLayout
 from engine.state import ComponentSeal, provider_of
 from engine.state.codec import MessagePack
 from tests.checkpoint.exact import outputs
