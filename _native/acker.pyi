@@ -1,13 +1,11 @@
 from collections.abc import Callable
 from typing import Literal, final
 
+from _native.aging import AgingTable
 from _native.queues import SignalRing
-from _native.tables import RootTable
-
-LIFETIME: int
 
 @final
-class AckLedger(RootTable):
+class AckLedger(AgingTable):
     """Open trees of one acker. `timeout_from` is "progress" or "emit". Its methods with Python signatures are for tests."""
 
     def __init__(
@@ -21,10 +19,6 @@ class AckLedger(RootTable):
         """exact: spout tasks whose failed trees get their verdict when all their tuples are settled (EO-6)."""
     @property
     def from_progress(self) -> bool: ...
-    @property
-    def timeouts(self) -> bool: ...
-    @property
-    def generation(self) -> int: ...
     def on_init(self, root: int, value: int, task: int) -> Literal["open", "acked", "failed"]: ...
     def on_ack(self, root: int, value: int) -> Literal["open", "acked", "failed"]: ...
     def on_fail(self, root: int, value: int = 0) -> Literal["open", "acked", "failed"]: ...
@@ -38,18 +32,7 @@ class AckLedger(RootTable):
     def set_own_clock(self, root: int) -> None:
         """Exempt root from rotations, because the root has its own deadline (barriers, batches)."""
 
-    def begin_rotation(self) -> None:
-        """Start a rotation and its sweep."""
-
-    def sweep(self, slots: int) -> list[tuple[int, int]]:
-        """Sweep up to `slots` more slots. Return each expired root with its spout task (-1: none)."""
-
-    def rotate(self, slots_per_slice: int = 65536) -> list[tuple[int, int]]:
-        """Run one rotation and its whole sweep, in slices. Return the expired roots like `sweep`."""
-
     def __contains__(self, root: int, /) -> bool: ...
-    @property
-    def sweeping(self) -> bool: ...
     @property
     def last_task(self) -> int:
         """The spout task of the last verdict."""

@@ -22,7 +22,7 @@ from typing import Any, Final
 import engine
 from bench.macro.burst_components import ConstBurstSpout, NullMany
 from bench.macro.components import FiniteSpout, Identity, Null
-from engine import Config, SpoutExhausted, StatefulBasicBolt, Topology, TopologyBuilder, Tuple
+from engine import Burst, Config, SpoutExhausted, StatefulBasicBolt, StatefulBurstBolt, Topology, TopologyBuilder, Tuple
 
 ROOT: Final = Path(__file__).parent.parent
 FEW, MANY = 20_000, 60_000
@@ -69,6 +69,23 @@ class FiniteBurstSpout(ConstBurstSpout):
         super().next_tuples(limit)
 
 
+class ExactSpout(FiniteSpout):
+    """The same, with positions."""
+
+    def seek(self, position: int | None) -> None:
+        self.emitted = position or 0
+
+    def position(self) -> int:
+        return self.emitted
+
+
+class ExactBurstSpout(FiniteBurstSpout):
+    """The same, in bursts."""
+
+    seek = ExactSpout.seek
+    position = ExactSpout.position
+
+
 class CountKeys(StatefulBasicBolt):
     """Counts each of a thousand keys."""
 
@@ -79,6 +96,33 @@ class CountKeys(StatefulBasicBolt):
         self.number = (self.number + 1) % KEYS
         key = f"key {self.number}"
         self.state.put(key, self.state.get(key, 0) + 1)
+
+
+class CountKeysMany(StatefulBurstBolt):
+    """Does the same in bursts."""
+
+    def prepare(self) -> None:
+        self.number = 0
+
+    def execute_many(self, burst: Burst) -> None:
+        first, self.number = self.number, (self.number + len(burst)) % KEYS
+        self.state.add_many([f"key {number % KEYS}" for number in range(first, first + len(burst))])
+
+
+def _exact(spout: Callable[..., Any], bolt: Callable[[], Any], tuples: int) -> Topology:
+    builder = TopologyBuilder("exact")
+    builder.set_spout("spout", lambda: spout(("hello",), tuples), max_spout_pending=1000)
+    builder.set_bolt("count", bolt).shuffle_grouping("spout")
+    return builder.build()
+
+
+def _committed(tuples: int) -> Topology:
+    from engine.transactional.values import MemoryValues, ReduceInto
+
+    builder = TopologyBuilder("committed")
+    builder.set_spout("spout", lambda: ExactBurstSpout(("hello",), tuples), max_spout_pending=1000)
+    builder.set_committer("totals", ReduceInto(MemoryValues("totals"), key="value")).fields_grouping("spout", "value")
+    return builder.build()
 
 
 def _row(name: str, values: tuple[object, ...], bolts: Sequence[Callable[[], Any]], tuples: int) -> Topology:
@@ -110,6 +154,9 @@ WORKS: Final[Mapping[str, Callable[[int], Topology]]] = {
     "nested": lambda tuples: _row("nested", ({"word": "hello"},), [Null], tuples),
     "bursts": lambda tuples: _row("bursts", ("hello",), [NullMany], tuples),
     "state": lambda tuples: _row("state", ("hello",), [CountKeys], tuples),
+    "exact": lambda tuples: _exact(ExactSpout, CountKeys, tuples),
+    "exact-bursts": lambda tuples: _exact(ExactBurstSpout, CountKeysMany, tuples),
+    "committed": _committed,
     "batches": _batches,
 }
 """The topology of each work, with a number of tuples. The values of `nested` are not atoms, so the garbage collector tracks its tuples."""

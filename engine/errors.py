@@ -42,12 +42,12 @@ class Failure:
         if self.reason not in _REASONS:
             raise UsageError(f"{self.reason!r} is not a reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
 
-    def because(self, error: str | BaseException) -> "Failure":
-        """Return this failure with the text of an error, cut to 2,000 characters. Raises UsageError for any other value."""
-        if isinstance(error, BaseException):
-            error = f"{type(error).__name__}: {safe_str(error)}".removesuffix(": ")
+    def because(self, error: str) -> "Failure":
+        """Return this failure with an error text, cut to 2,000 characters. Raises UsageError unless `error` is a string."""
         if not isinstance(error, str):
-            raise UsageError(f"error must be a string or an exception, not {error!r}", hint="Write error=str(...).")
+            raise UsageError(
+                f"error must be a string, not {error!r}", hint="Write error=str(...). An exception would keep its frames alive."
+            )
         text = str.__str__(error)  # no subclass of str, which may be a value that pickle cannot store
         return replace(self, error=text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…")
 

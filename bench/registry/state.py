@@ -6,17 +6,18 @@ from bench.registry.runs import new_figures, new_run, servers_of
 from bench.work import Figure, Peer, Run, Work
 
 
-def word_count_run(store: str, *, bursts: bool) -> Run:
+def word_count_run(store: str, *, bursts: bool, exact: bool = False) -> Run:
     """Return a run of the word count of a text. Store "none" is a dict. After the warm-up no word is new."""
     quick = {"warm_secs": 0.5, "measured_secs": 2.0}
-    return new_run("bench.state.word_count:measure", quick, store=store, bursts=bursts, warm_secs=4.0, measured_secs=5.0)
+    return new_run("bench.state.word_count:measure", quick, store=store, bursts=bursts, exact=exact, warm_secs=4.0, measured_secs=5.0)
 
 
-def _beside(store: str, other: str, note: str, *, bursts: bool = False) -> Work:
-    summary = f"word count of a text{' in bursts' if bursts else ''}, counts in {store} beside counts in {other}"
-    name = f"word-count{'-bursts' if bursts else ''}-{store}-{other}"
+def _beside(store: str, other: str, note: str, *, bursts: bool = False, exact: bool = False) -> Work:
+    how = f"{' in bursts' if bursts else ''}{', exactly once' if exact else ''}"
+    summary = f"word count of a text{how}, counts in {store} beside counts in {other}"
+    name = f"word-count{'-bursts' if bursts else ''}{'-exact' if exact else ''}-{store}-{other}"
     peer = Peer(other, note, word_count_run(other, bursts=bursts))
-    run = word_count_run(store, bursts=bursts)
+    run = word_count_run(store, bursts=bursts, exact=exact)
     return Work("state", name, summary, run, unit="word", peers=(peer,), needs=servers_of(store))
 
 
@@ -52,6 +53,8 @@ STATE: Final = (
     _beside("sqlite", "none", _NO_STATE),
     _beside("memory", "none", _NO_STATE, bursts=True),
     _beside("sqlite", "none", _NO_STATE, bursts=True),
+    _beside("sqlite", "none", _NO_STATE, exact=True),
+    _beside("sqlite", "none", _NO_STATE, bursts=True, exact=True),
     _beside("sqlite", "memory", "counts in memory://, a checkpoint every second"),
     _beside("redis", "memory", "counts in memory://, a checkpoint every second"),
     *(_state_latency(store) for store in ("memory", "sqlite", "redis")),

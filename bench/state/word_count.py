@@ -71,22 +71,49 @@ class StateCountMany(StatefulBurstBolt):
         self.done += len(burst)
 
 
-def word_count(counter: Callable[[], Any], *, bursts: bool) -> TopologyBuilder:
-    """Return a topology of 2 splitters and 4 counters, which take single tuples or bursts."""
+class ExactLines(LineSpout):
+    """The lines, with their number as the position, and without message ids."""
+
+    def next_tuple(self) -> None:
+        self.emitted += 1
+        self.collector.emit((next(self.lines),))
+
+    def seek(self, position: int | None) -> None:
+        self.emitted = position or 0
+
+    def position(self) -> int:
+        return self.emitted
+
+
+class ExactLineBursts(LineBurstSpout):
+    """The same, in bursts."""
+
+    seek = ExactLines.seek
+    position = ExactLines.position
+
+    def next_tuples(self, limit: int) -> None:
+        self.emitted += limit
+        self.collector.emit_many([(line,) for line in itertools.islice(self.lines, limit)])
+
+
+def word_count(counter: Callable[[], Any], *, bursts: bool, exact: bool = False) -> TopologyBuilder:
+    """Return a topology of 2 splitters and 4 counters, which take single tuples or bursts. exact: the source can rewind."""
     lines = standard_library_lines()
     builder = TopologyBuilder("word-count")
+    source: Callable[..., Any] = (ExactLineBursts if exact else LineBurstSpout) if bursts else ExactLines if exact else LineSpout
+    builder.set_spout("lines", lambda: source(itertools.cycle(lines)))
     if bursts:
-        builder.set_spout("lines", lambda: LineBurstSpout(itertools.cycle(lines)))
         builder.set_bolt("split", SplitMany, parallelism=2).shuffle_grouping("lines")
         builder.set_bolt("count", counter, parallelism=4).fields_grouping("split", "word")
     else:
-        builder.set_spout("lines", lambda: LineSpout(itertools.cycle(lines)))
         add_word_count(builder, "lines", counter)
     return builder
 
 
-async def measure(store: str, warm_secs: float, measured_secs: float, *, bursts: bool = False) -> dict[str, float]:
-    """Return the rate with a store, or with store "none"."""
+async def measure(
+    store: str, warm_secs: float, measured_secs: float, *, bursts: bool = False, exact: bool = False
+) -> dict[str, float]:
+    """Return the rate with a store, or with store "none". exact: each line counts exactly once."""
     counters: list[Any] = []
     in_dict, in_state = (DictCountMany, StateCountMany) if bursts else (DictCount, StateCount)
 
@@ -94,10 +121,11 @@ async def measure(store: str, warm_secs: float, measured_secs: float, *, bursts:
         counters.append(in_dict() if store == NONE else in_state())
         return counters[-1]
 
-    builder = word_count(counter, bursts=bursts)
+    builder = word_count(counter, bursts=bursts, exact=exact)
     with store_url("memory" if store == NONE else store) as url:
-        # Acks wait for the checkpoint, so with a state the trees of a second are open. Without a state, few open trees are fastest.
-        config = Config(max_spout_pending=MAX_SPOUT_PENDING) if store == NONE else Config(state_provider=url)
+        # A source that cannot rewind is told of acks at the checkpoint, so the trees of a second are open. Else few open trees are fastest.
+        window: Any = MAX_SPOUT_PENDING if store == NONE or exact else Config().max_spout_pending
+        config = Config(max_spout_pending=window, state_provider=url, processing_guarantee="exactly_once" if exact else None)
         async with engine.run(builder.build(), config) as run:
             await asyncio.sleep(warm_secs)
             words, secs = await count_for(measured_secs, lambda: sum(each.done for each in counters))

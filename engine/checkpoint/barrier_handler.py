@@ -217,7 +217,7 @@ class DurableBarrierHandler(BarrierHandler):
             keys, size = await write()
         except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
             told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
-            self._checkpoints.note_cause(self._failure(ERROR, told))
+            self._checkpoints.note_cause(self._failure(ERROR, told).describe())
             self._unwritten = error
             self._checkpoints.prepare.note_failed(round_)
             return
@@ -297,7 +297,7 @@ class DurableBarrierHandler(BarrierHandler):
         self._checkpoints.task_waits.note_repeating(self._context.task_id, text)
 
     def _note_cause(self, raised: Exception) -> None:
-        self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))
+        self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)).describe())
 
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)

@@ -54,7 +54,10 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
         components[component_id] = replace(components[component_id], holds_acks=True)
     checkpoints.prepare.tasks = sum(spec.parallelism for spec in topology.bolts)
     layers = topology.layers()
-    checkpoints.prepare.bolts = tuple(sorted((spec.component_id for spec in topology.bolts), key=layers.__getitem__))
+    checkpoints.prepare.bolts = {
+        spec.component_id: {each.source for each in spec.subscriptions}
+        for spec in sorted(topology.bolts, key=lambda spec: layers[spec.component_id])
+    }
     for spec in topology.bolts:
         components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
     components[CHECKPOINT_COMPONENT] = ComponentSpec(

@@ -16,7 +16,7 @@ from engine.cancellation import aio_task_error
 from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.machine import Event, Step
-from engine.errors import ERROR, ROLLBACK, Failure
+from engine.errors import ROLLBACK, Failure
 from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.topology.task_port import SpoutPortUser
@@ -94,10 +94,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         checkpoints.prepare.begin(record.round)
         checkpoints.sources.begin_prepare()
         self.port.run.cut_acks()
-        self.port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
-        sources = [asyncio.ensure_future(task.prepare(barrier)) for task in checkpoints.sources.tasks]
-        for task in sources:
-            task.add_done_callback(self._check_source)
+        sending = asyncio.ensure_future(self._send_barriers(barrier))
+        sending.add_done_callback(self._check_sources)
         try:
             passes = checkpoints.sources.passes
             if not await checkpoints.prepare.wait(lambda: sum(self.port.run.acked().values()), lambda: passes.have_failed):
@@ -107,20 +105,27 @@ class CheckpointSpout(Spout, SpoutPortUser):
             checkpoints.sources.take_owed(self.port.run.acked())
         except TimeoutError:
             text = f"a checkpoint waited {checkpoints.prepare.timeout_secs:g} s, and nothing went on (checkpoint_timeout_secs)"
-            checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, text))
+            checkpoints.note_cause(text)
             return Event.FAILED
         finally:
-            for task in sources:
-                task.cancel()
+            sending.cancel()
         if checkpoints.sources.passes.have_failed:
             why = checkpoints.sources.passes.describe_failures()
             if not checkpoints.waits.in_outage:  # the log tells a long outage as a wait
                 LOGGER.warning("topology %r: %s", self.context.topology_name, why)
-            checkpoints.note_cause(Failure(ERROR, CHECKPOINT_COMPONENT, None, why))
+            checkpoints.note_cause(why)
             return Event.FAILED
         return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
 
-    def _check_source(self, task: "asyncio.Task[None]") -> None:
+    async def _send_barriers(self, barrier: Barrier) -> None:
+        """Let rows go alone first, because a task that dies of one may not have had a barrier."""
+        checkpoints = self._checkpoints
+        await asyncio.gather(*(task.emit_kept() for task in checkpoints.sources.tasks))
+        checkpoints.prepare.note_barriers()
+        self.port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
+        await asyncio.gather(*(task.prepare(barrier) for task in checkpoints.sources.tasks))
+
+    def _check_sources(self, task: "asyncio.Task[None]") -> None:
         """End the run if a source cannot give its position, because no repetition would change that."""
         error = aio_task_error(task)
         if error is not None:

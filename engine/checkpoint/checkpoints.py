@@ -32,7 +32,7 @@ from engine.checkpoint.status import CheckpointSnapshot
 from engine.checkpoint.step_waits import StepWaits, TaskWaits
 from engine.clock import Clock
 from engine.config import Config
-from engine.errors import ComponentError, EngineError, Failure, StateError, StateFenced, StateUnavailable
+from engine.errors import ComponentError, EngineError, StateError, StateFenced, StateUnavailable
 from engine.log import EngineLogger
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
@@ -334,13 +334,13 @@ class Checkpoints:
         """Note a failed step or a dead task."""
         self._recoveries += 1
 
-    def note_cause(self, failure: Failure) -> None:
+    def note_cause(self, text: str) -> None:
         """Note the reason of a failed step, for the failures of the rolled back tuples.
 
         The first reason is kept until the machine is idle.
         """
-        if self.cause is None and failure.error:
-            self.cause = failure.describe()
+        if self.cause is None:
+            self.cause = text
 
     def note_written(self, keys: int, size: int) -> None:
         """Note that a task has staged its delta."""

@@ -63,8 +63,8 @@ class Passes:
         """Say how many rows have failed since the last commit or rollback, and why the first one has."""
         failed = self._failed()
         (values, _, _), failure = failed[0]
-        rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}, because {failure.describe()}"
-        return f"{rows}; the interval since the last commit is repeated"
+        rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}"
+        return f"{rows}, because {failure.describe().rstrip('.')}; the interval since the last commit is repeated"
 
     def end(self, acked: Mapping[str, int], *, was_long: bool) -> bool:
         """Count the failed rows of the pass, before the sources repeat it. Return False if it was an outage, in which nothing counts.

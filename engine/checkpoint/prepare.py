@@ -1,7 +1,7 @@
 """`Prepare` is the running PREPARE of a run: which tasks have done their part, and whether it goes on (CP-3)."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 HOOKS_FIRST: Final = 1.1
@@ -21,18 +21,24 @@ class Prepare:
         self._doomed_secs: Final = doomed_secs
         self.tasks = 0
         """Number of tasks of bolts, which all get the barrier."""
-        self.bolts: tuple[str, ...] = ()
-        """These bolts, each one behind those that it gets the barrier from."""
+        self.bolts: Mapping[str, Collection[str]] = {}
+        """These bolts, each one behind those that it gets the barrier from, with the components that send it."""
         self._lost = lost
         self._round = -1
+        self._has_barriers = False
         self._done: set[int] = set()
         self._result: asyncio.Future[bool] | None = None
 
     def begin(self, round_: int) -> None:
         """Begin a round, and forget the one before."""
         self._round = round_
+        self._has_barriers = False
         self._done = set()
         self._result = asyncio.get_running_loop().create_future()
+
+    def note_barriers(self) -> None:
+        """Note that barriers are sent from now on."""
+        self._has_barriers = True
 
     def note_done(self, task: int, round_: int) -> None:
         """Note that a task has done everything for the barrier of a round. Older rounds are ignored."""
@@ -52,7 +58,7 @@ class Prepare:
 
     def note_new_instance(self, task: int) -> None:
         """Note that a task has a new instance after a death, which knows of no barrier that has arrived before."""
-        if task not in self._done:
+        if self._has_barriers and task not in self._done:
             self._end(is_done=False)
 
     def _end(self, *, is_done: bool) -> None:

@@ -266,12 +266,16 @@ class SourceTask(SourceHandler):
 
     # The checkpoint
 
-    async def prepare(self, barrier: Barrier) -> None:
-        """Take the position, and send the barrier behind the rows that have been emitted. Nothing may come between the two."""
+    async def emit_kept(self) -> None:
+        """Emit the rows that were kept back, each alone, behind those that have been emitted."""
         await self._port.rows_emitted()
         while self.kept and not self._sources.one_by_one.is_over:
             await self._sources.one_by_one.emit(self)
             await self._port.rows_emitted()
+
+    async def prepare(self, barrier: Barrier) -> None:
+        """Take the position, and send the barrier behind the rows that have been emitted. Nothing may come between the two."""
+        await self.emit_kept()  # a poll that was awaited may have brought more of them
         if self._spout is None:
             return  # it has died, so a recovery comes
         self._position = self._current_position()
@@ -304,8 +308,8 @@ class SourceTask(SourceHandler):
 
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
-        if self._sources.letters is not None and not self._sources.letters.outlive_run:
-            self._port.note_given_up(len(self.rows.letters()))
+        if self._sources.letters is not None:
+            self._port.note_given_up(len(self.rows.letters()), outlive_run=self._sources.letters.outlive_run)
         self.rows.note_committed()
         self.kept.retried.clear()
         self._use_filter()

@@ -142,10 +142,13 @@ class TaskWaits:
             yield f"{self._named(task)} waits until its inputs of before the barrier are settled"
         for task in sorted({task for order, task in self._ordered.items() if not order.done()} - self._repeating.keys()):
             yield f"{self._named(task)} has not done the step"
-        told = self._aligning.keys() | self._unsettled
-        for component_id in self._prepare.bolts:
-            for task in self._prepare.lacks(self._tasks_of.get(component_id, ())):
-                if task not in told:
+        told, late = self._aligning.keys() | self._unsettled, set[str]()
+        for component_id, senders in self._prepare.bolts.items():
+            lacking = set(self._prepare.lacks(self._tasks_of.get(component_id, ())))
+            if lacking:
+                late.add(component_id)
+            if late.isdisjoint(senders):  # else the barrier may not have come yet
+                for task in sorted(lacking - told):
                     yield f"{self._named(task)} has not passed on the barrier"
 
     def _named(self, task: int) -> str:

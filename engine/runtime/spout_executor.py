@@ -100,8 +100,8 @@ class SpoutExecutor(Executor):
         """True if the spout asked for no further polls until the next wake."""
         self.watch: TreeWatch | None = None
         """The traces of message ids, while one of them needs this task."""
-        self.given_up = 0
-        """Messages that earlier instances have given up for good."""
+        self.given_up = self.letters = 0
+        """Messages that earlier instances have given up for good, or that a checkpoint has passed; those of them that have a letter."""
         self._progress: int | None = None
         """Progress that the last instance reported at its death. None if the progress is the number of verdicts."""
         self._window = window

@@ -31,6 +31,7 @@ class SpoutTask(Protocol):
     reporter: ErrorReporter
     waits_for_wake: bool
     given_up: int
+    letters: int
     orders: Orders
 
     @property
@@ -105,8 +106,9 @@ class ExecutorSpoutPort:
     def emitted(self) -> int:
         return self._task.core.emitted
 
-    def note_given_up(self, count: int) -> None:
+    def note_given_up(self, count: int, *, outlive_run: bool) -> None:
         self._task.given_up += count
+        self._task.letters += count * outlive_run
 
     def after_commit(self, work: Work) -> None:
         self._task.orders.add(work)

@@ -133,8 +133,8 @@ class SpoutPort(Protocol):
     def emitted(self) -> int:
         """Number of emitted rows, over all instances."""
 
-    def note_given_up(self, count: int) -> None:
-        """Count rows that are given up and kept nowhere, so that the end of the run tells of them (RUN-4)."""
+    def note_given_up(self, count: int, *, outlive_run: bool) -> None:
+        """Count rows that are given up. outlive_run: their letters do. The end of the run tells of the others (RUN-4)."""
 
     def after_commit(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` between two calls of the spout. An error of it is handled as that of a call."""

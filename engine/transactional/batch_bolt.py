@@ -105,6 +105,9 @@ class BatchBolt(BoltBase):
     is_committer: ClassVar[bool] = False
     """True: `finish_batch` belongs to the commit phase, in strict order of txids (TX-2). `set_committer` has the same effect."""
 
+    reads_attempt: ClassVar[bool] = True
+    """False: the class reads its inputs by the names of their fields, so at checkpoints it gets them without the attempt (EO-9)."""
+
     attempt: TransactionAttempt
     """Set before `prepare`."""
     collector: BatchCollector

@@ -5,17 +5,16 @@ Each interval has an instance of the user's bolt. The attempt of its batch is (t
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, Final, cast
 
-from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple, Values
+from engine.api import BoltBase, Burst, FailTuple, Tuple
 from engine.api import BurstBolt as TrackedBurstBolt
 from engine.errors import BadRows, EngineBug, FatalError, UsageError
 from engine.kernel import Burst as CompiledBurst
-from engine.kernel import Source, failed_calls, make_tuple
-from engine.names import DEFAULT_STREAM
+from engine.kernel import failed_calls
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import Codec, Unencodable
@@ -23,7 +22,8 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import IntervalOutput, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
-from engine.transactional.batch_collectors import ATTEMPT_FIELD
+from engine.transactional.interval_instance import IntervalCollector, TaskOfBefore
+from engine.transactional.interval_rows import IntervalRows
 from engine.transactional.resources import OpenResources
 
 ROWS_A_TURN: Final = 1000
@@ -64,7 +64,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         self._interval: Interval | None = None
         self._staged: Interval | None = None
         """The interval whose checkpoint is not complete."""
-        self._sources: dict[tuple[int, str], Source] = {}
+        self._rows = IntervalRows(codec)
 
     def prepare(self) -> None:
         self._resources = OpenResources(self.context)
@@ -104,7 +104,8 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             interval = self._new_interval(self._attempt, self.context, self._resources)
             yield from _awaited(interval.instance.prepare())
             self._interval = interval
-        rows = list(zip(burst, self._with_attempt(interval.attempt, burst), strict=True))
+        tuples = self._rows.with_attempt(interval.attempt, burst) if interval.instance.reads_attempt else burst
+        rows = list(zip(burst, tuples, strict=True))
         done: list[Tuple] = []
         burst_error: Exception | None = None
         if isinstance(interval.instance, BurstBolt) and len(rows) > 1:
@@ -160,38 +161,15 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 interval.taken += rows
             return
         try:
-            interval.kept.append(self._encoded(rows))
+            interval.kept.append(self._rows.encoded(rows))
         except Unencodable:
             for tup in rows:
                 try:
-                    interval.kept.append(self._encoded([tup]))
+                    interval.kept.append(self._rows.encoded([tup]))
                 except Unencodable as error:
                     hint = 'Emit other types, or choose Config(state_codec="pickle").'
                     text = f"the committer {self._spec.component_id!r} cannot store {safe_repr(tup.values)}: {safe_str(error)}"
                     self._note_failed(interval, burst, tup, UsageError(text, hint=hint))
-
-    def _encoded(self, rows: list[Tuple]) -> bytes:
-        origins: dict[tuple[int, str], int] = {}
-        described: list[object] = []
-        places = []
-        for tup in rows:
-            name = (tup.source_task, tup.stream)
-            if name not in origins:
-                origins[name] = len(described)
-                described.append([tup.source_component, tup.stream, tup.source_task, list(tup.fields)])
-            places.append(origins[name])
-        return self._codec.encode([described, places, [list(tup.values) for tup in rows]])
-
-    def _with_attempt(self, attempt: TransactionAttempt, burst: Iterable[Tuple]) -> list[Tuple]:
-        """Return the tuples with the attempt in front of their values (TX-1)."""
-        sources, made = self._sources, []
-        for tup in burst:
-            name = (tup.source_task, tup.stream)
-            source = sources.get(name)
-            if source is None:
-                source = sources[name] = _source(tup.source_component, tup.stream, tup.source_task, tup.fields)
-            made.append(make_tuple((attempt, *tup.values), source))
-        return made  # type: ignore[return-value]
 
     # Instances
 
@@ -223,7 +201,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 return interval
             numbers = count()
             for blob in blobs:
-                for given in self._decoded(attempt, blob):
+                for given in self._rows.decoded(attempt, blob):
                     if next(numbers) not in left_out:
                         await _maybe(interval.instance.execute(given))
                 await asyncio.sleep(0)
@@ -232,12 +210,6 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             raise
         interval.kept = list(blobs)
         return interval
-
-    def _decoded(self, attempt: TransactionAttempt, blob: bytes) -> Iterator[Tuple]:
-        described, places, rows = self._codec.decode(blob)
-        sources = [_source(*each) for each in described]
-        for place, values in zip(places, rows, strict=True):
-            yield make_tuple((attempt, *values), sources[place])
 
     async def _clean_up(self, interval: Interval) -> None:
         if type(interval.instance).cleanup is BoltBase.cleanup:
@@ -274,7 +246,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         again = await self._replayed(spoiled.attempt, spoiled.kept, self.context, self._resources)
         collector: Any = again.instance.collector
         collector.is_mute = True
-        for number, given in enumerate(self._with_attempt(spoiled.attempt, spoiled.taken), 1):
+        for number, given in enumerate(self._rows.with_attempt(spoiled.attempt, spoiled.taken), 1):
             await _maybe(again.instance.execute(given))
             if number % ROWS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -324,7 +296,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         return ()
 
     def _refused(self, attempt: TransactionAttempt, output: Any, error: BadRows) -> Sequence[RefusedRow]:
-        given = chain.from_iterable(self._decoded(attempt, blob) for blob in output.blobs)
+        given = chain.from_iterable(self._rows.decoded(attempt, blob) for blob in output.blobs)
         published = [(number, tup) for number, tup in enumerate(given) if number not in output.left_out]
         rows = (published[number] for number in error.rows)
         return [RefusedRow(number, tup.source_component, tup.stream, tup.values[1:], error.message) for number, tup in rows]
@@ -342,57 +314,6 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         interval = self._new_interval(self._attempt, self.context, self._resources)
         read = getattr(interval.instance, "published_txid", None)
         return None if read is None else await _maybe(read()) - FIRST_TXID
-
-
-class IntervalCollector:
-    """`self.collector` of an instance (`BatchCollector`)."""
-
-    def __init__(self, outer: Any, spec: ComponentSpec, *, may_emit: bool) -> None:
-        self._outer = outer
-        self._where = spec.where
-        self._may_emit = may_emit
-        self.is_mute = False
-        """True while rows are executed again. What they emit is dropped."""
-        self.report_error = outer.report_error
-        self.ready = outer.ready
-
-    def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit(values, (), stream)
-
-    def emit_many(self, rows: Iterable[Values], stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit_many(rows, (), stream)
-
-    def emit_each(self, values: Iterable[Any], stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit_each(values, (), stream)
-
-    def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        if self._may():
-            self._outer.emit_direct(task, values, (), stream)
-
-    def _may(self) -> bool:
-        if not self._may_emit:
-            text = f"{self._where}: a committer of a topology without batches emits nothing, because nobody can subscribe to it"
-            raise FatalError(text, hint="Emit in a bolt before it, or build the topology with TransactionalTopologyBuilder.")
-        return not self.is_mute
-
-
-class TaskOfBefore:
-    """The context of a task, under the number that another task had in an earlier run."""
-
-    def __init__(self, context: Any, task_index: int, tasks: int) -> None:
-        self._context = context
-        self.task_index: Final = task_index
-        self.tasks: Final = tasks
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-
-def _source(component_id: str, stream: str, task_id: int, names: Iterable[str]) -> Source:
-    return Source(component_id, stream, task_id, Fields(ATTEMPT_FIELD, *names))
 
 
 def _burst_of(rows: list[Tuple]) -> Any:

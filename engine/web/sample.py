@@ -56,6 +56,7 @@ def make_sample(before: Snapshot | None, now: Snapshot, moment: Moment) -> dict[
         "traces": list(moment.traces),
         "checkpoint": entries.get("checkpoint"),
         "transactions": transactions({} if before is None else entry_fields(before), entries, elapsed),
+        "dead_letters": entries.get("dead_letters"),
         "jobs": entries.get("jobs"),
         "flow": entries.get("flow") or [],
         "kafka": kafka_partitions(now.user_metrics),

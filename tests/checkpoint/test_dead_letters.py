@@ -15,6 +15,7 @@ from engine.checkpoint.given_up import RowCount, read_counts, stored_counts
 from engine.dead_letters import DeadLettersEntry, stored_letters
 from engine.errors import ERROR, Failure, StateError
 from engine.testing import Finished, run_topology
+from engine.web.sample import Moment, make_sample
 from tests.checkpoint.killed_letters import BAD
 from tests.checkpoint.killing_rows import KILLERS, ROWS
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Told, once
@@ -45,13 +46,16 @@ def listed(capsys: Captured, url: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run_command(capsys, "dead-letters", "list", url, "--json")[0].splitlines()]
 
 
-@pytest.mark.guarantee("DL-1", "DL-4", "DL-5", "EO-6", "RUN-4")
+@pytest.mark.guarantee("DL-1", "DL-4", "DL-5", "EO-6", "EO-10", "RUN-4")
 def test_a_row_that_is_given_up_is_a_letter_and_not_undone(url: str, capsys: Captured) -> None:
     counts, finished = run_on(url, partial(Numbers, 40, pace_secs=0.1), fails({5: None, 25: None}))
     assert counts == once(40) - Counter([5, 25])
     shown = finished.snapshot.entry(DeadLettersEntry).value
     assert (shown.stored, shown.given_up, shown.last_component_id, shown.last_error) == (2, 2, "p", "ValueError: bad")
     assert not finished.snapshot.undone
+    assert finished.snapshot.components["numbers"].given_up == 2
+    sample = make_sample(None, finished.snapshot, Moment(1, 0.0, "INFO", frozenset()))
+    assert sample["dead_letters"]["stored"] == 2
     found = listed(capsys, url)
     assert [each["values"] for each in found] == [[5], [25]]
     assert {(each["component"], each["source"], each["stream"], each["error"], each["attempts"], each["state"]) for each in found} == {
@@ -110,10 +114,10 @@ def test_only_letters_that_a_source_can_emit_again_are_retried(url: str, capsys:
 @pytest.mark.guarantee("DL-3")
 def test_without_room_for_its_letter_a_row_is_not_given_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_letters, "MOST_LETTERS", 1)
-    bad = fails({3: None, 7: 8})
+    bad = fails({3: None, 7: 30})
     counts, finished = run_on(url, partial(Numbers, 20), bad)
     assert counts == once(20) - Counter([3])
-    assert bad.calls[7] == 9
+    assert bad.calls[7] == 31
     assert finished.snapshot.entry(DeadLettersEntry).value.stored == 1
     assert finished.secs > 0.5 + 1 + 2 + 4  # the pauses grow, as in an outage
 
@@ -177,7 +181,7 @@ async def lives(module: str, *arguments: str) -> int:
 
 
 @pytest.mark.guarantee("EO-1", "DL-5", "DL-6")
-@pytest.mark.parametrize("entry", ["letter:", "failed:"])
+@pytest.mark.parametrize("entry", ["letter:", "failed:", "owed:"])
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_kill_beside_a_write_loses_and_doubles_no_letter(when: str, entry: str, url: str, capsys: Captured) -> None:
     module = "tests.checkpoint.killed_letters"

@@ -206,7 +206,7 @@ class BeginsSlowly(Numbers):
 def test_passes_count_although_commits_come_before_a_slow_source_repeats_its_rows() -> None:
     """Given a source that begins after several checkpoints, when a row always fails, then it is given up after three passes."""
     bad = fails({3: None})
-    counts, finished = run_with(partial(BeginsSlowly, 20, ids=True), bad)
+    counts, finished = run_with(partial(BeginsSlowly, 20, ids=True), bad, beside=True)
     assert counts == once(20) - Counter([3])
     assert bad.calls[3] == 3
     assert len(given_up(finished)) == 1

@@ -10,12 +10,12 @@ import pytest
 
 from engine import BasicBolt, Config, Snapshot, Topology, TopologyBuilder, Tuple, spout
 from engine.checkpoint import CheckpointEntry
-from engine.checkpoint.feature import CheckpointFeature
 from engine.checkpoint.guarantees import Guarantees, Source, guarantees
 from engine.cli.topology_commands import describe
 from engine.runtime.snapshot_json import snapshot_from_dict
 from engine.testing import run_topology
 from engine.topology.graph import dot, mermaid, svg
+from engine.transactional import Committer
 from tests.checkpoint.scenarios.kit import Numbers, PassOn, Told
 
 pytestmark = pytest.mark.guarantee("EO-7")
@@ -42,21 +42,26 @@ class Mail(BasicBolt):
         """Have an effect outside."""
 
 
-class Publishes(Mail):
-    """Has the mark of a committer."""
+class Publishes(Committer):
+    """Publishes nothing."""
 
-    commits = True
+    def execute(self, tup: Tuple) -> None:
+        """Take a row."""
+
+    def finish_batch(self) -> None:
+        """Publish."""
 
 
 def mixed(**bolts: Any) -> Topology:
-    """Return a topology with spouts of all kinds, and these bolts behind all of them."""
+    """Return a topology with spouts of all kinds, and these bolts and committers behind all of them."""
     builder = TopologyBuilder("mixed")
     builder.set_spout("numbers", lambda: Numbers(3))
     builder.set_spout("positioned", positioned)
     builder.set_spout("plain", plain)
     builder.set_bolt("pass", PassOn).shuffle_grouping("numbers").shuffle_grouping("positioned").shuffle_grouping("plain")
     for component_id, each in bolts.items():
-        builder.set_bolt(component_id, each).shuffle_grouping("pass")
+        declare = builder.set_committer if each is Publishes else builder.set_bolt
+        declare(component_id, each).shuffle_grouping("pass")
     return builder.build()
 
 
@@ -88,8 +93,7 @@ def test_no_source_is_exact_with_at_least_once() -> None:
     assert {(each.guarantee, each.why) for each in shown.sources} == {("at least once", "processing_guarantee='at_least_once'")}
 
 
-def test_a_bolt_with_the_mark_of_committers_counts_as_committer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CheckpointFeature, "marks", {"bolt": ("keeps_state", "commits"), "spout": ("rewinds", "partitioned")})
+def test_a_committer_makes_its_topology_exact_without_a_state() -> None:
     shown = guarantees(mixed(publish=Publishes), STORED)
     assert shown is not None
     assert (shown.bolts("committer"), shown.may_repeat) == (("publish",), ())

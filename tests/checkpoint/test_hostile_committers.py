@@ -4,19 +4,16 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import Bolt, ComponentError, Config, FatalError, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple, bolt
+from engine import Bolt, Config, Spout, SpoutExhausted, Topology, TopologyBuilder, TopologyError, Tuple, bolt
 from engine.checkpoint.feature import CheckpointEntry
-from engine.errors import StateError
 from engine.testing import Finished, KillTask, run_topology
 from engine.transactional import BatchBolt, BurstBolt, Committer
-from engine.transactional.values import MemoryValues, ReduceInto, ReducingCommitter, SqliteValues
+from engine.transactional.values import MemoryValues, ReducingCommitter
 from tests.checkpoint.scenarios.kit import Numbers, Told, once
-from tests.checkpoint.stored_states import read_with_tools
 from tests.checkpoint.test_committers import ROWS, RaisesFor, Target, Writing, WritingBursts, topology
 
 pytestmark = pytest.mark.guarantee("EO-9")
@@ -288,152 +285,6 @@ def test_a_prepare_that_raises_loses_nothing() -> None:
     assert Counter(target.rows) == once(ROWS)
 
 
-# Restarts
-
-
-def state_in(folder: Path, **settings: Any) -> Config:
-    return Config(state_provider=f"sqlite:///{folder}/state.db", **settings)
-
-
-class EndsTheRun(Writing):
-    """Ends the run in the middle of the first publish of a txid."""
-
-    def finish_batch(self) -> None:
-        if self.attempt.txid == 3 and not self.target.trouble:
-            self.target.trouble.append(FatalError("the end", hint="none"))
-        super().finish_batch()
-
-
-def ended_in_committing(target: Target, folder: Path, tasks: int = 1) -> None:
-    """Run until a committer has ended the run in COMMITTING."""
-    with pytest.raises(ComponentError, match="the end"):
-        run_topology(topology(lambda: EndsTheRun(target), tasks=tasks), state_in(folder))
-
-
-class ByTask(Target):
-    """A target of several tasks."""
-
-    def write(self, committer: Committer, rows: list[Any]) -> None:
-        if self.trouble:
-            raise self.trouble.pop()
-        place = committer.attempt.txid, committer.context.task_index, committer.context.tasks
-        assert self.batches.setdefault(place, rows) == rows  # type: ignore[call-overload]
-
-
-@pytest.mark.parametrize(("tasks", "then"), [(1, 1), (1, 3), (3, 1), (3, 2), (2, 3)])
-def test_a_start_in_committing_publishes_in_the_layout_that_staged(tasks: int, then: int, tmp_path: Path) -> None:
-    target = ByTask()
-    ended_in_committing(target, tmp_path, tasks)
-    target.trouble = []
-    run_topology(topology(lambda: Writing(target), tasks=then), state_in(tmp_path))
-    assert Counter(target.rows) == once(ROWS)
-    assert {tasks_ for txid, _, tasks_ in target.batches if txid == 3} == {tasks}  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(("tasks", "then"), [(3, 2), (3, 1), (2, 3)])
-def test_a_start_in_committing_that_dies_itself_leaves_the_layout_that_staged(tasks: int, then: int, tmp_path: Path) -> None:
-    target = ByTask()
-    ended_in_committing(target, tmp_path, tasks)
-    target.trouble = []
-    ended_in_committing(target, tmp_path, then)
-    target.trouble = []
-    run_topology(topology(lambda: Writing(target), tasks=then), state_in(tmp_path))
-    assert Counter(target.rows) == once(ROWS)
-
-
-def test_a_start_without_the_committer_whose_output_is_not_published_is_refused(tmp_path: Path) -> None:
-    target = Target()
-    ended_in_committing(target, tmp_path)
-    builder = TopologyBuilder("committed")
-    builder.set_spout("numbers", partial(Numbers, ROWS))
-    builder.set_committer("renamed", lambda: Writing(target)).shuffle_grouping("numbers")
-    with pytest.raises(StateError, match=r"'out'.*no such committer"):
-        run_topology(builder.build(), state_in(tmp_path))
-
-
-def test_the_tools_take_staged_output_for_no_state(tmp_path: Path) -> None:
-    target, told, builder = Target(), Told(), TopologyBuilder("committed")
-    builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05, burst=2))
-    builder.set_bolt("count", told.create).shuffle_grouping("numbers")
-    builder.set_committer("out", lambda: EndsTheRun(target)).shuffle_grouping("numbers")
-    with pytest.raises(ComponentError, match="the end"):
-        run_topology(builder.build(), state_in(tmp_path))
-    found = asyncio.run(read_with_tools(f"sqlite:///{tmp_path}/state.db", "committed"))
-    assert {component_id for component_id, _, _ in found} == {"count"}
-
-
-def test_a_committer_that_is_removed_after_its_output_was_published_is_forgotten(tmp_path: Path) -> None:
-    target, other = Target(), Target()
-    run_topology(topology(lambda: Writing(target), rows=20), state_in(tmp_path))
-
-    def renamed(committer: Any) -> Topology:
-        builder = TopologyBuilder("committed")
-        builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05, burst=2))
-        builder.set_committer("renamed", committer).shuffle_grouping("numbers")
-        return builder.build()
-
-    other.trouble = []
-    with pytest.raises(ComponentError, match="the end"):
-        run_topology(renamed(lambda: EndsTheRun(other)), state_in(tmp_path))
-    other.trouble = []
-    run_topology(renamed(lambda: Writing(other)), state_in(tmp_path))
-    assert Counter([*target.rows, *other.rows]) == once(ROWS)
-
-
-def test_an_interval_without_rows_is_published_after_a_crash_too(tmp_path: Path) -> None:
-    """A map refuses a gap between txids, so a missing one would end the run."""
-
-    class Ends(Listing):
-        async def publish(self, pieces: Any) -> None:
-            if self.attempt.txid == 2 and not ended:
-                ended.append(True)
-                raise FatalError("the end", hint="none")
-            await super().publish(pieces)
-
-    ended: list[bool] = []
-    values = SqliteValues(tmp_path / "lists.db", "lists")
-
-    def listing() -> Topology:
-        builder = TopologyBuilder("committed")
-        builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05, burst=2))
-        builder.set_bolt("count", Told().create).shuffle_grouping("numbers")
-        builder.set_bolt("few", bolt("n")(lambda tup: [(tup["n"],)] if tup["n"] < 10 else [])).shuffle_grouping("numbers")
-        builder.set_committer("out", lambda: Ends(values, lambda n: None)).shuffle_grouping("few")
-        return builder.build()
-
-    with pytest.raises(ComponentError, match="the end"):
-        run_topology(listing(), state_in(tmp_path))
-    run_topology(listing(), state_in(tmp_path))
-
-    async def read() -> Counter[int]:
-        async with values.reader() as reader:
-            return Counter([n async for _, rows in reader.items() for n in rows])
-
-    assert asyncio.run(read()) == once(10)
-
-
-def test_a_target_that_is_ahead_is_refused_with_both_numbers(tmp_path: Path) -> None:
-    totals = ReduceInto(SqliteValues(tmp_path / "totals.db", "totals"), key="n")
-    run_topology(topology(totals), state_in(tmp_path))
-    (tmp_path / "state.db").unlink()
-    with pytest.raises(ComponentError, match=r"has the output of checkpoint \d+, but the state provider has committed nothing"):
-        run_topology(topology(totals), state_in(tmp_path))
-
-
-@pytest.mark.parametrize("ending", ["drain", "stop"])
-def test_after_an_early_end_the_next_run_continues(ending: str, tmp_path: Path) -> None:
-    target = Target()
-
-    async def end(run: Run) -> None:
-        await asyncio.sleep(2.33)
-        await getattr(run, ending)()
-
-    run_topology(topology(lambda: Writing(target)), state_in(tmp_path), during=end)
-    assert 0 < len(target.rows) < ROWS
-    run_topology(topology(lambda: Writing(target)), state_in(tmp_path))
-    assert target.rows == list(range(ROWS))
-
-
 # Sources and guarantees
 
 
@@ -514,3 +365,36 @@ def test_a_batch_bolt_that_raises_after_it_has_taken_its_row_leaves_nothing_behi
     builder.set_committer("out", lambda: Writing(target)).shuffle_grouping("sum")
     run_topology(builder.build())
     assert sum(target.rows) == sum(range(ROWS))
+
+
+# What is declared in another way
+
+
+def test_a_committer_by_its_class_is_one_with_set_bolt_too() -> None:
+    target, builder = Target(), TopologyBuilder("by its class")
+    builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05, burst=2))
+    builder.set_bolt("out", lambda: Writing(target)).shuffle_grouping("numbers")
+    run_topology(builder.build(), faults=[KillTask("out", at_secs=1.5)])
+    assert target.rows == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"tick_tuple_freq_secs": 1}, "a tick belongs to no interval"),
+        ({"processes": True}, "processes=True is not possible"),
+        ({"concurrency": 2}, "a committer takes one input at a time"),
+        ({"threads": 2}, "a committer takes one input at a time"),
+    ],
+)
+def test_settings_that_a_committer_cannot_have_are_refused(settings: Any, fault: str) -> None:
+    with pytest.raises(TopologyError, match=fault):
+        topology(lambda: Writing(Target()), **settings)
+
+
+def test_a_committer_without_input_is_refused() -> None:
+    builder = TopologyBuilder("no input")
+    builder.set_spout("numbers", partial(Numbers, 1))
+    builder.set_committer("out", lambda: Writing(Target()))
+    with pytest.raises(TopologyError, match="has no input"):
+        builder.build()

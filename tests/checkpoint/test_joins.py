@@ -38,4 +38,4 @@ def test_a_barrier_that_waits_for_a_task_that_died_is_ended_by_the_next_round(at
     config = Config(state_checkpoint_interval_ms=100)
     finished = run_topology(builder.build(), config, faults=[KillTask("second", at_secs=at_secs)], limit_secs=300)
     assert finished.state == "complete"
-    assert sorted(feeder.acked) == list(range(1, 7))
+    assert sorted(set(feeder.acked)) == list(range(1, 7))  # what is repeated after a recovery is acked again (EO-1)

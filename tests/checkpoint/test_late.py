@@ -48,13 +48,16 @@ async def look(run: Run) -> Moment:
     return Moment(now, answer.status_code, answer.json().get("error", ""), gauges, shown)
 
 
-def outage(bolt: Any = PassOn, count: Callable[[Told], Any] = Tally, **config: Any) -> tuple[Moment, Moment]:
-    """Run `numbers` > `p` > `count` to its end. Return what is seen 60 s before an outage ends, and 60 s after it. Rows count once."""
+def outage(bolt: Any = PassOn, count: Callable[[Told], Any] = Tally, *, burst: int = 1, **config: Any) -> tuple[Moment, Moment]:
+    """Run `numbers` > `p` > `count` to its end. Return what is seen 60 s before an outage ends, and 60 s after it. Rows count once.
+
+    burst: rows that the spout emits every 10 s.
+    """
     told = Told()
 
     def topology() -> Topology:
         builder = TopologyBuilder("late")
-        builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=10))
+        builder.set_spout("numbers", partial(Numbers, ROWS * burst, pace_secs=10, burst=burst))
         builder.set_bolt("p", bolt).shuffle_grouping("numbers")
         builder.set_bolt("count", partial(count, told)).shuffle_grouping("p")
         return builder.build()
@@ -69,7 +72,7 @@ def outage(bolt: Any = PassOn, count: Callable[[Told], Any] = Tally, **config: A
             return meanwhile, later
 
     seen: tuple[Moment, Moment] = run_virtual(main)
-    assert told.counts() == once(ROWS)
+    assert told.counts() == once(ROWS * burst)
     return seen
 
 
@@ -185,10 +188,10 @@ class FailsAll(PassOn):
 
 @pytest.mark.guarantee("EO-6", "EO-10", "SV-11")
 def test_an_outage_of_a_component_is_named_and_not_logged_at_each_pass(caplog: pytest.LogCaptureFixture) -> None:
-    meanwhile, later = outage(FailsAll)
+    meanwhile, later = outage(FailsAll, burst=10)  # a single row would be given up
     assert (meanwhile.status, later.status) == (503, 200)
     for text in (meanwhile.error, meanwhile.shown):
-        assert "waiting for the end of an outage (1 row failed" in text
+        assert "waiting for the end of an outage (10 rows failed" in text
         assert "the service does not answer" in text
     assert len(told(caplog)) == 4
     passes = [record for record in caplog.records if record.name == "engine.checkpoint" and "the interval" in record.getMessage()]

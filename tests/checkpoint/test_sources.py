@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,16 @@ def raises(*_: object) -> Any:
     raise ValueError("no way")
 
 
-async def coroutine() -> int:
-    return 1
+def coroutine() -> Any:
+    async def one() -> int:
+        return 1
+
+    COROUTINES.append(one())
+    return COROUTINES[-1]
+
+
+COROUTINES: list[Coroutine[Any, Any, int]] = []
+"""Those that `coroutine` has returned."""
 
 
 @pytest.mark.parametrize(
@@ -54,11 +62,12 @@ async def coroutine() -> int:
         (raises, "spout 'numbers': position.. raised ValueError: no way .*\nFix: It returns the position behind the last emitted row"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.guarantee("EO-2")
 def test_a_position_that_cannot_be_taken_ends_the_run_with_the_spout(position: Any, text: str) -> None:
     with pytest.raises(ComponentError, match=text):
         counted(partial(Odd, position=position))
+    for each in COROUTINES:
+        each.close()  # or Python would warn that nobody has awaited it
 
 
 @pytest.mark.guarantee("EO-1")

@@ -86,7 +86,7 @@ class Form:
     """True if it takes part in the campaign in child processes."""
     hears_acks: bool = True
     repeats: bool = False
-    """True if a failed row makes the source emit others again, whose first trees have no verdict (EO-6)."""
+    """True if a failed row makes the source emit others again (EO-6)."""
 
 
 USUAL: Final = ("fails", "dies", "ends")

@@ -165,4 +165,4 @@ def test_the_text_of_a_fail_must_be_a_string() -> None:
     play_run(chain(lambda: spout, Wrong))
     (failure,) = spout.failures
     assert failure.reason == "error"
-    assert "error must be a string or an exception, not KeyError('word')" in (failure.error or "")
+    assert "error must be a string, not KeyError('word')" in (failure.error or "")

@@ -10,12 +10,10 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tests.checkpoint.exact.killing import Death
-from tests.checkpoint.exact.outputs import KINDS
 from tests.checkpoint.exact.plan import ROWS_A_DEATH, ROWS_A_DEATH_OF_COMMITTERS, deaths_at
 from tests.checkpoint.exact.rounds import KilledExact
 from tests.checkpoint.exact.steps import STEPS, output_steps, steps_of
@@ -28,8 +26,8 @@ ROUND: Final = 12
 """Number of processes to kill."""
 STEPS_PER_ROUND: Final = 8
 INSTANTS_PER_ROUND: Final = 4
-NEEDS_NOTHING: Final = ("sqlite values", "sqlite rows", "files", "own", "spark")
-"""Committers whose targets are files. Those into PostgreSQL and Kafka are killed in `tests/checkpoint/exact`."""
+OUTPUTS: Final = ("sqlite values", "sqlite rows", "files", "own", "spark")
+"""Committers whose targets are files. Those of servers are killed in `tests/checkpoint/exact`."""
 
 
 class Exact(campaign.Campaign[str, Killed]):
@@ -59,27 +57,26 @@ class Exact(campaign.Campaign[str, Killed]):
 
     def topology(self, servers: str, seed: int, number: int, folder: Path) -> KilledExact:
         source, bolts = _combination(seed, number)
-        output = _output(seed, number, servers)
+        output = _output(seed, number)
         state = f"sqlite:///{folder}/state.db"
         if servers and number // 2 % 2:
             state = f"{servers}?prefix=round-{number}-{random.SystemRandom().randrange(2**32):08x}"
         rows = (ROWS_A_DEATH_OF_COMMITTERS if output else ROWS_A_DEATH) * len(self.deaths(seed, number))
-        places = Places(folder=str(folder), rows=rows, source=source, bolts=bolts, state=state, output=output, server=servers)
-        return KilledExact(replace(places, name=f"output_{number}_{random.SystemRandom().randrange(2**32):08x}"), seed + number)
+        places = Places(folder=str(folder), rows=rows, source=source, bolts=bolts, state=state, output=output)
+        return KilledExact(places, seed + number)
 
     def deaths(self, seed: int, number: int) -> list[Death]:
         source, _ = _combination(seed, number)
-        steps = output_steps() if number % 2 else steps_of(source)
+        steps = output_steps(output) if (output := _output(seed, number)) else steps_of(source)
         random.Random(f"{seed} steps of {source}").shuffle(steps)
         first = (number // 2 if number % 2 else number // len(SOURCES)) * STEPS_PER_ROUND
         chosen = [steps[at % len(steps)] for at in range(first, first + STEPS_PER_ROUND)]
         return deaths_at(chosen, INSTANTS_PER_ROUND, random.Random(f"{seed} round {number}"))
 
 
-def _output(seed: int, number: int, redis: str) -> str:
+def _output(seed: int, number: int) -> str:
     """Return the kind of the committer of a round. Every other round has none, since its steps are those of the sources."""
-    kinds = [kind for kind in KINDS if kind in NEEDS_NOTHING or (redis and kind == "redis values")]
-    return choose_in_turn(kinds, seed, number // 2) if number % 2 else ""
+    return choose_in_turn(OUTPUTS, seed, number // 2) if number % 2 else ""
 
 
 def _combination(seed: int, number: int) -> tuple[str, str]:

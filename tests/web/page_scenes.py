@@ -58,6 +58,7 @@ class Scene:
             "traces": [],
             "checkpoint": None,
             "transactions": None,
+            "dead_letters": None,
             "jobs": None,
             "flow": [],
             "kafka": [],
@@ -227,6 +228,7 @@ def hostile() -> Scene:
         sample["transactions"] = {"committed_txid": 4, "committed_rate": 1.0, "open": 1, "failed": 0, "phases": {bad: [5]}}
         sample["kafka"] = [partition(0, second) | {"topic": bad, "component": HOSTILE[1]}]
         sample["metrics"] = [{"component": bad, "task": 1, "name": HOSTILE[1], "kind": bad, "labels": {bad: HOSTILE[3]}, "value": 1}]
+        sample["dead_letters"] = {"stored": 1, "given_up": 1, "last_component_id": HOSTILE[1], "last_error": bad}
         sample["jobs"] = jobs(second) | {"ui": HOSTILE[2], "master": bad, "application": HOSTILE[1]}
         sample["jobs"]["newest"][1]["stages"][0] |= {"components": [bad], "slowest_components": [HOSTILE[3]]}
         sample["flow"] = flow(second)
@@ -278,6 +280,7 @@ def everything() -> Scene:
         sample["checkpoint"]["guarantees"] = guarantees([spout, "web.calls"], failing, sample["components"][-1]["id"])
         phases = {"processing": [318, 319, 320], "committing": [317]}
         sample["transactions"] = {"committed_txid": 316, "committed_rate": 4.2, "open": 4, "failed": 1, "phases": phases}
+        sample["dead_letters"] = {"stored": 7, "given_up": 2, "last_component_id": failing, "last_error": "KeyError: 'price'\n  line"}
         sample["jobs"] = jobs(second)
         sample["flow"] = flow(second)
         sample["kafka"] = [partition(number, second) for number in range(6)]

@@ -102,12 +102,15 @@ def test_an_error_appears_with_its_traceback(open_page: OpenScene) -> None:
     assert page.element("details[open] .traceback").is_displayed()  # it stays open while figures come
 
 
+@pytest.mark.guarantee("DL-4")
 def test_failures_and_owed_acks_are_listed(open_page: OpenScene) -> None:
     page = open_page(everything())
     reasons = page.texts("[aria-label='Failures by reason and component'] tbody tr")
     assert len(reasons) == 3
     counted = page.texts("[aria-label='Failures by reason and component'] tbody td:nth-child(2)")
     assert set(counted) == {"inputs", "trees"}  # a failed input is counted at its bolt, and its tree at the spout
+    assert page.text(".letters").startswith("7 dead letters in the state provider, the newest one of ")
+    assert page.text(".letters").endswith(": KeyError: 'price'")
     newest = page.texts("[aria-label='Newest failed trees'] tbody tr:first-child td")
     assert newest[1].startswith("('web.clicks', 3, ")
     assert "KeyError: 'price'" in newest[5]

@@ -158,6 +158,11 @@ class BatchWriter:
 
     # Stored txids
 
+    async def newest_txid(self) -> int:
+        """Return the newest stored txid of all tasks, 0 if there is none. Other tasks may still be writing, so nobody is fenced."""
+        async with connected(self._cluster_config()) as admin:
+            return max((stored.txid for stored in (await self._stored_by_all(admin, stable=())).values()), default=0)
+
     async def _must_write(self, txid: int) -> bool:
         await self.link.start()  # starts a new producer if the last one was abandoned
         if self._stored_of != self.link.producers:

@@ -68,6 +68,11 @@ class KafkaCommitter(Committer):
         """Write the batch, unless an earlier attempt has written it."""
         await self._writer.write_batch(self.attempt, self)
 
+    async def published_txid(self) -> int:
+        """Return the newest txid that the brokers have stored for this committer, 0 before the first (EO-9)."""
+        writer: BatchWriter = await self.resources.opened(WriterResource(self.config))
+        return await writer.newest_txid()
+
     # BatchOutput
 
     async def send_records(self) -> None:

@@ -92,6 +92,11 @@ class FileWriter(Committer):
         name = OutputName(*self.attempt, context.task_index, context.tasks, self._suffix)
         await folder.write(self.attempt, name, self._lines)
 
+    async def published_txid(self) -> int:
+        """Return the newest txid that has a file, 0 before the first (EO-9)."""
+        folder = await self.resources.opened(self._folder)
+        return await folder.newest()
+
 
 @dataclass(frozen=True)
 class OutputFolder:
@@ -127,6 +132,10 @@ class OpenFolder:
     async def write(self, attempt: TransactionAttempt, name: OutputName, lines: list[bytes]) -> None:
         """Write a complete file, and remove superseded ones. Raises StateUnavailable if the disk fails."""
         await in_thread(self._pool, lambda: self._write(attempt, name, lines))
+
+    async def newest(self) -> int:
+        """Return the newest txid that has a file, 0 before the first."""
+        return await in_thread(self._pool, lambda: max((name.txid for name, is_draft in self._names() if not is_draft), default=0))
 
     async def close(self) -> None:
         """End the thread after its current write."""

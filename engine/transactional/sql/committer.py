@@ -57,6 +57,7 @@ def _names(what: str, given: object) -> tuple[str, ...]:
 class SqlWriter(BurstBolt):
     """One attempt of a task."""
 
+    reads_attempt: ClassVar[bool] = False
     is_committer: ClassVar[bool] = True
     needs_transactional_spout: ClassVar[bool] = True
     """True, because the effects of a statement cannot be taken back, so a replay must have the same rows."""
@@ -74,6 +75,11 @@ class SqlWriter(BurstBolt):
     async def prepare(self) -> None:
         """Open the database, and check the statement, before the first batch. All attempts of the task share the connection."""
         self._open: OpenRowOutput = await opened_for_all_batches(self, self._output, "statement or database")
+
+    async def published_txid(self) -> int:
+        """Return the newest txid that is stored in the database, 0 before the first (EO-9)."""
+        opened: OpenRowOutput = await opened_for_all_batches(self, self._output, "statement or database")
+        return await opened.txid()
 
     def execute_many(self, burst: Burst) -> None:
         self._rows.extend(zip(*[burst[name] for name in self._output.fields], strict=True))

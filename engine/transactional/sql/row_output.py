@@ -66,6 +66,11 @@ class OpenRowOutput:
         with ending_the_run():
             await self._retry.call_with_retries(lambda: self._publish_once(attempt, staged))
 
+    async def txid(self) -> int:
+        """Return the newest txid that a task of this committer has published, 0 before the first."""
+        with ending_the_run():
+            return (await self._retry.call_with_retries(self._store.fence)).attempt[0]
+
     async def _publish_once(self, attempt: TransactionAttempt, staged: Sequence[Row]) -> None:
         for _ in range(MOST_ROUNDS):
             fence = await self._store.fence()

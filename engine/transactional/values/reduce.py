@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import add, itemgetter
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from engine.api import Tuple, Values, takes
 from engine.api.fields import OutputFields
@@ -177,6 +177,7 @@ class ReduceInto:
 class _Reducing(ReducingCommitter[Any, Any, Any]):
     """Reduces a field."""
 
+    reads_attempt: ClassVar[bool] = False
     output_fields: OutputFields = None
     field: Any
     initial: Any

@@ -11,6 +11,8 @@ const REASONS =
   "fail. rollback: a checkpoint was rolled back. task_died: the task was replaced";
 const COUNTED = "A failed input fails its tree. The bolt counts the input, and the spout counts the tree";
 
+const MOST_OF_ERROR = 200;
+
 /** A card that is shown only while it has something to show. */
 export class Card {
   constructor(host, title) {
@@ -60,7 +62,8 @@ export class Failures {
       ],
     });
     this.newestTitle = el("h3", { text: "Newest first" });
-    this.card.add(this.reasons.element, this.newestTitle, this.newest.element);
+    this.letters = el("p", { class: "note user letters" });
+    this.card.add(this.letters, this.reasons.element, this.newestTitle, this.newest.element);
   }
 
   show(sample) {
@@ -72,12 +75,22 @@ export class Failures {
       }
     }
     const newest = uniquely(sample.failures ?? [], (row) => [row.time, row.component, row.task, row.message_id]);
-    this.card.show(reasons.length > 0 || newest.length > 0, `${count(sample.total?.failed ?? 0)} failed trees`);
+    const letters = sample.dead_letters?.stored ?? 0;
+    setShown(this.letters, letters > 0);
+    setText(this.letters, letters > 0 ? lettersText(sample.dead_letters) : "");
+    this.card.show(reasons.length > 0 || newest.length > 0 || letters > 0, `${count(sample.total?.failed ?? 0)} failed trees`);
     this.reasons.show(reasons);
     setShown(this.reasons.element, reasons.length > 0);
     for (const element of [this.newest.element, this.newestTitle]) setShown(element, newest.length > 0);
     this.newest.show(newest);
   }
+}
+
+/** Return the number of dead letters, those of earlier runs included, and the newest one. */
+function lettersText(now) {
+  const error = (now.last_error ?? "").split("\n")[0].slice(0, MOST_OF_ERROR);
+  const last = now.last_component_id === null ? "" : `, the newest one of ${now.last_component_id}: ${error}`;
+  return `${plural(now.stored, "dead letter")} in the state provider${last}`;
 }
 
 /** Return rows with a key of their own; two equal ones get a number. */

@@ -11,7 +11,7 @@ from tests.checkpoint.exact.topology import SOURCES
 MOST_INSTANT_SECS: Final = 0.3
 ROWS_A_DEATH: Final = 500
 """Rows with which a process comes to its death, and the last one to its end."""
-ROWS_A_DEATH_OF_COMMITTERS: Final = 300
+ROWS_A_DEATH_OF_COMMITTERS: Final = 600
 """The same with a committer, whose checkpoints take longer."""
 
 

@@ -154,6 +154,7 @@ def steps_of(source: str) -> list[ExactStep]:
     return [step for step in STEPS.values() if (not step.sources or source in step.sources) and not step.is_of_output]
 
 
-def output_steps() -> list[ExactStep]:
-    """Return the steps of committers, and those at which the record changes."""
-    return [step for step in STEPS.values() if step.is_of_output or step.name.startswith("record: ")]
+def output_steps(kind: str) -> list[ExactStep]:
+    """Return the steps of a kind of committers, and those at which the record changes."""
+    steps = [step for step in STEPS.values() if step.is_of_output or step.name.startswith("record: ")]
+    return [step for step in steps if not (step.is_of_before and kind == "spark")]  # which has one task in all processes

@@ -81,7 +81,7 @@ async def killed_at(steps: Sequence[ExactStep], kind: str, folder: Path, state: 
 async def test_killed_at_a_few_steps_it_publishes_each_row_once(
     kind: str, tmp_path: Path, server_of: ServerOf, request: pytest.FixtureRequest
 ) -> None:
-    steps = random.SystemRandom().sample(output_steps(), DAILY)
+    steps = random.SystemRandom().sample(output_steps(kind), DAILY)
     state = f"sqlite:///{tmp_path}/state.db"
     if kind.startswith("redis"):
         state = f"{request.getfixturevalue('redis')}?prefix={secrets.token_hex(4)}"
@@ -97,7 +97,7 @@ async def test_killed_at_a_few_steps_it_publishes_each_row_once(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_killed_at_each_step_it_publishes_each_row_once(kind: str, tmp_path: Path, server_of: ServerOf) -> None:
-    steps = output_steps()
+    steps = output_steps(kind)
 
     killed = await killed_at(steps, kind, tmp_path, f"sqlite:///{tmp_path}/state.db", await server_of(kind))
 

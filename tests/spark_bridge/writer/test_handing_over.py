@@ -129,11 +129,11 @@ def test_a_run_that_ended_after_its_manifest_continues(
 ) -> None:
     real, calls = manifest_writer.ManifestWriter.write_manifest, [0]
 
-    def dies(self: Any, manifest: Any) -> bool:
+    def dies(self: Any, manifest: Any, **how: Any) -> bool:
         calls[0] += 1
         if calls[0] == nth and not after:
             raise FatalError("the process dies")
-        written = real(self, manifest)
+        written = real(self, manifest, **how)
         if calls[0] == nth:
             raise FatalError("the process dies")
         return written

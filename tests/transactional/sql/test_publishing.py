@@ -108,7 +108,7 @@ async def test_a_value_that_does_not_fit_is_named(place: Place, row: tuple[Any, 
     async with place.task() as task:
         with pytest.raises(FatalError, match="refuses the row user_id=") as caught:
             await published(task, attempt(1, 1), (1, "before"), row)
-        assert getattr(caught.value, "row", None) == row
+        assert getattr(caught.value, "rows", None) == (1,)
         await published(task, attempt(1, 2), (2, "behind"))
     assert await place.rows() == [(2, "behind")]
 

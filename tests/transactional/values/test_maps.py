@@ -150,9 +150,19 @@ async def test_a_map_belongs_to_one_kind_one_topology_and_one_writer(new_map: Ne
 
 async def test_a_second_update_in_one_attempt_is_refused(new_map: NewMap) -> None:
     async with open_values(new_map("words")) as values:
-        await values.update(attempt(1, 1), {"a": 1}, add)
+        first = attempt(1, 1)
+        await values.update(first, {"a": 1}, add)
         with pytest.raises(UsageError, match="called update\\(\\) twice"):
-            await values.update(attempt(1, 1), {"b": 1}, add)
+            await values.update(first, {"b": 1}, add)
+
+
+@pytest.mark.guarantee("EO-9")
+async def test_another_instance_may_update_again_with_an_equal_attempt(new_map: NewMap) -> None:
+    """Given an interval that is published again, then its update has its effect once."""
+    async with open_values(new_map("words")) as values:
+        for _ in range(2):
+            await values.update(attempt(1, 1), {"a": 1}, add)
+        assert await values.get_many(["a"]) == {"a": 1}
 
 
 KEYS = [
