@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.api import Values
 from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
+from engine.checkpoint.owed_rows import MarkedRow, RowRetry
 from engine.checkpoint.stored_positions import CODEC
 from engine.errors import TASK_DIED, TIMEOUT, Failure
 from engine.safe_text import safe_repr
@@ -138,6 +139,15 @@ class FailedRows:
             self.passes.update({(key, copy): passes for copy, passes in enumerate(count.passes)})
             self.given_up[key] = count.given_up
         self.given_up = +self.given_up
+
+    def note_failed(self, key: RowKey, row: MarkedRow, failure: Failure) -> None:
+        """Note that a row has failed, so that the interval is repeated. One that was retried alone is noted only once."""
+        mark = row[3]
+        if isinstance(mark, RowRetry):
+            if mark.repeats_interval:
+                return
+            mark.repeats_interval = True
+        self.failed[key].append((row[:3], failure))
 
     # Passes
 

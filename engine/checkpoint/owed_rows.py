@@ -5,11 +5,11 @@ The record of a checkpoint has them beside the positions, which are behind them 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from engine.api import Values
 from engine.checkpoint.given_up import Row
-from engine.checkpoint.stored_positions import CODEC, SourceLayout
+from engine.checkpoint.stored_positions import CODEC, SourceLayout, owed_name
 from engine.errors import Failure, StateError
 from engine.safe_text import safe_repr
 
@@ -65,6 +65,10 @@ class RowRetry:
     def row(self) -> Row:
         """The row without its mark."""
         return self.values, self.stream, self.message_id
+
+
+MarkedRow: TypeAlias = tuple[Values, str, Any, int | RowRetry]
+"""A row of a source, and its mark. The mark of a new row is the number of barriers before it."""
 
 
 class Components:
@@ -180,8 +184,3 @@ class OwedRows:
         """The rows of the PREPARE are those of the last commit. A second call has no effect."""
         self._committed.update(self._taken)
         self._taken = {}
-
-
-def owed_name(component_id: str) -> str:
-    """Return the name of the ledger's entry with the owed rows of a spout."""
-    return f"owed:{component_id}"

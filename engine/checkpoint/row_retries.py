@@ -9,21 +9,21 @@ import heapq
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from engine.api import Values
 from engine.backoff import Backoff
-from engine.checkpoint.owed_rows import OwedRows, RowRetry, StoredRow
+from engine.checkpoint.owed_rows import MarkedRow, OwedRows, RowRetry, StoredRow
 from engine.checkpoint.stored_positions import CODEC
 from engine.clock import Clock
-from engine.errors import ERROR, FAILED, FORGOTTEN, EngineError, Failure
+from engine.errors import ERROR, FAILED, EngineError, Failure
 from engine.state.codec import Unencodable
 from engine.topology.task_port import SpoutPort
 
-MarkedRow: TypeAlias = tuple[Values, str, Any, "int | RowRetry"]
-"""A row, and its mark. The mark of a new row is the number of barriers before it."""
-REASONS: Final = frozenset({ERROR, FAILED, FORGOTTEN})
-"""Failures of a single call. Whatever else fails a row (a death, a timeout) may have hit its neighbours, too, or come again."""
+REASONS: Final = frozenset({ERROR, FAILED})
+"""Failures of a single call. Whatever else fails a row (a death, a timeout) may have hit its neighbours, too, or come again.
+
+A forgotten row (ACK-15) may be the one that its task is just dying of.
+"""
 PAUSES: Final = Backoff(0.1, 10.0)
 """Pauses before the second retry and the later ones. The first one comes at once."""
 MOST_ROWS: Final = 10_000

@@ -14,8 +14,8 @@ from engine.checkpoint.failed_rows import FailedRows, Passes, RowKey, key_of
 from engine.checkpoint.given_up import AloneRow, GaveUp, GivenUpRow, Letters, Row, RowCount, StoredCounts, rows_to_retry
 from engine.checkpoint.machine import Machine, Step
 from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
-from engine.checkpoint.owed_rows import OwedRows, RowRetry
-from engine.checkpoint.row_retries import MarkedRow, RowRetries
+from engine.checkpoint.owed_rows import MarkedRow, OwedRows, RowRetry
+from engine.checkpoint.row_retries import RowRetries
 from engine.checkpoint.stored_positions import CODEC, SourceLayout, StoredPositions, encoded_positions, partition_named, positions_of
 from engine.errors import Failure, FatalError
 from engine.log import EngineLogger
@@ -225,10 +225,11 @@ class SourceTask(SourceHandler):
         if failure.component_id == ACKER_COMPONENT:
             self._lost()  # the acker has lost all its trees, and no row is to blame
             return
-        is_one_by_one = self._sources.one_by_one.is_cautious or self._key_of(*row[:3]) in self.rows.went_alone
+        key = self._key_of(*row[:3])
+        is_one_by_one = self._sources.one_by_one.is_cautious or key in self.rows.went_alone
         retry = None if is_one_by_one else self.retries.retry_of(row, failure, had_no_effect=had_no_effect)
         if retry is None:
-            self._note_for_pass(row, failure)
+            self.rows.note_failed(key, row, failure)
             return
         self._sources.owed.components.note_failure(retry, failure, self.run.acked())
         if not self._sources.owed.is_due(retry):
@@ -238,15 +239,7 @@ class SourceTask(SourceHandler):
             self.rows.give_up_alone(given_up, retry.barriers)  # no state has anything of it, so nothing is repeated
             self._report(given_up, alone=True)
         else:
-            self._note_for_pass(row, failure)  # the next passes wait for room
-
-    def _note_for_pass(self, row: MarkedRow, failure: Failure) -> None:
-        mark = row[3]
-        if isinstance(mark, RowRetry):
-            if mark.repeats_interval:
-                return  # it is noted
-            mark.repeats_interval = True
-        self.rows.failed[self._key_of(*row[:3])].append((row[:3], failure))
+            self.rows.note_failed(key, row, failure)  # the next passes wait for room
 
     def emit_due(self) -> None:
         """Emit the rows whose pause is over, because the spout may emit again."""
@@ -261,7 +254,7 @@ class SourceTask(SourceHandler):
         """Return the rows of before the barrier that are still to be retried. Those that may not be left out repeat the interval."""
         owed, others = self.retries.take_owed(acked)
         for retry, failure in others:
-            self._note_for_pass((*retry.row, retry), failure)
+            self.rows.note_failed(self._key_of(*retry.row), (*retry.row, retry), failure)
         return owed
 
     # The checkpoint

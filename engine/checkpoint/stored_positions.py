@@ -31,6 +31,10 @@ class StoredPositions:
         """Return the entry of the ledger."""
         return {entry_name(self.component_id): [self.partitioned, self.tasks, self.encoded]}
 
+    def changes(self) -> dict[str, object]:
+        """Return the changes of the ledger that set these positions. A spout that begins at its beginning owes nothing (EO-6)."""
+        return self.entry() if self.encoded else {**self.entry(), owed_name(self.component_id): None}
+
     @property
     def positions(self) -> dict[Any, Any]:
         """The positions by partition or task index."""
@@ -96,6 +100,11 @@ def entry_name(component_id: str) -> str:
     return f"{_PREFIX}{component_id}"
 
 
+def owed_name(component_id: str) -> str:
+    """Return the name of the ledger's entry with the owed rows of a spout."""
+    return f"owed:{component_id}"
+
+
 def name_of(partition: Any, partitioned: bool) -> str:
     """Return the name of a partition, or of a task index, in an entry. Raises Unencodable."""
     return bytes(CODEC.encode(partition)).hex() if partitioned else str(partition)
@@ -143,7 +152,7 @@ async def change_positions(
         stored.check_whole()
         changes = record_entry(settled_at_start(stored.record))
         for each in change(positions_in(entries, topology_name)):
-            changes |= each.entry()
+            changes |= each.changes()
         await ledger.write(changes)
     finally:
         await provider.close()

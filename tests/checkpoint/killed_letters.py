@@ -56,7 +56,8 @@ async def main(state: str, when: str, entry: str) -> None:
     builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.005))
     builder.set_bolt("p", Fails, 2).shuffle_grouping("numbers")
     builder.set_bolt("count", Counts, 2).fields_grouping("numbers" if entry == "failed:" else "p", "n")
-    async with Run(builder.build(), Config(state_checkpoint_interval_ms=100, state_provider=state, max_retries=6 if entry == "owed:" else 2)) as run:
+    most = 6 if entry == "owed:" else 2
+    async with Run(builder.build(), Config(state_checkpoint_interval_ms=100, state_provider=state, max_retries=most)) as run:
         await run.completed()
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from engine import Run
 from engine.checkpoint.checkpoints import LEDGER
-from engine.checkpoint.owed_rows import owed_name
+from engine.checkpoint.stored_positions import owed_name
 from engine.state import layered
 from engine.testing import ACKER
 from tests.checkpoint import process

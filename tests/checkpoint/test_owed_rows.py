@@ -11,7 +11,7 @@ import pytest
 
 from engine import Config, Fields, Run, Spout, SpoutExhausted, StateError, Topology, TopologyBuilder, Tuple
 from engine.checkpoint import row_retries
-from engine.checkpoint.owed_rows import owed_name
+from engine.checkpoint.stored_positions import owed_name
 from engine.errors import ComponentError
 from engine.state import provider_of
 from engine.testing import Finished, KillTask, run_topology

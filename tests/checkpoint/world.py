@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -454,6 +454,19 @@ def draw_world(draws: random.Random, messages: int) -> World:
             kind = draws.choice([Remember, RememberByParts, RememberMany] if keeps else [PassOn, PassOnLater, PassOnMany])
             bolts.append(_drawn_bolt(draws, f"b{level}{index}", kind, inputs, World(sources, bolts, messages)))
     return World(sources, bolts, messages)
+
+
+def behind_a_stateless_bolt(draws: random.Random, world: World) -> World:
+    """Return the world with a stateless bolt in front of all others. What it fails has had no effect."""
+    sources = {source.name for source in world.sources}
+    first = BoltPlan("a00", draws.choice([PassOn, PassOnLater, PassOnMany]), draws.randint(1, 3), dict.fromkeys(sorted(sources), "shuffle"))
+    bolts = [first]
+    for bolt in world.bolts:
+        inputs = {each: grouping for each, grouping in bolt.inputs.items() if each not in sources}
+        if len(inputs) < len(bolt.inputs):
+            inputs[first.name] = "fields" if bolt.is_keyed else "shuffle"
+        bolts.append(replace(bolt, inputs=inputs))
+    return World(world.sources, bolts, world.messages)
 
 
 def _drawn_chain(draws: random.Random, inputs: Sequence[str]) -> list[BoltPlan]:
