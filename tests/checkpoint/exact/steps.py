@@ -176,9 +176,8 @@ def _output_steps() -> Iterator[ExactStep]:
 
 
 COMMITTING: Final = "record: COMMITTING"
-STEPS: Final = {
-    step.name: step for steps in (_start_steps, _prepare_steps, _commit_steps, _rollback_steps, _owed_steps, _output_steps) for step in steps()
-}
+_GROUPS: Final = (_start_steps, _prepare_steps, _commit_steps, _rollback_steps, _owed_steps, _output_steps)
+STEPS: Final = {step.name: step for steps in _GROUPS for step in steps()}
 
 
 def steps_of(source: str) -> list[ExactStep]:
