@@ -120,7 +120,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
     async def _send_barriers(self, barrier: Barrier) -> None:
         """Let rows go alone first, because a task that dies of one may not have had a barrier."""
         checkpoints = self._checkpoints
-        await asyncio.gather(*(task.emit_kept() for task in checkpoints.sources.tasks))
+        await asyncio.gather(*(task.emit_kept() for task in checkpoints.sources.tasks if task.kept))
         checkpoints.prepare.note_barriers()
         self.port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
         await asyncio.gather(*(task.prepare(barrier) for task in checkpoints.sources.tasks))

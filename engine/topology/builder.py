@@ -140,9 +140,10 @@ class TopologyBuilder:
         >>> builder = TopologyBuilder("example")
         >>> _ = builder.set_spout("words", words)
         >>> _ = builder.set_committer("totals", ReduceInto(totals, key="word"), 2).fields_grouping("words", "word")
-        >>> _ = words.feed(("to",), ("be",), ("to",))
+        >>> _ = words.feed(("to",)), words.feed(("be",)), words.feed(("to",))
         >>> words.close()
-        >>> _ = run_topology(builder.build())
+        >>> run_topology(builder.build()).state
+        'complete'
         """
         return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings, commits=True).subscriptions)
 

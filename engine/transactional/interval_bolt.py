@@ -5,16 +5,16 @@ Each interval has an instance of the user's bolt. The attempt of its batch is (t
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Final, cast
 
-from engine.api import BoltBase, Burst, FailTuple, Tuple
+from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple
 from engine.api import BurstBolt as TrackedBurstBolt
 from engine.errors import BadRows, EngineBug, FatalError, UsageError
 from engine.kernel import Burst as CompiledBurst
-from engine.kernel import failed_calls
+from engine.kernel import Source, failed_calls, make_tuple
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import Codec, Unencodable
@@ -22,33 +22,14 @@ from engine.topology import ComponentSpec
 from engine.topology.task_port import IntervalOutput, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
-from engine.transactional.interval_instance import IntervalCollector, TaskOfBefore
-from engine.transactional.interval_rows import IntervalRows
+from engine.transactional.batch_collectors import ATTEMPT_FIELD
+from engine.transactional.interval import Interval, IntervalCollector, TaskOfBefore
 from engine.transactional.resources import OpenResources
 
 ROWS_A_TURN: Final = 1000
 """Rows that are executed again between two turns of the event loop."""
 FIRST_TXID: Final = 1
 """Checkpoints count from 0, and batches from 1."""
-
-
-@dataclass(slots=True, eq=False)
-class Interval:
-    """One interval of a task, with the instance that works on it."""
-
-    attempt: TransactionAttempt
-    instance: BatchBolt
-    kept: list[bytes] = field(default_factory=list)
-    """The rows, encoded. Empty for a committer that stages its output itself."""
-    pieces: list[object] = field(default_factory=list)
-    """What such a committer has staged."""
-    taken: list[Tuple] = field(default_factory=list)
-    """The rows of a bolt that keeps none encoded, if the interval may count although a call has raised: after a retry or a diversion."""
-    has_rows: bool = False
-    is_spoiled: bool = False
-    """True after a call that has raised, because it may have taken a part of its row. The rows are then executed again before the end."""
-    lost: BaseException | None = None
-    """Error of a row that belongs to no tree, so that only the checkpoint can fail."""
 
 
 class IntervalBolt(TrackedBurstBolt, IntervalOutput):
@@ -64,7 +45,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         self._interval: Interval | None = None
         self._staged: Interval | None = None
         """The interval whose checkpoint is not complete."""
-        self._rows = IntervalRows(codec)
+        self._sources: dict[tuple[int, str], Source] = {}
 
     def prepare(self) -> None:
         self._resources = OpenResources(self.context)
@@ -104,7 +85,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             interval = self._new_interval(self._attempt, self.context, self._resources)
             yield from _awaited(interval.instance.prepare())
             self._interval = interval
-        tuples = self._rows.with_attempt(interval.attempt, burst) if interval.instance.reads_attempt else burst
+        tuples = self._with_attempt(interval.attempt, burst) if interval.instance.reads_attempt else burst
         rows = list(zip(burst, tuples, strict=True))
         done: list[Tuple] = []
         burst_error: Exception | None = None
@@ -161,15 +142,38 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 interval.taken += rows
             return
         try:
-            interval.kept.append(self._rows.encoded(rows))
+            interval.kept.append(self._encoded(rows))
         except Unencodable:
             for tup in rows:
                 try:
-                    interval.kept.append(self._rows.encoded([tup]))
+                    interval.kept.append(self._encoded([tup]))
                 except Unencodable as error:
                     hint = 'Emit other types, or choose Config(state_codec="pickle").'
                     text = f"the committer {self._spec.component_id!r} cannot store {safe_repr(tup.values)}: {safe_str(error)}"
                     self._note_failed(interval, burst, tup, UsageError(text, hint=hint))
+
+    def _encoded(self, rows: list[Tuple]) -> bytes:
+        origins: dict[tuple[int, str], int] = {}
+        described: list[object] = []
+        places = []
+        for tup in rows:
+            name = (tup.source_task, tup.stream)
+            if name not in origins:
+                origins[name] = len(described)
+                described.append([tup.source_component, tup.stream, tup.source_task, list(tup.fields)])
+            places.append(origins[name])
+        return self._codec.encode([described, places, [list(tup.values) for tup in rows]])
+
+    def _with_attempt(self, attempt: TransactionAttempt, burst: Iterable[Tuple]) -> list[Tuple]:
+        """Return the tuples with the attempt in front of their values (TX-1)."""
+        sources, made = self._sources, []
+        for tup in burst:
+            name = (tup.source_task, tup.stream)
+            source = sources.get(name)
+            if source is None:
+                source = sources[name] = _source(tup.source_component, tup.stream, tup.source_task, tup.fields)
+            made.append(make_tuple((attempt, *tup.values), source))
+        return made  # type: ignore[return-value]
 
     # Instances
 
@@ -201,7 +205,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 return interval
             numbers = count()
             for blob in blobs:
-                for given in self._rows.decoded(attempt, blob):
+                for given in self._decoded(attempt, blob):
                     if next(numbers) not in left_out:
                         await _maybe(interval.instance.execute(given))
                 await asyncio.sleep(0)
@@ -210,6 +214,12 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             raise
         interval.kept = list(blobs)
         return interval
+
+    def _decoded(self, attempt: TransactionAttempt, blob: bytes) -> Iterator[Tuple]:
+        described, places, rows = self._codec.decode(blob)
+        sources = [_source(*each) for each in described]
+        for place, values in zip(places, rows, strict=True):
+            yield make_tuple((attempt, *values), sources[place])
 
     async def _clean_up(self, interval: Interval) -> None:
         if type(interval.instance).cleanup is BoltBase.cleanup:
@@ -246,7 +256,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         again = await self._replayed(spoiled.attempt, spoiled.kept, self.context, self._resources)
         collector: Any = again.instance.collector
         collector.is_mute = True
-        for number, given in enumerate(self._rows.with_attempt(spoiled.attempt, spoiled.taken), 1):
+        for number, given in enumerate(self._with_attempt(spoiled.attempt, spoiled.taken), 1):
             await _maybe(again.instance.execute(given))
             if number % ROWS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -296,7 +306,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         return ()
 
     def _refused(self, attempt: TransactionAttempt, output: Any, error: BadRows) -> Sequence[RefusedRow]:
-        given = chain.from_iterable(self._rows.decoded(attempt, blob) for blob in output.blobs)
+        given = chain.from_iterable(self._decoded(attempt, blob) for blob in output.blobs)
         published = [(number, tup) for number, tup in enumerate(given) if number not in output.left_out]
         rows = (published[number] for number in error.rows)
         return [RefusedRow(number, tup.source_component, tup.stream, tup.values[1:], error.message) for number, tup in rows]
@@ -314,6 +324,10 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         interval = self._new_interval(self._attempt, self.context, self._resources)
         read = getattr(interval.instance, "published_txid", None)
         return None if read is None else await _maybe(read()) - FIRST_TXID
+
+
+def _source(component_id: str, stream: str, task_id: int, names: Iterable[str]) -> Source:
+    return Source(component_id, stream, task_id, Fields(ATTEMPT_FIELD, *names))
 
 
 def _burst_of(rows: list[Tuple]) -> Any:

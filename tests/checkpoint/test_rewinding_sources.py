@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -11,9 +10,7 @@ import pytest
 from engine import (
     BasicBolt,
     Bolt,
-    BurstSpout,
     Config,
-    FileSpout,
     Run,
     Spout,
     SpoutExhausted,
@@ -25,7 +22,7 @@ from engine import (
 )
 from engine.checkpoint.alignment import Barrier
 from engine.checkpoint.barrier_handler import BarrierHandler
-from engine.testing import KillTask, RaiseError, run_topology
+from engine.testing import KillTask, run_topology
 
 FAST = Config(state_checkpoint_interval_ms=100)
 
@@ -342,56 +339,3 @@ def test_a_row_that_fails_before_a_rollback_is_done_is_not_forgotten() -> None:
     config = Config(state_checkpoint_interval_ms=100, max_retries=None)
     run_topology(chain(InBackground, {"fails": Fails, "slow": SlowlyPrepared}, count), config, limit_secs=600)
     assert count.of == once(5)
-
-
-@pytest.mark.guarantee("EO-1")
-def test_a_spout_with_lists_of_acks_gets_those_of_its_message_ids() -> None:
-    acked: list[int] = []
-
-    class Bursts(BurstSpout):
-        output_fields = "number"
-
-        def seek(self, position: int | None) -> None:
-            self.next = position or 0
-
-        def position(self) -> int:
-            return self.next
-
-        def next_tuples(self, limit: int) -> None:
-            if self.next == 5:
-                raise SpoutExhausted
-            self.next += 1
-            self.collector.emit((self.next - 1,), self.next - 1 if self.next % 2 else None)
-
-        def ack_many(self, message_ids: list[Any]) -> None:
-            acked.extend(message_ids)
-
-    count = Counted()
-    run_topology(chain(Bursts, {}, count), FAST)
-    assert (sorted(acked), count.of) == ([0, 2, 4], once(5))
-
-
-@pytest.mark.guarantee("EO-1", "FI-5")
-@pytest.mark.parametrize("faults", [[], [RaiseError("passes", at_call=700)], [KillTask("count", at_secs=0.05)]])
-def test_a_file_is_counted_once_although_more_rows_are_open_than_a_spout_may_keep(tmp_path: Path, faults: list[Any]) -> None:
-    (tmp_path / "numbers").write_text("".join(f"{number}\n" for number in range(3000)), encoding="utf-8")
-    count = Counted()
-
-    def files() -> FileSpout:
-        return FileSpout(tmp_path / "numbers", fields="number", max_in_flight=10)
-
-    finished = run_topology(chain(files, {"passes": passes}, count), FAST, faults=faults, limit_secs=60)
-    assert count.of == Counter(map(str, range(3000)))
-    assert finished.snapshot.components["rows"].failed == 0 or faults
-
-
-@pytest.mark.guarantee("EO-1")
-def test_a_spout_is_told_the_positions_that_are_committed() -> None:
-    made: list[Rows] = []
-
-    def make() -> Rows:
-        made.append(Rows())
-        return made[-1]
-
-    run_topology(chain(make, {}, Counted()), FAST)
-    assert made[-1].told[-1] == 5

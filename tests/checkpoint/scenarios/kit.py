@@ -1,11 +1,11 @@
 """A small world for the scenarios of exact sources: numbered rows, bolts that treat them badly, and a table of what was counted."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from engine import BasicBolt, Config, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple
+from engine import BasicBolt, Config, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, spout
 from engine.testing import Fault, run_topology
 
 FAST: Final = Config(state_checkpoint_interval_ms=1000)
@@ -39,6 +39,13 @@ class Numbers(Spout):
             self.collector.emit_many(rows)
         else:
             self.collector.emit(rows[0], rows[0][0] if self.ids else None)
+
+
+@spout("n")
+def plain() -> Iterator[tuple[int]]:
+    """Emit the rows 1000 to 1039, which cannot come again."""
+    for number in range(1000, 1040):
+        yield (number,)
 
 
 class PassOn(BasicBolt):

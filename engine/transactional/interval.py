@@ -1,12 +1,34 @@
-"""What an instance of a batch bolt sees in a topology without batches: its collector, and the task of an earlier run."""
+"""`Interval`: the rows of a task between two checkpoints, with the collector and the context of the instance that works on them (EO-9)."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from engine.api import Values
+from engine.api import Tuple, Values
 from engine.errors import FatalError
 from engine.names import DEFAULT_STREAM
 from engine.topology import ComponentSpec
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_bolt import BatchBolt
+
+
+@dataclass(slots=True, eq=False)
+class Interval:
+    """One interval of a task, with the instance that works on it."""
+
+    attempt: TransactionAttempt
+    instance: BatchBolt
+    kept: list[bytes] = field(default_factory=list)
+    """The rows, encoded. Empty for a committer that stages its output itself."""
+    pieces: list[object] = field(default_factory=list)
+    """What such a committer has staged."""
+    taken: list[Tuple] = field(default_factory=list)
+    """The rows of a bolt that keeps none encoded, if the interval may count although a call has raised: after a retry or a diversion."""
+    has_rows: bool = False
+    is_spoiled: bool = False
+    """True after a call that has raised, because it may have taken a part of its row. The rows are then executed again before the end."""
+    lost: BaseException | None = None
+    """Error of a row that belongs to no tree, so that only the checkpoint can fail."""
 
 
 class IntervalCollector:
