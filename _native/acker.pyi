@@ -50,10 +50,12 @@ class AckerCore:
         *,
         timeout_from: Literal["progress", "emit"] = "progress",
         timeouts: bool = True,
-        exact: frozenset[int] = ...,
-        effects: bytearray = ...,
-    ) -> None:
-        """exact: task ids of the spouts whose failed rows may be retried alone (EO-6). effects: has a byte for each task id."""
+    ) -> None: ...
+    def set_exact(self, exact: frozenset[int], effects: bytearray) -> None:
+        """Set the exact spouts of the run, before its first signal.
+
+        exact: task ids of the spouts whose failed rows may be retried alone (EO-6). effects: has a byte for each task id.
+        """
 
     def begin(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None:
         """Start with an empty ledger. After the death of the actor, all of its trees are lost."""

@@ -151,22 +151,25 @@ cdef class AckLedger(AgingTable):
 
 @cython.final
 cdef class AckerCore:
-    """The compiled part of an acker's executor. `spouts` maps the task id of a spout to its ring of verdicts.
+    """The compiled part of an acker's executor. `spouts` maps the task id of a spout to its ring of verdicts."""
 
-    exact: task ids of the spouts whose failed rows may be retried alone (EO-6). effects: has a byte for each task id, which is 1 if what the
-    task does with a tuple may be an effect. It is empty in a run without exact spouts.
-    """
-
-    def __init__(self, int32_t task_id, SignalRing inbox, dict spouts, now, *, timeout_from="progress", timeouts=True, exact=frozenset(),
-                 bytearray effects=bytearray()):
+    def __init__(self, int32_t task_id, SignalRing inbox, dict spouts, now, *, timeout_from="progress", timeouts=True):
         self.task_id = task_id
         self.now = now
         self.inbox = inbox
         self.spouts = [spouts.get(task) for task in range(max(spouts, default=-1) + 1)]
         self.spout_count = len(self.spouts)
-        self.exact = exact
-        self.effects_of, self.effects, self.effect_tasks = effects, <uint8_t*>PyByteArray_AS_STRING(effects), <uint32_t>len(effects)
+        self.exact = frozenset()
         self.begin(timeout_from=timeout_from, timeouts=timeouts)
+
+    def set_exact(self, frozenset exact not None, bytearray effects not None):
+        """Set the exact spouts of the run, before its first signal.
+
+        exact: task ids of the spouts whose failed rows may be retried alone (EO-6). effects: has a byte for each task id, which is 1 if what
+        the task does with a tuple may be an effect.
+        """
+        self.exact = self.ledger.exact = exact
+        self.effects_of, self.effects, self.effect_tasks = effects, <uint8_t*>PyByteArray_AS_STRING(effects), <uint32_t>len(effects)
 
     def begin(self, *, timeout_from="progress", timeouts=True):
         """Start with an empty ledger. After the death of the actor, all of its trees are lost."""

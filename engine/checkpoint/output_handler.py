@@ -13,7 +13,8 @@ from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.given_up import GivenUpRow
 from engine.checkpoint.staged_output import StagedTask
 from engine.errors import ERROR, FatalError
-from engine.topology.task_port import BoltPort, IntervalOutput, RefusedRow
+from engine.topology.interval_output import IntervalOutput, RefusedRow
+from engine.topology.task_port import BoltPort
 
 
 class OutputHandler(DurableBarrierHandler):

@@ -44,7 +44,9 @@ class AckerExecutor(Actor):
         """Set the rings of the spout tasks, by task id. exact, effects: as in `AckerCore`."""
         self._spouts = spouts
         now = self.run_context.clock.now
-        self.core = AckerCore(self.info.task_id, self.inbox, dict(spouts), now, exact=exact, effects=effects, **self._rules())
+        self.core = AckerCore(self.info.task_id, self.inbox, dict(spouts), now, **self._rules())
+        if exact:
+            self.core.set_exact(exact, effects)
 
     def _rules(self) -> _Rules:
         config = self.run_context.config

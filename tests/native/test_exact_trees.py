@@ -24,7 +24,8 @@ class Acker:
         self.inbox, self.effects = SignalRing(), bytearray(5)
         self.effects[STATEFUL] = 1
         self.spouts = {EXACT: SignalRing(), OTHER: SignalRing()}
-        self.core = AckerCore(9, self.inbox, self.spouts, lambda: 0.0, exact=frozenset({EXACT}), effects=self.effects)
+        self.core = AckerCore(9, self.inbox, self.spouts, lambda: 0.0)
+        self.core.set_exact(frozenset({EXACT}), self.effects)
 
     def tell(self, kind: Signal, value: int, task: int, carried: object = None, root: int = 7) -> None:
         self.inbox.signal(kind, root, value, task, carried)
