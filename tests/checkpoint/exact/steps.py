@@ -141,7 +141,7 @@ def _rollback_steps() -> Iterator[ExactStep]:
 
 
 def _owed_steps() -> Iterator[ExactStep]:
-    sources = ("class", "generator", "burst generator", "repeatable", "files")  # a pack of flow control is never owed
+    sources = ("class", "generator", "repeatable")  # a pack of flow control is never owed, and bursts seldom
     for name, target, moment, counts in (
         ("before they are taken", f"{_SOURCES}.take_owed", before, owes_rows),
         ("taken", f"{_SOURCES}.take_owed", after, has_taken_rows),
