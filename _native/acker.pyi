@@ -1,44 +1,38 @@
 from collections.abc import Callable
 from typing import Literal, final
 
+from _native.aging import AgingTable
 from _native.queues import SignalRing
-from _native.tables import RootTable
-
-LIFETIME: int
 
 @final
-class AckLedger(RootTable):
+class AckLedger(AgingTable):
     """Open trees of one acker. `timeout_from` is "progress" or "emit". Its methods with Python signatures are for tests."""
 
     def __init__(
-        self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True, least_slots: int | None = None
-    ) -> None: ...
+        self,
+        *,
+        timeout_from: Literal["progress", "emit"] = "progress",
+        timeouts: bool = True,
+        exact: frozenset[int] = ...,
+        least_slots: int | None = None,
+    ) -> None:
+        """exact: spout tasks whose failed trees get their verdict when all their tuples are settled (EO-6)."""
     @property
     def from_progress(self) -> bool: ...
-    @property
-    def timeouts(self) -> bool: ...
-    @property
-    def generation(self) -> int: ...
     def on_init(self, root: int, value: int, task: int) -> Literal["open", "acked", "failed"]: ...
     def on_ack(self, root: int, value: int) -> Literal["open", "acked", "failed"]: ...
-    def on_fail(self, root: int) -> Literal["open", "acked", "failed"]: ...
+    def on_fail(self, root: int, value: int = 0) -> Literal["open", "acked", "failed"]: ...
+    def on_effect(self, root: int) -> None: ...
+    @property
+    def had_no_effect(self) -> bool:
+        """True if the last tree that failed was settled, and none of its tuples had had an effect."""
+
     def on_reset(self, root: int) -> None: ...
     def on_drop_task(self, task: int) -> int: ...
     def set_own_clock(self, root: int) -> None:
         """Exempt root from rotations, because the root has its own deadline (barriers, batches)."""
 
-    def begin_rotation(self) -> None:
-        """Start a rotation and its sweep."""
-
-    def sweep(self, slots: int) -> list[tuple[int, int]]:
-        """Sweep up to `slots` more slots. Return each expired root with its spout task (-1: none)."""
-
-    def rotate(self, slots_per_slice: int = 65536) -> list[tuple[int, int]]:
-        """Run one rotation and its whole sweep, in slices. Return the expired roots like `sweep`."""
-
     def __contains__(self, root: int, /) -> bool: ...
-    @property
-    def sweeping(self) -> bool: ...
     @property
     def last_task(self) -> int:
         """The spout task of the last verdict."""
@@ -57,6 +51,12 @@ class AckerCore:
         timeout_from: Literal["progress", "emit"] = "progress",
         timeouts: bool = True,
     ) -> None: ...
+    def set_exact(self, exact: frozenset[int], effects: bytearray) -> None:
+        """Set the exact spouts of the run, before its first signal.
+
+        exact: task ids of the spouts whose failed rows may be retried alone (EO-6). effects: has a byte for each task id.
+        """
+
     def begin(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None:
         """Start with an empty ledger. After the death of the actor, all of its trees are lost."""
 
@@ -68,6 +68,9 @@ class AckerCore:
 
     def overdue(self) -> list[tuple[int, int]]:
         """Close the trees whose own deadline has passed. Return (root, spout task) of each tree."""
+
+    def note_effects(self) -> None:
+        """Note that all open trees may have had an effect, because a task has emitted without an anchor."""
 
     def fail_tree(self, root: int, task: int, failure: object) -> None:
         """Send the failure of an expired tree that was removed from the ledger."""

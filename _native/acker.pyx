@@ -1,43 +1,27 @@
 """An acker receives signals and sends verdicts.
 
 A tree is done when the XOR of its unsettled edges is 0 and its init has arrived. An ack or a fail that arrives before the init waits in the
-slot. A waiting fail wins over a later zero (ACK-2 to ACK-4). A slot stores the generation of the tree's last progress, which is the number
-of rotations at that time. The sweep after a rotation finds trees that are LIFETIME generations old (ACK-8). With a rotation every T /
-(LIFETIME - 2), a tree dies between 1.1 and 1.2 T after its last signal. A tuple that waits in a mailbox resets its trees between two
-rotations, so the wait does not count.
-
-The ledger works like the RotatingMap of Storm's Acker. One difference: a single table with an age byte replaces one map per age, so an ack
-reads one slot (ACK-14).
+slot. A waiting fail wins over a later zero (ACK-2 to ACK-4). A tree of an exact spout gets its verdict at zero, also if it has failed,
+because a tuple of it may still wait in a mailbox (EO-6).
 """
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 cimport cython
 
+from _native.aging cimport FAIL_CAME, GENERATION, HAD_EFFECT, HAS_OWN_CLOCK, INIT_CAME, AgingTable
 from _native.queues cimport (ACK, ACKED, DROP, FAIL, FAILED, INIT, OWN_CLOCK, RESET, ROTATE, Signal, SignalRing, send_signal,
                              send_signal_with)
-from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
+from _native.tables cimport ROOTS_AHEAD, RootSlot, find_or_add_root, find_root, prefetch_root, remove_slot
 
 
-LIFETIME = 12
 cdef enum:
-    LIFETIME_GENERATIONS = 12
-    # extra = task << 32 | flags << 8 | generation
-    INIT_CAME = 1 << 8
-    FAIL_CAME = 1 << 9
-    HAS_OWN_CLOCK = 1 << 10
-    GENERATION = 0xFF
     SIGNALS_PER_CLOCK = 4096
     SLOTS_PER_SLICE = 65536
 
 cdef double TURN_SECS = 0.005      # BP-4
 cdef tuple VERDICT_NAMES = ("open", "acked", "failed")
-
-
-cdef inline bint is_over(AckLedger ledger, uint64_t extra) noexcept:
-    if ((ledger.generation - extra) & GENERATION) < LIFETIME_GENERATIONS or extra & HAS_OWN_CLOCK:
-        return False
-    return ledger.timeouts or not extra & INIT_CAME
 
 
 cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) except? TREE_FAILED:
@@ -57,10 +41,11 @@ cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) e
 
 
 @cython.final
-cdef class AckLedger(RootTable):
+cdef class AckLedger(AgingTable):
     """Open trees of one acker. `timeout_from` is "progress" or "emit". Methods with Python signatures and `least_slots` are for tests."""
 
-    def __init__(self, *, timeout_from="progress", timeouts=True, least_slots=None):
+    def __init__(self, *, timeout_from="progress", timeouts=True, exact=frozenset(), least_slots=None):
+        self.exact = exact
         self.from_progress = timeout_from == "progress"
         self.timeouts = timeouts
         self.generation = 0
@@ -69,25 +54,59 @@ cdef class AckLedger(RootTable):
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED:
         cdef RootSlot* slot = find_or_add_root(self, root)
         self.task, self.own_clock = task, slot.extra & HAS_OWN_CLOCK
-        if slot.extra & FAIL_CAME:
-            remove_slot(self, slot)
-            return TREE_FAILED
         slot.word ^= value
+        if slot.extra & FAIL_CAME:
+            return self.open_failed(slot)
         if slot.word == 0:
             remove_slot(self, slot)
             return TREE_ACKED
-        slot.extra = <uint64_t>task << 32 | (slot.extra & HAS_OWN_CLOCK) | INIT_CAME | (self.generation & GENERATION)
+        slot.extra = <uint64_t>task << 32 | (slot.extra & (HAS_OWN_CLOCK | HAD_EFFECT)) | INIT_CAME | (self.generation & GENERATION)
         return TREE_OPEN
 
-    cdef Verdict apply_fail(self, uint64_t root) except? TREE_FAILED:
+    cdef Verdict apply_exact_ack(self, uint64_t root, uint64_t value) except? TREE_FAILED:
+        """Apply an ack that may be the last signal of a tree that has failed."""
+        cdef RootSlot* slot = find_or_add_root(self, root)
+        if slot.extra & INIT_CAME and slot.extra & FAIL_CAME and slot.word == value:
+            self.task, self.own_clock = <int32_t>(slot.extra >> 32), slot.extra & HAS_OWN_CLOCK
+            slot.word = 0
+            return self.close_failed(slot)
+        return apply_ack(self, root, value)
+
+    cdef Verdict apply_fail(self, uint64_t root, uint64_t value) except? TREE_FAILED:
+        """Note that a tuple has failed. value: as that of an ack. 0: it is not known, so the tree fails at once."""
         cdef RootSlot* slot = find_or_add_root(self, root)
         self.own_clock = slot.extra & HAS_OWN_CLOCK
+        slot.word ^= value
         if slot.extra & INIT_CAME:
             self.task = <int32_t>(slot.extra >> 32)
-            remove_slot(self, slot)
-            return TREE_FAILED
+            if slot.word == 0 or value == 0 or self.task not in self.exact:
+                return self.close_failed(slot)
         slot.extra = (slot.extra & ~<uint64_t>GENERATION) | FAIL_CAME | (self.generation & GENERATION)
         return TREE_OPEN
+
+    cdef Verdict open_failed(self, RootSlot* slot) except? TREE_FAILED:
+        """Apply the init of a tree that has failed already."""
+        if slot.word == 0 or self.task not in self.exact:
+            return self.close_failed(slot)
+        slot.extra = <uint64_t>self.task << 32 | (slot.extra & 0xFFFFFFFF) | INIT_CAME
+        return TREE_OPEN
+
+    cdef Verdict close_failed(self, RootSlot* slot) noexcept:
+        self.had_no_effect = slot.word == 0 and not slot.extra & HAD_EFFECT
+        remove_slot(self, slot)
+        return TREE_FAILED
+
+    cdef int mark_effect(self, uint64_t root) except -1:
+        """Note that a tuple of a tree may have had an effect. The signal that says so is applied next."""
+        find_or_add_root(self, root).extra |= HAD_EFFECT
+        return 0
+
+    cdef void mark_all(self) noexcept:
+        """Note that all open trees may have had an effect."""
+        cdef Py_ssize_t i
+        for i in range(self.mask + 1):
+            if self.slots[i].root:
+                self.slots[i].extra |= HAD_EFFECT
 
     cdef void apply_reset(self, uint64_t root) noexcept:
         """Restart the timeout of root, if it is open."""
@@ -96,79 +115,19 @@ cdef class AckLedger(RootTable):
         if slot != NULL:
             slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (self.generation & GENERATION)
 
-    cdef int resize(self, Py_ssize_t capacity) except -1:
-        RootTable.resize(self, capacity)
-        if self.cursor >= 0:             # entries may have moved anywhere, so sweep all of them again
-            self.cursor = self.mask
-            self.wrapping = False
-        return 0
-
-    cdef int start_sweep(self) except -1:
-        """Start a rotation. Increment the generation, and sweep from the top for trees that are LIFETIME generations old.
-
-        The table shrinks only after a whole sweep. During a sweep, old trees are left in its lower part only. There, half as many slots
-        would not be enough for them, and each would be moved past thousands of others.
-        """
-        self.generation += 1
-        if self.cursor < 0:
-            self.shrink()
-        self.cursor = self.mask
-        self.wrapping = False
-        self.wrapped = self.mask + 1
-        return 0
-
-    cdef uint64_t next_expired(self, Py_ssize_t* budget) noexcept:
-        """Sweep up to `budget` more slots (counted down) until an expired tree. Remove this tree and return its root.
-
-        Set self.task to its spout task, -1 if no init ever arrived. Return 0 at the end of the budget or of the sweep (cursor -1). A
-        removal moves entries down, into slots that are swept later. Across the table's end it moves entries up to the top, so slots with
-        such entries are swept again.
-        """
-        cdef RootSlot* slot
-        cdef uint64_t root, extra
-        while self.cursor >= 0 and budget[0] > 0:
-            budget[0] -= 1
-            slot = &self.slots[self.cursor]
-            root, extra = slot.root, slot.extra
-            if root and is_over(self, extra):
-                self.task = <int32_t>(extra >> 32) if extra & INIT_CAME else -1
-                remove_slot(self, slot)
-                return root      # keep the cursor, because another entry may have moved into this slot
-            self.cursor -= 1
-            if self.cursor < 0 and not self.wrapping:
-                self.wrapping = True
-                self.cursor = self.mask
-            if self.wrapping and self.cursor < self.wrapped:
-                self.cursor = -1
-        return 0
-
-    cdef Py_ssize_t drop_task(self, int32_t task) except -1:
-        """Forget all trees of a spout task whose instance died. Return their number."""
-        cdef Py_ssize_t i = self.mask, dropped = 0, passes = 0
-        cdef RootSlot* slot
-        while passes < 2:
-            slot = &self.slots[i]
-            if slot.root and slot.extra & INIT_CAME and <int32_t>(slot.extra >> 32) == task:
-                remove_slot(self, slot)
-                dropped += 1
-                continue
-            i -= 1
-            if i < 0:
-                i, passes = self.mask, passes + 1
-            if passes == 1 and i < self.wrapped:
-                break
-        return dropped
-
     # For tests, models and microbenchmarks. Verdicts are "open", "acked" or "failed".
 
     def on_init(self, uint64_t root, uint64_t value, int32_t task):
         return VERDICT_NAMES[self.apply_init(root, value, task)]
 
     def on_ack(self, uint64_t root, uint64_t value):
-        return VERDICT_NAMES[apply_ack(self, root, value)]
+        return VERDICT_NAMES[self.apply_exact_ack(root, value)]
 
-    def on_fail(self, uint64_t root):
-        return VERDICT_NAMES[self.apply_fail(root)]
+    def on_fail(self, uint64_t root, uint64_t value=0):
+        return VERDICT_NAMES[self.apply_fail(root, value)]
+
+    def on_effect(self, uint64_t root):
+        self.mark_effect(root)
 
     def on_reset(self, uint64_t root):
         self.apply_reset(root)
@@ -181,34 +140,8 @@ cdef class AckLedger(RootTable):
         cdef RootSlot* slot = find_or_add_root(self, root)
         slot.extra |= HAS_OWN_CLOCK | (self.generation & GENERATION)
 
-    def begin_rotation(self):
-        """Start a rotation and its sweep."""
-        self.start_sweep()
-
-    def sweep(self, Py_ssize_t slots):
-        """Sweep up to `slots` more slots. Return each expired root with its spout task (-1: none)."""
-        cdef uint64_t root
-        over = []
-        while True:
-            root = self.next_expired(&slots)
-            if root == 0:
-                return over
-            over.append((root, self.task))
-
-    def rotate(self, Py_ssize_t slots_per_slice=65536):
-        """Run one rotation and its whole sweep, in slices. Return the expired roots like `sweep`."""
-        self.start_sweep()
-        over = []
-        while self.cursor >= 0:
-            over += self.sweep(slots_per_slice)
-        return over
-
     def __contains__(self, uint64_t root):
         return find_root(self, root) != NULL
-
-    @property
-    def sweeping(self):
-        return self.cursor >= 0
 
     @property
     def last_task(self):
@@ -226,11 +159,21 @@ cdef class AckerCore:
         self.inbox = inbox
         self.spouts = [spouts.get(task) for task in range(max(spouts, default=-1) + 1)]
         self.spout_count = len(self.spouts)
+        self.exact = frozenset()
         self.begin(timeout_from=timeout_from, timeouts=timeouts)
+
+    def set_exact(self, frozenset exact not None, bytearray effects not None):
+        """Set the exact spouts of the run, before its first signal.
+
+        exact: task ids of the spouts whose failed rows may be retried alone (EO-6). effects: has a byte for each task id, which is 1 if what
+        the task does with a tuple may be an effect.
+        """
+        self.exact = self.ledger.exact = exact
+        self.effects_of, self.effects, self.effect_tasks = effects, <uint8_t*>PyByteArray_AS_STRING(effects), <uint32_t>len(effects)
 
     def begin(self, *, timeout_from="progress", timeouts=True):
         """Start with an empty ledger. After the death of the actor, all of its trees are lost."""
-        self.ledger = AckLedger(timeout_from=timeout_from, timeouts=timeouts)
+        self.ledger = AckLedger(timeout_from=timeout_from, timeouts=timeouts, exact=self.exact)
         self.early_failures = {}
         self.own_clocks = {}
         self.inbox.clear()
@@ -244,6 +187,7 @@ cdef class AckerCore:
         cdef Py_ssize_t taken = 0
         cdef SignalRing inbox = self.inbox
         cdef AckLedger ledger = self.ledger
+        cdef bint is_exact = self.effect_tasks > 0
         cdef Signal* got
         cdef uint64_t root
         while inbox.head != inbox.tail:
@@ -251,6 +195,8 @@ cdef class AckerCore:
             got = &inbox.ring[inbox.head & inbox.mask]
             if got.kind != ACK:
                 self.apply_signal(got)
+            elif is_exact:
+                self.apply_exact_ack(got)
             else:
                 root = got.root
                 inbox.head += 1
@@ -268,6 +214,22 @@ cdef class AckerCore:
             return False
         return True
 
+    cdef int apply_exact_ack(self, Signal* got) except -1:
+        """Apply an ACK in a run with exact spouts, in which it may end a tree that has failed, or tell of an effect."""
+        cdef uint64_t root = got.root
+        cdef Verdict verdict
+        self.inbox.head += 1
+        if <uint32_t>got.task < self.effect_tasks and self.effects[got.task]:
+            self.ledger.mark_effect(root)
+        verdict = self.ledger.apply_exact_ack(root, got.value)
+        if verdict == TREE_ACKED:
+            self.send_acked(root)
+        elif verdict == TREE_FAILED:
+            self.send_failed(root, self.early_failures.pop(root))
+        elif self.ledger.own_clock:
+            self.restart_own_clock(root)
+        return 0
+
     cdef int apply_signal(self, Signal* got) except -1:
         """Apply one signal other than an ACK to the ledger, and send the verdict if it settled a tree."""
         cdef uint64_t root = got.root
@@ -280,8 +242,10 @@ cdef class AckerCore:
                 self.send_verdict(verdict, root, self.early_failures.pop(root, None))
         elif kind == FAIL:
             failure = self.inbox.objects.popleft()
-            if self.ledger.apply_fail(root) == TREE_FAILED:
-                self.send_verdict(TREE_FAILED, root, failure)
+            if <uint32_t>task < self.effect_tasks and self.effects[task]:
+                self.ledger.mark_effect(root)
+            if self.ledger.apply_fail(root, got.value) == TREE_FAILED:
+                self.send_verdict(TREE_FAILED, root, self.early_failures.pop(root, failure))
             else:
                 self.early_failures.setdefault(root, failure)
         elif kind == RESET:
@@ -294,6 +258,8 @@ cdef class AckerCore:
             self.own_clocks[root] = [secs, self.now() + secs, task]
         elif kind == DROP:
             self.ledger.drop_task(task)
+            if self.early_failures:
+                self.early_failures = {root: failure for root, failure in self.early_failures.items() if root in self.ledger}
             if self.own_clocks:
                 self.own_clocks = {root: clock for root, clock in self.own_clocks.items() if clock[2] != task}
         elif kind == ROTATE:
@@ -318,8 +284,19 @@ cdef class AckerCore:
             return self.send_acked(root)
         if self.ledger.own_clock:
             self.own_clocks.pop(root, None)
-        self.fail_tree(root, self.ledger.task, failure)
+        return self.send_failed(root, failure)
+
+    cdef int send_failed(self, uint64_t root, object failure) except -1:
+        """Tell the spout task of a tree that the tree has failed, and whether it has had no effect."""
+        cdef int32_t task = self.ledger.task
+        if 0 <= task < self.spout_count and self.spouts[task] is not None:
+            self.failed += 1
+            send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure, self.ledger.had_no_effect)
         return 0
+
+    def note_effects(self):
+        """Note that all open trees may have had an effect, because a task has emitted without an anchor. Its byte in `effects` is set."""
+        self.ledger.mark_all()
 
     cdef int restart_own_clock(self, uint64_t root) except -1:
         """Restart the deadline of a tree that has its own deadline."""
@@ -347,7 +324,7 @@ cdef class AckerCore:
         over = []
         for root in [root for root, (_, deadline, _) in self.own_clocks.items() if deadline <= at]:
             del self.own_clocks[root]
-            if self.ledger.apply_fail(root) == TREE_FAILED:
+            if self.ledger.apply_fail(root, 0) == TREE_FAILED:
                 over.append((root, self.ledger.task))
         return over
 

@@ -34,6 +34,7 @@ cdef class BoltCore(TaskCore):
     cdef object failed_reason, forgotten_reason      # Failure
     cdef public bint fails_forgotten
     cdef SignalRing forgotten_roots  # of forgotten tuples; a deallocation appends them
+    cdef public object on_unanchored # called once, before the first emit without an anchor; None: nobody needs to know
     cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
     cdef readonly uint64_t forgotten_tuples, settled_twice
     cdef readonly HeldTuples held_tuples             # while HOLDS is set
@@ -85,4 +86,5 @@ cdef class BoltCore(TaskCore):
     cdef int end_sample(self, Tuple tup) except -1
     cdef int report_settle(self, Tuple tup) except -1
     cdef int signal_roots(self, Tuple tup, int kind, object carried, SignalRing kept=*) except -1
-    cdef int note_forgotten(self, uint64_t root, Roots* many) except -1
+    cdef int note_forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1
+    cdef int note_unanchored(self) except -1

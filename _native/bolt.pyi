@@ -36,6 +36,8 @@ class BoltCore(TaskCore):
         burst_rows: `execute` takes a Burst of at most this number of tuples. 0: one tuple. settler: acks and fails tuples of a Burst.
         """
 
+    on_unanchored: Callable[[int], object] | None
+
     def connect(self, upstream: dict[int, TaskCore], settle_rings: dict[int, SignalRing]) -> None:
         """Set the cores that send to this task, by task id, and the rings of the spout tasks among these."""
 

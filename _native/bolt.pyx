@@ -154,6 +154,8 @@ cdef class BoltCore(TaskCore):
             return
         if anchors is not None:
             self.check_anchors(anchors)
+        if not anchors and self.on_unanchored is not None:
+            self.note_unanchored()
         self.emit_values(values, out, None, anchors)
 
     cdef int emit_rows(self, object rows, object anchors, object stream, bint single_values) except -1:
@@ -173,6 +175,8 @@ cdef class BoltCore(TaskCore):
                 self.check_anchor(anchor)
         elif anchors is not None:
             self.check_anchors(anchors)
+        if anchor is None and not anchors and self.on_unanchored is not None:
+            self.note_unanchored()
         if not single_values:
             for row in rows:
                 self.emit_values(row, out, anchor, anchors)
@@ -186,6 +190,12 @@ cdef class BoltCore(TaskCore):
                 made = new_tuple(value, out.origin, ONE_VALUE)
                 anchor_new(self, made, anchor)
                 deliver(self, out.only, i, made)
+        return 0
+
+    cdef int note_unanchored(self) except -1:
+        """Tell the ackers, before the first emit without an anchor, that calls of this task may have effects of which no tree knows (EO-6)."""
+        told, self.on_unanchored = self.on_unanchored, None
+        told(self.task_id)
         return 0
 
     cdef int check_anchors(self, object anchors) except -1:
@@ -212,6 +222,8 @@ cdef class BoltCore(TaskCore):
             anchors = (anchors,)
         if anchors is not None:
             self.check_anchors(anchors)
+        if not anchors and self.on_unanchored is not None:
+            self.note_unanchored()
         for outlet in out.outlets:
             if task in outlet.index_of:
                 found = True
@@ -578,11 +590,11 @@ cdef class BoltCore(TaskCore):
 
     cdef int fail_call_acks(self, object reason) except -1:
         """Fail what a call has acked, because it raised (SV-2)."""
-        cdef uint64_t root
+        cdef Signal ack
         while self.call_acks.head != self.call_acks.tail:
-            root = self.call_acks.ring[self.call_acks.head & self.call_acks.mask].root
+            ack = self.call_acks.ring[self.call_acks.head & self.call_acks.mask]
             self.call_acks.head += 1
-            send_signal_with(acker_ring(self, root), FAIL, root, self.task_id, reason)
+            send_signal_with(acker_ring(self, ack.root), FAIL, ack.root, self.task_id, reason, ack.value)
         self.call_acks.reset_empty()
         while self.acked > self.acked_before:
             self.acked -= 1
@@ -688,7 +700,7 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef int signal_roots(self, Tuple tup, int kind, object carried, SignalRing kept=None) except -1:
-        """Send one signal for each root of tup. An ACK has a value, a FAIL has a reason, a RESET has none. kept: ring for all of them."""
+        """Send one signal for each root of tup. An ACK has a value, a FAIL a value and a reason, a RESET has none. kept: ring for all of them."""
         cdef Roots* many
         cdef Roots one
         cdef Py_ssize_t i
@@ -703,7 +715,7 @@ cdef class BoltCore(TaskCore):
         for i in range(many.count):
             ring = acker_ring(self, many.items[i].root) if kept is None else kept
             if kind == FAIL:
-                send_signal_with(ring, FAIL, many.items[i].root, self.task_id, carried)
+                send_signal_with(ring, FAIL, many.items[i].root, self.task_id, carried, many.items[i].edge ^ tup.ack_value)
             else:
                 send_signal(ring, <SignalKind>kind, many.items[i].root, many.items[i].edge ^ tup.ack_value if kind == ACK else 0, self.task_id)
         return 0
@@ -722,9 +734,10 @@ cdef class BoltCore(TaskCore):
         if tup.state == TAKEN or (tup.state == WAITING and tup.is_control):      # a waiting control tuple was held back
             self.signal_roots(tup, RESET, None)
 
-    cdef int note_forgotten(self, uint64_t root, Roots* many) except -1:
+    cdef int note_forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1:
         """Count a taken tuple that was deallocated without a settle, and queue the fails of its roots (ACK-15).
 
+        value: its edge ^ its ack value. With several roots, only its ack value.
         Called during a deallocation, on any thread that holds the interpreter.
         """
         cdef Py_ssize_t i
@@ -739,18 +752,21 @@ cdef class BoltCore(TaskCore):
         if wakes:
             self.forgotten_roots.unpark()       # no callback may run before the last signal
         for i in range(1 if many == NULL else many.count):
-            send_signal(self.forgotten_roots, FAIL, root if many == NULL else many.items[i].root, 0, self.task_id)
+            if many != NULL:
+                send_signal(self.forgotten_roots, FAIL, many.items[i].root, many.items[i].edge ^ value, self.task_id)
+            else:
+                send_signal(self.forgotten_roots, FAIL, root, value, self.task_id)
         if wakes and self.forgotten_roots.on_wake is not None:
             self.forgotten_roots.on_wake()      # may let the loop's thread run, and it must find all signals
         return 0
 
     def flush_forgotten(self):
         """Fail the roots of forgotten tuples. Must be called on the loop's thread."""
-        cdef uint64_t root
+        cdef Signal got
         while self.forgotten_roots.head != self.forgotten_roots.tail:
-            root = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask].root
+            got = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask]
             self.forgotten_roots.head += 1
-            send_signal_with(acker_ring(self, root), FAIL, root, self.task_id, self.forgotten_reason)
+            send_signal_with(acker_ring(self, got.root), FAIL, got.root, self.task_id, self.forgotten_reason, got.value)
         self.forgotten_roots.reset_empty()
         if not self.in_burst:
             self.forgotten_roots.park()
@@ -897,5 +913,5 @@ cdef class BoltCore(TaskCore):
         return self.mailbox.tail - self.mailbox.head
 
 
-cdef int note_forgotten(PyObject* core, uint64_t root, Roots* many) except -1:
-    return (<BoltCore>core).note_forgotten(root, many)
+cdef int note_forgotten(PyObject* core, uint64_t root, uint64_t value, Roots* many) except -1:
+    return (<BoltCore>core).note_forgotten(root, value, many)

@@ -166,9 +166,11 @@ cdef class HeldCall:
         cdef Tuple made = new_tuple(held.values, origin, 0)
         if held.anchor is not None:
             self.core.anchor_to(made, held.anchor)
-        elif held.anchors is not None:
+        elif held.anchors:
             for each in held.anchors:
                 self.core.anchor_to(made, <Tuple?>each)
+        elif self.core.on_unanchored is not None:
+            self.core.note_unanchored()
         return deliver(self.core, outlet, target, made)
 
     cdef HeldEmit held_emit(self, tuple values, Tuple anchor, tuple anchors):

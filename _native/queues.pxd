@@ -59,14 +59,14 @@ cdef enum SignalKind:
     # to an acker
     INIT = 1        # root, XOR of the edges, spout task
     ACK = 2         # root, edge ^ ack value
-    FAIL = 3        # root; one object beside the ring: the Failure
+    FAIL = 3        # root; edge ^ ack value, 0 if it is not known; one object beside the ring: the Failure
     RESET = 4       # root
     DROP = 5        # the spout instance of `task` died
     ROTATE = 6
     OWN_CLOCK = 7   # root; one object beside the ring: its timeout in seconds. Sent before the INIT of the root
     # to a spout task
     ACKED = 16      # root
-    FAILED = 17     # root; one object beside the ring: the Failure
+    FAILED = 17     # root; value 1: all its tuples are settled, and none has had an effect; one object beside the ring: the Failure
     ACKER_DIED = 18 # value: the acker's index
     SETTLED_AT = 19 # root, value: the bits of a double, in seconds; task: the one that settled
     REPLY = 20      # root, answering task; one object beside the ring: the answer to a control tuple
@@ -115,9 +115,9 @@ cdef inline int move_signals(SignalRing to, SignalRing source, Py_ssize_t count)
     return 0
 
 
-cdef inline int send_signal_with(SignalRing to, SignalKind kind, uint64_t root, int32_t task, object carried) except -1:
+cdef inline int send_signal_with(SignalRing to, SignalKind kind, uint64_t root, int32_t task, object carried, uint64_t value=0) except -1:
     to.objects.append(carried)
-    return send_signal(to, kind, root, 0, task)
+    return send_signal(to, kind, root, value, task)
 
 
 cdef class HeldTuples:

@@ -24,7 +24,8 @@ cdef class SpoutCore(TaskCore):
     cdef uint64_t next_root                   # drawn before its tree opens, so that its slot is already in the cache
     cdef double nearly_empty_since            # time from which a large table of open trees has been nearly empty, below 0: it is not
     cdef list acked_now                       # message ids that are acked without an acker (ACK-6)
-    cdef public bint keeps_rows               # the message id of each row is (values, stream, message id), and each row has a tree
+    cdef public bint keeps_rows               # the message id of each row is (values, stream, message id, row_mark), and each row has a tree
+    cdef public object row_mark               # what `on_fail` learns of the rows that are emitted now
     cdef public object row_filter             # (values, stream, message_id) -> False for a row that is given up; None: all are emitted
     cdef set flushed_roots                    # marks of `begin_flush` whose verdicts are not back
     cdef SignalRing held_acks                 # acks that wait for a commit, the first `cut_count` of them for the next one
@@ -38,7 +39,7 @@ cdef class SpoutCore(TaskCore):
     cdef list acked_ids                       # for on_acks
     cdef bint polls_bursts                    # next_tuple gets the number of tuples that it may emit
     cdef Py_ssize_t awaited_acks              # verdicts of the call whose result is awaited
-    cdef object on_fail                       # (message_id, failure), may return an awaitable
+    cdef object on_fail                       # (message_id, failure), may return an awaitable; with keeps_rows (row, failure, had_no_effect)
     cdef public object acker_failure          # the Failure of trees whose acker died
     cdef object on_settled                    # (message_id, task_id, secs) or None
     cdef public object on_reply               # (message_id, task_id, answer) or None

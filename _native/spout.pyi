@@ -22,6 +22,7 @@ class SpoutCore(TaskCore):
     polling: bool
     max_pending: int
     keeps_rows: bool
+    row_mark: object
     row_filter: Callable[[tuple[Any, ...], str, Any], bool] | None
     acker_failure: object
     on_reply: Callable[[Any, int, Any], object] | None
@@ -50,6 +51,9 @@ class SpoutCore(TaskCore):
     def emit_direct(self, task: int, values: object, message_id: object, stream: str) -> None:
         """Emit to one task of each direct subscriber of a stream that is declared direct."""
 
+    def emit_again(self, row: tuple[Any, ...]) -> None:
+        """Emit a row (values, stream, message id, mark) that was emitted before. `row_filter` does not see it."""
+
     def emit_control(self, values: object, stream: str, message_id: object = None, timeout_secs: float | None = None) -> None:
         """Send values as a control tuple to every task of every subscriber.
 
@@ -60,7 +64,7 @@ class SpoutCore(TaskCore):
         self,
         next_tuple: Callable[..., Any],
         on_ack: Callable[[Any], Any] | None,
-        on_fail: Callable[[Any, Any], Any],
+        on_fail: Callable[..., Any],
         on_settled: Callable[[Any, int, float], object] | None = None,
         *,
         on_acks: Callable[[list[Any]], Any] | None = None,

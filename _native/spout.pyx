@@ -55,7 +55,7 @@ cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object mes
     if core.keeps_rows:
         if core.row_filter is not None and not core.row_filter(values, out.origin.stream, message_id):
             return 0
-        message_id = (values, out.origin.stream, message_id)
+        message_id = (values, out.origin.stream, message_id, core.row_mark)
     if out.only is None:
         return core.emit_to(values, message_id, out, None)
     target = pick_target(core, out.only, values)
@@ -145,8 +145,16 @@ cdef class SpoutCore(TaskCore):
         if self.keeps_rows:
             if self.row_filter is not None and not self.row_filter(values, stream, message_id):
                 return
-            message_id = (values, stream, message_id)
+            message_id = (values, stream, message_id, self.row_mark)
         self.emit_to(values, message_id, out, task)
+
+    def emit_again(self, tuple row not None):
+        """Emit a row (values, stream, message id, mark) that was emitted before. `row_filter` does not see it."""
+        cdef OutStream out = self.stream_of(row[1])
+        check_thread(self)
+        if out.direct:
+            raise self.misuse("direct_stream", stream=row[1])
+        self.emit_to(checked_values(self, row[0], out), row, out, None)
 
     cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1:
         """Deliver values to every subscriber of out. With a message id, the tuples are the first of a tree (ACK-1)."""
@@ -462,7 +470,7 @@ cdef class SpoutCore(TaskCore):
             message_id = self.close_tree(got.root, False)
             if message_id is not self:
                 self.failed += 1
-                self.returned = self.on_fail(message_id, failure)
+                self.returned = self.on_fail(message_id, failure, got.value != 0) if self.keeps_rows else self.on_fail(message_id, failure)
                 self.handed_out += self.returned is None
         elif got.kind == ACKER_DIED:
             self.fail_trees_of(got.value)
@@ -526,7 +534,7 @@ cdef class SpoutCore(TaskCore):
     def take_failures(self):
         """Handle the failures and marks among the waiting verdicts, and leave the acks to the next burst.
 
-        For a spout whose `on_fail` is the engine's own, because it may run while a call of the spout is awaited.
+        For a spout with `keeps_rows`, whose `on_fail` is the engine's own, because it may run while a call of the spout is awaited.
         """
         cdef SignalRing ring = self.verdicts
         cdef Py_ssize_t at, kept = ring.head
@@ -536,7 +544,7 @@ cdef class SpoutCore(TaskCore):
         for at in range(ring.head, ring.tail):
             got = ring.ring[at & ring.mask]
             if got.kind == FAILED:
-                failed.append(got.root)
+                failed.append((got.root, got.value != 0))
             elif got.kind == ACKER_DIED:
                 dead.append(got.value)
             elif got.kind != ACKED or got.root not in self.flushed_roots:
@@ -545,13 +553,13 @@ cdef class SpoutCore(TaskCore):
             else:
                 self.flushed_roots.discard(got.root)
         ring.tail = kept
-        for root in failed:
+        for root, had_no_effect in failed:
             failure = ring.objects.popleft()
             message_id = self.close_tree(root, False)
             if message_id is not self:
                 self.failed += 1
                 self.handed_out += 1
-                self.on_fail(message_id, failure)
+                self.on_fail(message_id, failure, had_no_effect)
         for root in dead:
             self.fail_trees_of(root)
         if dead:

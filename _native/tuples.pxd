@@ -37,7 +37,7 @@ cdef struct TakenTuples:
     PyObject* oldest
     PyObject* core         # the BoltCore, borrowed
     # Called with `core` when a taken tuple is deallocated without a settle, on any thread that holds the interpreter.
-    int (*on_forgotten)(PyObject* core, uint64_t root, Roots* many) except -1
+    int (*on_forgotten)(PyObject* core, uint64_t root, uint64_t value, Roots* many) except -1
 
 cdef class Source:
     cdef readonly str component_id

@@ -20,12 +20,19 @@ class Undone:
     failing: str = ""
     """The batch that could not be committed, and why. Empty if there is none."""
 
+    owed: int = 0
+    """Rows of exact spouts that failed and wait for a retry. The next run begins with them."""
+
     def __bool__(self) -> bool:
-        return bool(self.open or self.failed or self.unfinished or self.failing)
+        return bool(self.open or self.failed or self.unfinished or self.failing or self.owed)
 
     def __add__(self, other: "Undone") -> "Undone":
         return Undone(
-            self.open + other.open, self.failed + other.failed, self.unfinished or other.unfinished, self.failing or other.failing
+            self.open + other.open,
+            self.failed + other.failed,
+            self.unfinished or other.unfinished,
+            self.failing or other.failing,
+            self.owed + other.owed,
         )
 
     def describe(self) -> str:
@@ -33,6 +40,8 @@ class Undone:
         parts = [f"{_messages(self.failed)} failed for good"] if self.failed else []
         if self.open:
             parts.append(f"{_messages(self.open)} {'was' if self.open == 1 else 'were'} still open")
+        if self.owed:
+            parts.append(f"{_messages(self.owed)} failed and will be tried again by the next run")
         if self.failing:
             parts.append(self.failing)
         if self.unfinished:

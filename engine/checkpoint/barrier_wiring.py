@@ -87,6 +87,7 @@ def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, pla
     return replace(
         spec,
         keeps_state=is_durable,
+        has_effects=spec.has_effects or is_durable or spec.settings.tick_tuple_freq_secs is not None,
         progress="a committed checkpoint" if is_durable else spec.progress,
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),

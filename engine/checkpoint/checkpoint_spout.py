@@ -95,7 +95,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             is_start = False
 
     async def _prepare(self) -> Event:
-        """Let the barriers flow, and wait until all bolts have prepared and no row of before the barrier has failed (EO-3)."""
+        """Let the barriers flow, and wait until all bolts have prepared. Each failed row of before them must be owed (EO-3)."""
         checkpoints, record = self._checkpoints, self._checkpoints.machine.record
         barrier = Barrier(record.round, record.txid)
         checkpoints.prepare.begin(record.round)
@@ -109,6 +109,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 return Event.FAILED
             for source in checkpoints.sources.tasks:
                 await source.verdicts_arrived()
+            checkpoints.sources.take_owed(self.port.run.acked())
         except TimeoutError:
             text = f"a checkpoint waited {checkpoints.prepare.timeout_secs:g} s, and nothing went on (checkpoint_timeout_secs)"
             checkpoints.note_cause(text)

@@ -380,6 +380,7 @@ class Checkpoints:
             last_alignment_ms=alignment_ms,
             trouble=self._trouble,
             waits_for=tuple(self.task_waits.texts()),
+            owed=sum(task.waiting for task in self.sources.tasks),
             held_acks=() if self._port is None else tuple(sorted(self._port.held_acks)),
             since_commit_secs=self._clock.now() - self._committed_at,
             held=self._held_because(),

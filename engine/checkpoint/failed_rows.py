@@ -2,11 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from engine.api import Values
 from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
+from engine.checkpoint.owed_rows import MarkedRow, RowRetry
+from engine.checkpoint.stored_positions import CODEC
 from engine.errors import TASK_DIED, TIMEOUT, Failure
 from engine.safe_text import safe_repr
+from engine.state.codec import Unencodable
 from engine.topology.task_port import SEVERAL_ROWS
 
 ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
@@ -18,6 +23,19 @@ Its place among the others would not do, because another pass may interleave the
 """
 Copy: TypeAlias = tuple[RowKey, int]
 """Rows with the same key are copies. They are told apart by a number only: the n-th one that fails in a pass."""
+
+
+def key_of(values: Values, stream: str, message_id: Any) -> RowKey:
+    """Return the key of a row. message_id: None, the id of the row, or SEVERAL_ROWS."""
+    if message_id is SEVERAL_ROWS:
+        return "", SEVERAL_ROWS
+    if message_id is not None:
+        with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
+            return "", bytes(CODEC.encode(message_id))  # no stream has this name
+    try:
+        return stream, bytes(CODEC.encode(list(values)))
+    except (Unencodable, TypeError):
+        return stream, safe_repr(values)
 
 
 class Passes:
@@ -73,7 +91,7 @@ class Passes:
 
     def may_give_up(self) -> bool:
         """Tell whether there is room for one more dead letter (DL-3)."""
-        has_room = self._letters is None or self._letters.room > sum(task.given_up.total() for task in self.tasks)
+        has_room = self._letters is None or self._letters.room > sum(task.number_given_up for task in self.tasks)
         self._lacks_room |= not has_room
         return has_room
 
@@ -107,6 +125,10 @@ class FailedRows:
         """The skipped rows, in their order."""
         self._letters_before = 0
         """How many of them are before the barrier."""
+        self._given_up_alone: list[tuple[int, GivenUpRow]] = []
+        """Rows that were given up after retries alone, each with the barriers before its last emit."""
+        self._barriers = 0
+        """Barriers that the task has sent."""
         self._began = self._emitted_before = 0
         """Emits of the task until the last commit or rollback, and until the last barrier."""
         self._to_repeat = 0
@@ -117,6 +139,15 @@ class FailedRows:
             self.passes.update({(key, copy): passes for copy, passes in enumerate(count.passes)})
             self.given_up[key] = count.given_up
         self.given_up = +self.given_up
+
+    def note_failed(self, key: RowKey, row: MarkedRow, failure: Failure) -> None:
+        """Note that a row has failed, so that the interval is repeated. One that was retried alone is noted only once."""
+        mark = row[3]
+        if isinstance(mark, RowRetry):
+            if mark.repeats_interval:
+                return
+            mark.repeats_interval = True
+        self.failed[key].append((row[:3], failure))
 
     # Passes
 
@@ -166,6 +197,7 @@ class FailedRows:
         self.skipped_before.clear()
         self._letters.clear()
         self._letters_before = 0
+        self._given_up_alone.clear()
 
     # Rows that are given up
 
@@ -179,15 +211,25 @@ class FailedRows:
         self._letters.append(skipped)
         return skipped
 
+    def give_up_alone(self, row: GivenUpRow, barriers: int) -> None:
+        """Note that a row which was retried alone is not tried again. barriers: number of those before its last emit."""
+        self._given_up_alone.append((barriers, row))
+
+    @property
+    def number_given_up(self) -> int:
+        """Number of rows that are given up, and that no commit has passed yet."""
+        return self.given_up.total() + len(self._given_up_alone)
+
     def letters(self) -> list[GivenUpRow]:
         """Return the rows of before the barrier that were given up."""
-        return self._letters[: self._letters_before]
+        return self._letters[: self._letters_before] + [row for barriers, row in self._given_up_alone if barriers < self._barriers]
 
     # The checkpoint
 
     def note_barrier(self, emitted: int) -> None:
         """Note that the task sends a barrier now. emitted: number of rows that it has emitted."""
         self._emitted_before = emitted
+        self._barriers += 1
         self.skipped_before = self._skipped.copy()
         self._letters_before = len(self._letters)
 
@@ -203,6 +245,7 @@ class FailedRows:
         self._skipped -= self.skipped_before
         self.skipped_before.clear()
         self.retried.clear()
+        self._given_up_alone = [each for each in self._given_up_alone if each[0] >= self._barriers]
         del self._letters[: self._letters_before]
         self._letters_before = 0
         if not self._to_repeat:

@@ -110,7 +110,7 @@ class CheckpointRun(FeatureRun):
         from engine.checkpoint.barrier_wiring import state_places, with_checkpoints  # here, because a run without state must not import it
         from engine.checkpoint.checkpoints import Checkpoints
         from engine.checkpoint.layout import Layout
-        from engine.checkpoint.sources import SourceLayout
+        from engine.checkpoint.stored_positions import SourceLayout
 
         assert start.provider is not None
         shown = self._guarantees = guarantees(topology, self._config)
@@ -223,5 +223,6 @@ _MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (
     Measure("last_keys", "gauge", "keys", "Keys that the last checkpoint changed.", lambda now: now.last_keys),
     Measure("last_bytes", "gauge", "bytes", "Bytes that the last checkpoint staged.", lambda now: now.last_bytes),
     Measure("last_alignment_seconds", "gauge", "seconds", "Longest time that a source was held.", lambda now: now.last_alignment_ms / 1000),
+    Measure("owed_rows", "gauge", "rows", "Rows that have failed and wait to be retried alone.", lambda now: now.owed),
     Measure("store_away", "gauge", "", "1 while the store cannot be reached.", lambda now: now.trouble is not None),
 )

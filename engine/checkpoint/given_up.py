@@ -37,17 +37,19 @@ class GivenUpRow(NamedTuple):
     failure: Failure
     """Of the last pass in which it failed."""
     passes: int
+    """Passes in which it failed, or its failures if it was retried alone."""
 
 
 class GaveUp(EngineError):
-    """A row failed in `max_retries` passes. It is not processed, so that the others can be committed."""
+    """A row failed in `max_retries` passes, or alone as often. It is not processed, so that the others can be committed."""
 
     @classmethod
-    def of(cls, row: GivenUpRow) -> "GaveUp":
-        """Return the error that tells of a row."""
-        often = f"{row.passes} pass{'es' * (row.passes > 1)}"
+    def of(cls, row: GivenUpRow, *, alone: bool) -> "GaveUp":
+        """Return the error that tells of a row. alone: it has failed when it was retried alone."""
+        many = row.passes > 1
+        often = f"{row.passes} time{'s' * many}" if alone else f"in {row.passes} pass{'es' * many}"
         return cls(
-            f"spout {row.source!r}: the row {safe_repr(row.row[0])} failed in {often}, and was given up",
+            f"spout {row.source!r}: the row {safe_repr(row.row[0])} failed {often}, and was given up",
             hint="Its effect is in no state. Correct the bolt that failed it, or let the bolt divert what it cannot process.",
         )
 
@@ -71,6 +73,21 @@ def rows_to_retry(entries: Mapping[str, object], spouts: Container[str], topolog
             raise StateError(text, hint="They are damaged. Drop the letter: python -m engine dead-letters drop.") from None
         rows.setdefault(row.source, {})[name] = (values, row.stream, None)
     return rows
+
+
+def emittable(rows: Mapping[str, Row], can_emit: Callable[[str], bool], spout: str) -> dict[str, Row]:
+    """Return the rows of marked letters that the engine can emit. The letters of the others stay marked.
+
+    can_emit: tells whether rows of a stream can be emitted without the spout.
+    """
+    found = {}
+    for name, row in rows.items():
+        if can_emit(row[1]):
+            found[name] = row
+        else:
+            LOGGER.warning("the dead letter %s is not retried, because the stream %r of %r is direct, or is declared no longer",
+                           shown_name(name), row[1], spout)  # fmt: skip
+    return found
 
 
 class RowCount(NamedTuple):

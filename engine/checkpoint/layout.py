@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from engine.checkpoint.sources import SourceLayout
+from engine.checkpoint.stored_positions import SourceLayout
 from engine.errors import StateError
 from engine.log import EngineLogger
 from engine.state import StatePlace

@@ -14,7 +14,8 @@ from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.given_up import GivenUpRow
 from engine.checkpoint.staged_output import StagedTask
 from engine.errors import ERROR, FatalError
-from engine.topology.task_port import BoltPort, IntervalOutput, RefusedRow
+from engine.topology.interval_output import IntervalOutput, RefusedRow
+from engine.topology.task_port import BoltPort
 
 IS_BEHIND: Final = (
     "The state provider has lost what it had acknowledged, or was deleted, or another topology of this name has written to the target. "

@@ -5,40 +5,28 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from engine.api import Values
 from engine.checkpoint.alignment import Barrier
-from engine.checkpoint.failed_rows import FailedRows, Passes, RowKey
-from engine.checkpoint.given_up import AloneRow, GaveUp, Letters, Row, RowCount, StoredCounts, rows_to_retry
+from engine.checkpoint.failed_rows import FailedRows, Passes, RowKey, key_of
+from engine.checkpoint.given_up import AloneRow, GaveUp, GivenUpRow, Letters, Row, RowCount, StoredCounts, emittable, rows_to_retry
 from engine.checkpoint.machine import Machine, Step
 from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
-from engine.checkpoint.stored_positions import CODEC, StoredPositions, name_of, partition_named, positions_of
-from engine.dead_letters import shown_name
-from engine.errors import Failure, FatalError, StateError
+from engine.checkpoint.owed_rows import MarkedRow, OwedRows, RowRetry
+from engine.checkpoint.row_retries import RowRetries
+from engine.checkpoint.stored_positions import CODEC, SourceLayout, StoredPositions, encoded_positions, partition_named, positions_of
+from engine.errors import Failure, FatalError
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import raised_text
-from engine.safe_text import safe_repr, safe_str
-from engine.state.codec import Unencodable
-from engine.topology.task_port import SEVERAL_ROWS, RunPort, SourceHandler, SpoutPort, SpoutPortUser
+from engine.topology.task_port import RunPort, SourceHandler, SpoutPort, SpoutPortUser
 from engine.waits import waiting_for
 
 COMMITTED_SECS: Final = 30.0
 """Longest time of a call of `committed`. The spout is not polled meanwhile."""
 LOGGER: Final = EngineLogger("engine.checkpoint")
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLayout:
-    """How the positions of a spout are stored."""
-
-    component_id: str
-    tasks: int
-    partitioned: bool
 
 
 class Sources:
@@ -51,17 +39,17 @@ class Sources:
         self._topology_name = topology_name
         self.letters: Final = letters
         self.layouts: Final = {layout.component_id: layout for layout in layouts}
-        self._max_retries = max_retries
         self.one_by_one: Final = OneByOne(max_retries)
         self.passes: Final = Passes(max_retries, letters)
+        self.owed: Final = OwedRows(topology_name, max_retries)
         self._committed: dict[str, dict[str, bytes]] = {}
         """Encoded positions by component, and by partition or task index, as text."""
         self._taken: dict[str, dict[str, bytes]] = {}
         """Positions of the running PREPARE."""
         self.tasks: list[SourceTask] = []
         self.counts: Final = StoredCounts(topology_name, max_retries)
-        self._to_retry: dict[str, dict[str, Row]] = {}
-        """Rows of dead letters that an operator has marked, by spout and letter."""
+        self.to_retry: dict[str, dict[str, Row]] = {}
+        """Rows of dead letters that an operator has marked, by spout and letter. The first task of the spout emits all."""
 
     def __bool__(self) -> bool:
         return bool(self.layouts)
@@ -76,11 +64,12 @@ class Sources:
         if self.letters is not None:
             self.letters.take_up(entries, most_bytes)
         self.counts.take_up(entries, self.layouts)
+        self.owed.take_up(entries, self.layouts.values(), most_bytes)
         for component_id, layout in self.layouts.items():
             stored = positions_of(entries, component_id, self._topology_name)
             if stored is not None and stored.encoded:
                 self._committed[component_id] = stored.encoded
-                self._check_layout(layout, partitioned=stored.partitioned, tasks=stored.tasks)
+                layout.check(stored, self._topology_name)
                 if stored.tasks != layout.tasks:
                     self.counts.forget(component_id)  # a row may come from another task now
             elif stored is None and has_state:
@@ -89,25 +78,20 @@ class Sources:
                     "has another id than before, give it the old one. If its rows are counted already, delete the state",
                     self._topology_name, component_id,
                 )  # fmt: skip
-        self._to_retry = rows_to_retry(entries, self.layouts, self._topology_name)
+        self.to_retry = rows_to_retry(entries, self.layouts, self._topology_name)
         killer = self.one_by_one.take_up(entries, self._topology_name)
         if killer is not None:
             self.counts.count_killer(killer, self.passes.may_give_up)
 
-    def _check_layout(self, layout: SourceLayout, *, partitioned: bool, tasks: int) -> None:
-        where = f"topology {self._topology_name!r}: spout {layout.component_id!r}"
-        if partitioned != layout.partitioned:
-            was, now = ("by partition", "by task") if partitioned else ("by task", "by partition")
-            text = f"{where}: its positions were stored {was}, and it now has them {now}"
-            raise StateError(text, hint="Keep `partitioned` of its class, or give the spout another id. It then starts from the beginning.")
-        if not partitioned and tasks != layout.tasks:
-            text = f"{where}: its positions were stored by {tasks} tasks, and it now has {layout.tasks}"
-            hint = f"Keep parallelism={tasks}. Only a spout with `partitioned = True` can divide its positions anew."
-            raise StateError(text, hint=hint)
-
     def begin_prepare(self) -> None:
-        """Forget the positions of an earlier PREPARE."""
+        """Forget the positions and owed rows of an earlier PREPARE."""
         self._taken = {component_id: {} for component_id in self.layouts}
+        self.owed.begin_prepare()
+
+    def take_owed(self, acked: Mapping[str, int]) -> None:
+        """Take the rows that the checkpoint leaves out, when all failures of before the barrier are known."""
+        for task in self.tasks:
+            self.owed.note_taken(task.component_id, task.task_index, task.take_owed(acked))
 
     def entries(self) -> dict[str, object]:
         """Return the entries of the ledger with the positions of the PREPARE. A partition that nobody has reported keeps its position."""
@@ -123,7 +107,7 @@ class Sources:
         commits = record.phase == "committing"
         letters = self.begin_commit(record.txid, record.prepared_round) if step is Step.COMMIT else {}
         gives_up = any(each is not None for each in letters.values())
-        positions = self.entries() if commits else {}
+        positions = self.entries() | self.owed.entries() if commits else {}
         starts = self.one_by_one.entries(step, gives_up=gives_up) if self else {}
         return positions | self.changed_counts(commits=commits) | letters | starts
 
@@ -143,23 +127,10 @@ class Sources:
         retried = self.letters.remove(name for task in self.tasks for name in task.kept.retried)
         return retried | self.letters.begin_commit(txid, attempt, [row for task in self.tasks for row in task.rows.letters()])
 
-    def rows_to_retry(self, component_id: str, task_index: int, can_emit: Callable[[str], bool]) -> dict[str, Row]:
-        """Return the rows that a task emits once more, by letter. The first task of a spout emits all.
-
-        can_emit: tells whether a row of a stream can be emitted by the engine. The letters of the others stay marked.
-        """
-        rows: dict[str, Row] = {}
-        for name, row in self._to_retry.get(component_id, {}).items() if task_index == 0 else ():
-            if can_emit(row[1]):
-                rows[name] = row
-            else:
-                LOGGER.warning("topology %r: the dead letter %s is not retried, because the stream %r of %r is direct, or is declared no "
-                               "longer", self._topology_name, shown_name(name), row[1], component_id)  # fmt: skip
-        return rows
-
     def note_committed(self) -> None:
-        """The positions of the PREPARE are those of the last commit. A second call has no effect."""
+        """The positions and owed rows of the PREPARE are those of the last commit. A second call has no effect."""
         taken, self._taken = self._taken, {}
+        self.owed.note_committed()
         for component_id, positions in taken.items():
             self._committed.setdefault(component_id, {}).update(positions)
         for task in self.tasks if taken else ():
@@ -177,29 +148,14 @@ class Sources:
 
     def note_taken(self, component_id: str, task_index: int, position: Any) -> None:
         """Note the position of a task at the barrier. Raises FatalError for a position that cannot be stored."""
-        taken = self._taken[component_id]
-        where = f"spout {component_id!r}: position() returned {safe_repr(position)}"
-        try:
-            if not self.layouts[component_id].partitioned:
-                taken[str(task_index)] = bytes(CODEC.encode(position))
-                return
-            if not isinstance(position, Mapping):
-                raise FatalError(where, hint="A spout with `partitioned = True` returns a dict {partition: position}.")
-            for partition, each in position.items():
-                name = name_of(partition, True)
-                if name in taken:
-                    text = f"spout {component_id!r}: two of its tasks report a position of partition {safe_repr(partition)}"
-                    raise FatalError(text, hint="Each partition belongs to one task.")
-                taken[name] = bytes(CODEC.encode(each))
-        except Unencodable as error:
-            hint = "Return numbers, texts, bytes, lists or dicts."
-            raise FatalError(f"{where}, which cannot be stored: {safe_str(error)}", hint=hint) from None
+        self._taken[component_id] |= encoded_positions(self.layouts[component_id], task_index, position, self._taken[component_id])
 
     # Failures
 
     def begin_interval(self, acked: Mapping[str, int]) -> None:
         """Begin to count what the components process, after a commit."""
         self.passes.acked_before = self.one_by_one.acked_before = acked
+        self.owed.components.begin_interval(acked)
 
     def begin_pass(self, acked: Mapping[str, int]) -> None:
         """Begin a pass, in which the sources repeat what was not committed."""
@@ -224,7 +180,9 @@ class SourceTask(SourceHandler):
         self._emitted_before = 0
         """Emits until the last barrier. More of them are work for a checkpoint."""
         self.rows: Final = FailedRows(sources.counts.of(component_id, task_index), sources.passes)
-        self.kept: Final = KeptRows(sources.rows_to_retry(component_id, task_index, port.can_emit_row))
+        self.retries: Final = RowRetries(port, lambda: self._spout is not None, sources.owed)
+        letters = {} if task_index else sources.to_retry.get(component_id, {})
+        self.kept: Final = KeptRows(emittable(letters, port.can_emit_row, component_id))
         self.rows.retried |= {self._key_of(*row) for row in self.kept.retried.values()}
         self._use_filter()
         sources.tasks.append(self)
@@ -238,6 +196,10 @@ class SourceTask(SourceHandler):
         self._spout = spout
         if position is not None:
             self._tell(position)  # the instance before may have died with the news
+        for stored in self._sources.owed.of(self.component_id, self.task_index):
+            retry = self.retries.restore(stored)
+            if self._accepts(*retry.row):
+                self.retries.add(retry)
 
     def _tell(self, position: Any) -> None:
         committed = getattr(self._spout, "committed", None)
@@ -255,12 +217,46 @@ class SourceTask(SourceHandler):
         self._spout = None
         self._lost()
 
-    def note_failed(self, row: Row, failure: Failure) -> None:
-        """Note that the tree of a row has failed. The interval runs on to its barrier, so that all failures in it are known."""
+    def note_failed(self, row: MarkedRow, failure: Failure, *, had_no_effect: bool) -> None:
+        """Note that the tree of a row has failed. Without an effect it is retried alone.
+
+        Else the interval runs on to its barrier, so that all failures in it are known, and is repeated. So is what went one by one, because
+        its failure says which row is bad.
+        """
         if failure.component_id == ACKER_COMPONENT:
             self._lost()  # the acker has lost all its trees, and no row is to blame
             return
-        self.rows.failed[self._key_of(*row)].append((row, failure))
+        key = self._key_of(*row[:3])
+        is_one_by_one = self._sources.one_by_one.is_cautious or key in self.rows.went_alone
+        retry = None if is_one_by_one else self.retries.retry_of(row, failure, had_no_effect=had_no_effect)
+        if retry is None:
+            self.rows.note_failed(key, row, failure)
+            return
+        self._sources.owed.components.note_failure(retry, failure, self.run.acked())
+        if not self._sources.owed.is_due(retry):
+            self.retries.note_failed(retry)
+        elif self._sources.passes.may_give_up():
+            given_up = GivenUpRow(self.component_id, retry.row, failure, retry.failures)
+            self.rows.give_up_alone(given_up, retry.barriers)  # no state has anything of it, so nothing is repeated
+            self._report(given_up, alone=True)
+        else:
+            self.rows.note_failed(key, row, failure)  # the next passes wait for room
+
+    def emit_due(self) -> None:
+        """Emit the rows whose pause is over, because the spout may emit again."""
+        self.retries.emit_due()
+
+    @property
+    def waiting(self) -> int:
+        """Number of rows that wait to be retried alone."""
+        return len(self.retries)
+
+    def take_owed(self, acked: Mapping[str, int]) -> list[RowRetry]:
+        """Return the rows of before the barrier that are still to be retried. Those that may not be left out repeat the interval."""
+        owed, others = self.retries.take_owed(acked)
+        for retry, failure in others:
+            self.rows.note_failed(self._key_of(*retry.row), (*retry.row, retry), failure)
+        return owed
 
     # The checkpoint
 
@@ -279,7 +275,8 @@ class SourceTask(SourceHandler):
         self._position = self._current_position()
         self._sources.note_taken(self.component_id, self.task_index, self._position)
         self._emitted_before = self._port.emitted
-        self.rows.note_barrier(self._port.emitted)
+        self.rows.note_barrier(self._new_rows)
+        self.retries.note_barrier()
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
 
     def _current_position(self) -> Any:
@@ -306,11 +303,16 @@ class SourceTask(SourceHandler):
     def note_committed(self) -> None:
         """Tell the spout, and forget the failures of before the barrier."""
         if self._sources.letters is not None:
-            self._port.note_given_up(self.rows.skipped_before.total(), outlive_run=self._sources.letters.outlive_run)
+            self._port.note_given_up(len(self.rows.letters()), outlive_run=self._sources.letters.outlive_run)
         self.rows.note_committed()
         self.kept.retried.clear()
         self._use_filter()
         self._tell(self._position)
+
+    @property
+    def _new_rows(self) -> int:
+        """Number of rows that have been emitted, without those that were only retried."""
+        return self._port.emitted - self.retries.emitted
 
     def _use_filter(self) -> None:
         """Let the emitted rows pass `_accepts`, if one of them may have to be kept back."""
@@ -349,7 +351,7 @@ class SourceTask(SourceHandler):
         key = self._key_of(*row)
         if not self._skips(key, row):
             self.rows.went_alone.add(key)
-            self._port.emit_row(*row)
+            self._port.emit_again((*row, self.retries.barriers))
 
     async def failure_of(self, row: Row) -> Failure | None:
         """Return why a row has failed in this pass. None: it has not."""
@@ -369,8 +371,9 @@ class SourceTask(SourceHandler):
 
     def begin_pass(self) -> None:
         """Begin a pass."""
-        self.rows.begin_pass(self._port.emitted)
+        self.rows.begin_pass(self._new_rows)
         self.kept.begin_pass()
+        self.retries.clear()
         self._emitted_before = self._port.emitted
         if self.rows.given_up:
             self._emitted_before -= 1  # what is given up is work for a checkpoint, too
@@ -386,18 +389,12 @@ class SourceTask(SourceHandler):
         skipped = self.rows.skip(self.component_id, key, row)
         if skipped is None:
             return False
-        self._port.report(
-            GaveUp.of(skipped), "the row is not emitted again, and becomes a dead letter: python -m engine dead-letters"
-        )
+        self._report(skipped, alone=False)
         return True
 
+    def _report(self, row: GivenUpRow, *, alone: bool) -> None:
+        what = "the row is not emitted again, and becomes a dead letter: python -m engine dead-letters"
+        self._port.report(GaveUp.of(row, alone=alone), what)
+
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
-        if isinstance(self._spout, SpoutPortUser) and (message_id := self._spout.row_id(message_id)) is SEVERAL_ROWS:
-            return "", SEVERAL_ROWS
-        if message_id is not None:
-            with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
-                return "", bytes(CODEC.encode(message_id))  # no stream has this name
-        try:
-            return stream, bytes(CODEC.encode(list(values)))
-        except (Unencodable, TypeError):
-            return stream, safe_repr(values)
+        return key_of(values, stream, self._spout.row_id(message_id) if isinstance(self._spout, SpoutPortUser) else message_id)

@@ -35,6 +35,8 @@ class CheckpointSnapshot:
     """Error of the store while it is unavailable. None: it is available."""
     waits_for: tuple[str, ...] = ()
     """A text for each task that waits: `count[3] waits for the barrier of split[2]`, `count[3] repeats pre_commit(7), which raised …`."""
+    owed: int = 0
+    """Rows that have failed without an effect, and wait until their source retries them alone."""
     held_acks: tuple[str, ...] = ()
     """Spouts of which acks wait for the next commit."""
     since_commit_secs: float = 0.0

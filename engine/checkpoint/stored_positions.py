@@ -6,10 +6,10 @@ from typing import Any, Final, cast
 
 from engine.checkpoint.machine import settled_at_start
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, record_entry
-from engine.errors import StateError
-from engine.safe_text import safe_repr
+from engine.errors import FatalError, StateError
+from engine.safe_text import safe_repr, safe_str
 from engine.state import StateProvider
-from engine.state.codec import MessagePack
+from engine.state.codec import MessagePack, Unencodable
 
 CODEC: Final = MessagePack()
 _PREFIX: Final = "positions:"
@@ -31,6 +31,10 @@ class StoredPositions:
         """Return the entry of the ledger."""
         return {entry_name(self.component_id): [self.partitioned, self.tasks, self.encoded]}
 
+    def changes(self) -> dict[str, object]:
+        """Return the changes of the ledger that set these positions. A spout that begins at its beginning owes nothing (EO-6)."""
+        return self.entry() if self.encoded else {**self.entry(), owed_name(self.component_id): None}
+
     @property
     def positions(self) -> dict[Any, Any]:
         """The positions by partition or task index."""
@@ -46,9 +50,59 @@ class StoredPositions:
         return StoredPositions(self.component_id, self.partitioned, self.tasks)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceLayout:
+    """How the positions of a spout are stored."""
+
+    component_id: str
+    tasks: int
+    partitioned: bool
+
+    def check(self, stored: StoredPositions, topology_name: str) -> None:
+        """Raise StateError unless a run with this layout can continue at stored positions."""
+        where = f"topology {topology_name!r}: spout {self.component_id!r}"
+        if stored.partitioned != self.partitioned:
+            was, now = ("by partition", "by task") if stored.partitioned else ("by task", "by partition")
+            text = f"{where}: its positions were stored {was}, and it now has them {now}"
+            raise StateError(text, hint="Keep `partitioned` of its class, or give the spout another id. It then starts from the beginning.")
+        if not stored.partitioned and stored.tasks != self.tasks:
+            text = f"{where}: its positions were stored by {stored.tasks} tasks, and it now has {self.tasks}"
+            hint = f"Keep parallelism={stored.tasks}. Only a spout with `partitioned = True` can divide its positions anew."
+            raise StateError(text, hint=hint)
+
+
+def encoded_positions(layout: SourceLayout, task_index: int, position: Any, others: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the position of a task, encoded, as in an entry. Raises FatalError for one that cannot be stored.
+
+    others: what other tasks of the spout have reported.
+    """
+    where = f"spout {layout.component_id!r}: position() returned {safe_repr(position)}"
+    try:
+        if not layout.partitioned:
+            return {str(task_index): bytes(CODEC.encode(position))}
+        if not isinstance(position, Mapping):
+            raise FatalError(where, hint="A spout with `partitioned = True` returns a dict {partition: position}.")
+        encoded: dict[str, bytes] = {}
+        for partition, each in position.items():
+            name = name_of(partition, True)
+            if name in others or name in encoded:
+                text = f"spout {layout.component_id!r}: two of its tasks report a position of partition {safe_repr(partition)}"
+                raise FatalError(text, hint="Each partition belongs to one task.")
+            encoded[name] = bytes(CODEC.encode(each))
+        return encoded
+    except Unencodable as error:
+        hint = "Return numbers, texts, bytes, lists or dicts."
+        raise FatalError(f"{where}, which cannot be stored: {safe_str(error)}", hint=hint) from None
+
+
 def entry_name(component_id: str) -> str:
     """Return the name of the ledger's entry with the positions of a spout."""
     return f"{_PREFIX}{component_id}"
+
+
+def owed_name(component_id: str) -> str:
+    """Return the name of the ledger's entry with the owed rows of a spout."""
+    return f"owed:{component_id}"
 
 
 def name_of(partition: Any, partitioned: bool) -> str:
@@ -98,7 +152,7 @@ async def change_positions(
         stored.check_whole()
         changes = record_entry(settled_at_start(stored.record))
         for each in change(positions_in(entries, topology_name)):
-            changes |= each.entry()
+            changes |= each.changes()
         await ledger.write(changes)
     finally:
         await provider.close()

@@ -6,7 +6,8 @@ Other packages may use only the names in `__all__`. The stubs (`.pyi`) in `_nati
 from engine.installation import build_hint
 
 try:
-    from _native.acker import LIFETIME, AckerCore, AckLedger
+    from _native.acker import AckerCore, AckLedger
+    from _native.aging import LIFETIME
     from _native.batch import (
         BatchEmitter,
         BatchFeed,

@@ -40,10 +40,13 @@ class AckerExecutor(Actor):
         self._spouts: Mapping[int, SignalRing] = {}
         inbox.set_on_wake(self.wakeup.set)
 
-    def connect(self, spouts: Mapping[int, SignalRing]) -> None:
-        """Set the rings of the spout tasks, by task id."""
+    def connect(self, spouts: Mapping[int, SignalRing], exact: frozenset[int], effects: bytearray) -> None:
+        """Set the rings of the spout tasks, by task id. exact, effects: as in `AckerCore`."""
         self._spouts = spouts
-        self.core = AckerCore(self.info.task_id, self.inbox, dict(spouts), self.run_context.clock.now, **self._rules())
+        now = self.run_context.clock.now
+        self.core = AckerCore(self.info.task_id, self.inbox, dict(spouts), now, **self._rules())
+        if exact:
+            self.core.set_exact(exact, effects)
 
     def _rules(self) -> _Rules:
         config = self.run_context.config

@@ -110,8 +110,10 @@ def _connect(
 ) -> None:
     """Connect each acker with the spouts, and each bolt with its sources. The tasks of a bolt share the maps of their sources."""
     rings = {spout.info.task_id: spout.verdicts for spout in spouts}
+    exact = frozenset(spout.info.task_id for spout in spouts if spout.source is not None)
+    effects = _effects(bolts, ackers) if exact else bytearray()
     for acker in ackers:
-        acker.connect(rings)
+        acker.connect(rings, exact, effects)
     cores = {task.info.task_id: task.core for task in (*spouts, *bolts)}
     for _, tasks in groupby(bolts, key=lambda bolt: bolt.spec):
         first, *others = tasks
@@ -119,6 +121,22 @@ def _connect(
         upstream, settle_rings = {task: cores[task] for task in sources}, {task: rings[task] for task in sources if task in rings}
         for bolt in (first, *others):
             bolt.core.connect(upstream, settle_rings)
+
+
+def _effects(bolts: tuple[BoltExecutor, ...], ackers: tuple[AckerExecutor, ...]) -> bytearray:
+    """Return a byte for each task id: 1 if a row that the task has settled cannot be retried alone (EO-6)."""
+    effects = bytearray(max((bolt.info.task_id for bolt in bolts), default=0) + 1)
+
+    def note_unanchored(task: int) -> None:
+        effects[task] = 1
+        for acker in ackers:
+            acker.core.note_effects()
+
+    for bolt in bolts:
+        effects[bolt.info.task_id] = bolt.spec.has_effects
+        if not bolt.spec.has_effects:
+            bolt.core.on_unanchored = note_unanchored
+    return effects
 
 
 def _tickers(bolts: tuple[BoltExecutor, ...]) -> tuple[Ticker, ...]:

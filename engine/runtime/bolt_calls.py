@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent import futures  # imports its thread pools on first use
 from typing import Any, Final, cast
 
-from engine.api import BasicBolt, BurstBolt, call_kind
+from engine.api import BasicBolt, BurstBolt, FailTuple, call_kind
 from engine.api.basic_results import emit_result, record_result
 from engine.cancellation import CancelledWork, was_cancelled
 from engine.errors import Failure, UsageError
@@ -308,7 +308,8 @@ class BoltCalls:
         self._concurrent.clear()
         while self._failures:
             error, tup = self._failures.popleft()
-            self._reporter.report(error, tup=tup, next_step="the input fails with the instance")
+            if not isinstance(error, FailTuple) or error.report:  # the quiet one fails only its input (ACK-11)
+                self._reporter.report(error, tup=tup, next_step="the input fails with the instance")
         try:
             return await self._cancelled.cancel(running)
         finally:

@@ -26,8 +26,8 @@ from engine.topology.task_port import SourceHandler, SpoutPortUser, SpoutStatus
 
 BACKOFF: Final = Backoff(0.001, 0.064)
 """Pauses after polls that emitted nothing, and after calls that raised."""
-SourceRow: TypeAlias = tuple[Any, str, Any]
-"""(values, stream, message id of the user or None)."""
+SourceRow: TypeAlias = tuple[Any, str, Any, Any]
+"""(values, stream, message id of the user or None, mark of the handler)."""
 FLUSH_BACKOFF: Final = Backoff(0.0002, 0.02)
 """Pauses between two looks whether all verdicts have arrived."""
 
@@ -90,7 +90,7 @@ class SpoutExecutor(Executor):
         make_source = spec.source_handler
         self.source: SourceHandler | None = None if make_source is None else make_source(info.task_index, self.port)
         """Handler of a spout whose positions are in the checkpoint. None for any other spout."""
-        self.core.keeps_rows = self.source is not None
+        self.core.keeps_rows, self.core.row_mark = self.source is not None, 0
         self.core.hold_acks(spec.holds_acks)
         self.orders = Orders(run_context.loop, self.wake)
         self.inlet: InletHandle | None = None
@@ -164,14 +164,19 @@ class SpoutExecutor(Executor):
         listener = self.port.listener if self.source is None else None
         self.core.bind(poll, on_ack, on_fail, listener, on_acks=on_acks, polls_bursts=polls_bursts)
 
-    def _fail_row(self, row: SourceRow, failure: Failure) -> None:
+    def _fail_row(self, row: SourceRow, failure: Failure, had_no_effect: bool) -> None:
         """Note a failed row for the handler of positions, which decides about it (EO-6)."""
         assert self.source is not None
         self.failures[failure.reason] += 1
         self.run_context.failures.note(self.info, row[2], failure)
         if isinstance(self.component, SpoutPortUser):
             self.component.note_failed_row(row[2], failure)
-        self.source.note_failed(row, failure)
+        self.source.note_failed(row, failure, had_no_effect=had_no_effect)
+
+    @property
+    def may_emit_again(self) -> bool:
+        """True while rows that have failed may be emitted again. During a drain they wait for the next run."""
+        return self.active and self.may_emit_rows()
 
     async def _begin_after_rollback(self) -> None:
         if not self._is_open or self._replace_for is not None or self.component.survives_rollback is not True:
@@ -292,6 +297,8 @@ class SpoutExecutor(Executor):
 
     def _set_polling(self) -> None:
         self.core.polling = (self.active or self._is_finishing) and not self.exhausted and not self._held_back and not self._rows
+        if self.source is not None:
+            self.source.emit_due()
 
     # Pending rows of emit_many (`RowsOwner`)
 
@@ -321,6 +328,8 @@ class SpoutExecutor(Executor):
         """Wake the coroutine and the waiters of `ready`, and emit pending rows."""
         super().note_resumed()
         self._rows.schedule()
+        if self.source is not None:
+            self.source.emit_due()
 
     async def ready(self) -> None:
         """Wait until the task may emit, and no rows are pending."""
@@ -563,8 +572,13 @@ class SpoutExecutor(Executor):
 
     @property
     def is_done(self) -> bool:
-        """True when the source is exhausted and every tree has its verdict (RUN-2)."""
-        return self.exhausted and self.is_empty and self.inlet_is_quiet
+        """True when the source is exhausted, every tree has its verdict, and no row waits to be retried (RUN-2)."""
+        return self.exhausted and self.is_empty and self.inlet_is_quiet and not self.rows_to_retry
+
+    @property
+    def rows_to_retry(self) -> int:
+        """Number of failed rows that wait until they are emitted again (EO-6)."""
+        return 0 if self.source is None else self.source.waiting
 
     @property
     def inlet_is_quiet(self) -> bool:

@@ -34,6 +34,9 @@ class SpoutTask(Protocol):
     letters: int
     orders: Orders
 
+    @property
+    def may_emit_again(self) -> bool: ...
+
     def poll_again(self) -> None: ...
 
     def hurry_commits(self, *, on: bool) -> None: ...
@@ -90,13 +93,15 @@ class ExecutorSpoutPort:
         streams = self._task.spec.streams
         return stream in streams and not streams[stream].direct
 
-    def emit_row(self, values: Values, stream: str, message_id: object) -> None:
-        core = self._task.core
-        accepts, core.row_filter = core.row_filter, None
-        try:
-            core.emit(values, message_id, stream)
-        finally:
-            core.row_filter = accepts
+    def mark_rows(self, mark: object) -> None:
+        self._task.core.row_mark = mark
+
+    def emit_again(self, row: tuple[Any, ...]) -> None:
+        self._task.core.emit_again(row)
+
+    @property
+    def may_emit_again(self) -> bool:
+        return self._task.may_emit_again
 
     @property
     def emitted(self) -> int:

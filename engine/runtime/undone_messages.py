@@ -29,7 +29,7 @@ def _undone_of(executor: SpoutExecutor) -> Undone:
     """
     core, spout = executor.core, executor.component
     if executor.source is not None:  # a failed row is repeated, until it is given up
-        return Undone(core.pending, executor.given_up - executor.letters)
+        return Undone(core.pending, executor.given_up - executor.letters, owed=executor.rows_to_retry)
     if isinstance(spout, (FromGenerator, SpoutPortUser)):
         return spout.undone(core.pending) + Undone(failed=executor.given_up)
     if isinstance(spout, Inlet) or not isinstance(spout, Spout):

@@ -84,6 +84,11 @@ class ComponentSpec:
     """True for bolts whose control handler keeps their state, or their output. Only what it commits is progress."""
     holds_acks: bool = False
     """True for spouts that are told of an ack when the effects of its tree are committed (EO-4)."""
+    has_effects: bool = False
+    """True for bolts that keep something of their inputs, in a state, a committer, or until a tick.
+
+    A row that has reached such a bolt cannot be retried alone, because nothing could take it out again (EO-6).
+    """
     progress: str = "settling a tuple"
     """Description of the progress that prevents a death from counting as a failed restart, for error texts."""
     label: str = ""

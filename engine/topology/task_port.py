@@ -7,7 +7,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 from engine.api.collector import Tuple
 from engine.api.fields import Values
@@ -117,10 +117,17 @@ class SpoutPort(Protocol):
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
 
     def can_emit_row(self, stream: str) -> bool:
-        """Tell whether `emit_row` can emit rows of a stream: it is declared, and not direct. Of a direct one only the spout knows the task."""
+        """Tell whether `emit_again` can emit rows of a stream: it is declared, and not direct, since only the spout knows that task."""
 
-    def emit_row(self, values: Values, stream: str, message_id: object) -> None:
-        """Emit a row past the filter of `filter_rows`."""
+    def mark_rows(self, mark: object) -> None:
+        """Give all rows that are emitted from now on this mark, for `SourceHandler.note_failed`."""
+
+    def emit_again(self, row: tuple[Any, ...]) -> None:
+        """Emit a row (values, stream, message id, mark) that has failed, or was kept back, past the filter. Raises UsageError."""
+
+    @property
+    def may_emit_again(self) -> bool:
+        """True while the spout is active, not held back, and no full mailbox stops it."""
 
     @property
     def emitted(self) -> int:
@@ -302,7 +309,7 @@ class BoltPortUser:
 class SourceHandler(ABC):
     """Handles the positions and the failed rows of one task of a spout, through all its instances.
 
-    The trees of the task have rows as message ids: (values, stream, message id of the user or None). Each emitted row has a tree.
+    The trees of the task have rows as message ids: (values, stream, message id of the user or None, mark). Each emitted row has a tree.
     """
 
     @abstractmethod
@@ -314,50 +321,20 @@ class SourceHandler(ABC):
         """Note that an instance has died, and that its trees are dropped. Not called for the end of an instance in a rollback."""
 
     @abstractmethod
-    def note_failed(self, row: tuple[tuple[Any, ...], str, Any], failure: Failure) -> None:
-        """Note that the tree of a row has failed."""
+    def note_failed(self, row: tuple[tuple[Any, ...], str, Any, Any], failure: Failure, *, had_no_effect: bool) -> None:
+        """Note that the tree of a row has failed.
 
-
-class IntervalOutput(ABC):
-    """Base of a bolt that works on whole checkpoint intervals, as a committer does (EO-9). The checkpoints call it between two inputs.
-
-    The output of an interval is staged at the PREPARE, and published when the checkpoint counts.
-    """
-
-    @abstractmethod
-    def begin_interval(self, txid: int, round_: int) -> None:
-        """Collect the rows of a new interval. txid, round_: of the PREPARE that will end it."""
-
-    @property
-    @abstractmethod
-    def has_rows(self) -> bool:
-        """True if the interval has rows."""
-
-    @abstractmethod
-    async def stage(self) -> Sequence[bytes] | None:
-        """End the interval, and return its output, encoded. None: there is nothing to publish, because the bolt is no committer."""
-
-    @abstractmethod
-    async def publish(self, output: Any) -> Sequence["RefusedRow"]:
-        """Publish an output: txid, round, task_index, tasks, the blobs of `stage`, and the numbers of rows that are `left_out`.
-
-        Publishing it again does nothing. Return the rows that the target refuses. Nothing is published then.
+        had_no_effect: all its tuples are settled, and none of them has reached a bolt that keeps something of it.
         """
 
     @abstractmethod
-    async def published_txid(self) -> int | None:
-        """Return the newest txid that has been published, -1 before the first. None: the target does not tell."""
+    def emit_due(self) -> None:
+        """Emit the rows that wait to be retried and are due, because the spout may emit again."""
 
-
-class RefusedRow(NamedTuple):
-    """A row of an interval that the target of a committer refuses."""
-
-    number: int
-    """Its number in the staged output, from 0."""
-    source: str
-    stream: str
-    values: Values
-    error: str
+    @property
+    @abstractmethod
+    def waiting(self) -> int:
+        """Number of rows that wait to be retried."""
 
 
 class RemoteInstance:

@@ -19,7 +19,7 @@ from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import Codec, Unencodable
 from engine.topology import ComponentSpec
-from engine.topology.task_port import IntervalOutput, RefusedRow
+from engine.topology.interval_output import IntervalOutput, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
 from engine.transactional.batch_collectors import ATTEMPT_FIELD

@@ -50,13 +50,14 @@ def die_beside(when: str, entry: str) -> None:
 
 
 async def main(state: str, when: str, entry: str) -> None:
-    """Run to the end, or to the death."""
+    """Run to the end, or to the death. With `failed:`, the rows that fail have had an effect. With `owed:`, they wait over a barrier."""
     die_beside(when, entry)
     builder = TopologyBuilder("letters")
     builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.005))
     builder.set_bolt("p", Fails, 2).shuffle_grouping("numbers")
-    builder.set_bolt("count", Counts, 2).fields_grouping("p", "n")
-    async with Run(builder.build(), Config(state_checkpoint_interval_ms=100, state_provider=state, max_retries=2)) as run:
+    builder.set_bolt("count", Counts, 2).fields_grouping("numbers" if entry == "failed:" else "p", "n")
+    most = 6 if entry == "owed:" else 2
+    async with Run(builder.build(), Config(state_checkpoint_interval_ms=100, state_provider=state, max_retries=most)) as run:
         await run.completed()
 
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from engine import Config
@@ -11,7 +11,7 @@ from engine.testing import ACKER, DelayTuple, DropTuple, Fault, RaiseError
 from tests.checkpoint import process
 from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
-from tests.checkpoint.world import World, draw_world
+from tests.checkpoint.world import World, behind_a_stateless_bolt, draw_world
 from tests.simulation.plan import ChildKill, TaskRestart
 
 MESSAGES: Final = (5, 20, 40)
@@ -39,6 +39,8 @@ class ProcessPlan(process.ProcessPlan):
     faults: Sequence[Fault]
     fails: float
     waits: float
+    fails_early: bool = False
+    """Stateless bolts fail some messages (`Chance.early`)."""
     child_kills: Sequence[ChildKill] = ()
     restarts: Sequence[TaskRestart] = ()
     crash: float = 0.0
@@ -63,15 +65,21 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
     draws = random.Random(seed)
     calm = draws.random() < 0.2 if is_calm is None else is_calm
     world = draw_world(draws, draws.choice(MESSAGES))
+    early = random.Random(f"{seed} failures of stateless bolts")
+    owes = early.random() < 0.4
+    if owes:
+        world = behind_a_stateless_bolt(early, world)
     for source in world.sources:
         source.pace_secs, source.draws = draws.choice([0.0, 0.01, 0.1, 0.5]), random.Random(f"{seed} pace of {source.name}")
         rewinds = random.Random(f"{seed} positions of {source.name}")
-        source.rewinds, source.has_ids = rewinds.random() < 0.5, rewinds.random() < 0.5
+        source.rewinds, source.has_ids = owes or rewinds.random() < 0.5, rewinds.random() < 0.5
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     resident, fold_txids, base = draws.random() < 0.5, draws.choice([1, 2, 4, 30]), _drawn_config(draws, is_calm=calm)
     processes = [_drawn_process(draws, world, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
     for _ in range(2):  # an outage may last longer than the timeout of one process
         processes.append(_drawn_process(draws, world, base, is_calm=calm, dies=False))
+    if not calm:
+        processes = [replace(process, fails_early=owes or early.random() < 0.4) for process in processes]
     processes.append(_drawn_process(draws, world, base, is_calm=True, dies=False))
     return Plan(seed, world, resident, fold_txids, calm, processes)
 

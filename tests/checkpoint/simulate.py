@@ -9,6 +9,7 @@ from typing import Final
 
 from engine import Run
 from engine.checkpoint.checkpoints import LEDGER
+from engine.checkpoint.stored_positions import owed_name
 from engine.state import layered
 from engine.testing import ACKER
 from tests.checkpoint import process
@@ -37,6 +38,8 @@ class Simulated(process.Simulated):
     rolled_back: int = 0
     """Number of states that were compared after a ROLLBACK."""
     replayed: int = 0
+    owed: int = 0
+    """Number of owed rows in committed records. A row counts once for each of them."""
 
 
 class Simulation:
@@ -48,6 +51,14 @@ class Simulation:
         self.disk = Disk()
         self.model = BarrierModel(self.disk, LEDGER)
         self.simulated = Simulated(plan.seed, violations=self.model.violations)
+        self._check_written, self.disk.on_written = self.disk.on_written, self._note_written
+
+    def _note_written(self, entries: dict[str, object]) -> None:
+        """Count the owed rows of a record, and let the model check it."""
+        self._check_written(entries)
+        if entries["record"][0] == "committing":  # type: ignore[index]
+            owed = [rows for name, rows in entries.items() if name.startswith(owed_name(""))]
+            self.simulated.owed += sum(len(rows) for rows in owed)  # type: ignore[arg-type, misc]
 
     def simulate(self) -> Simulated:
         """Run all processes, and judge the final state."""
@@ -86,6 +97,8 @@ class Process(process.Process):
             source.is_gone = False
             source.on_acked = self.judge_ack
         chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
+        if plan.fails_early:
+            chance.early = random.Random(f"{simulation.plan.seed} early failures {self.number}")
         topology = self.world.topology(lambda bolt: self.tools_of(bolt, chance), plan.tasks)
         outcome = self.play(topology, simulation.disk, resident=simulation.plan.resident, faults=plan.faults)
         if self.run is not None:

@@ -32,12 +32,12 @@ def fails(often: dict[Any, int | None]) -> Any:
     return type("FailsThese", (Fails,), {"often": often, "calls": Counter()})
 
 
-def run_with(spout: Any, bolt: Any, **settings: Any) -> tuple[Counter[Any], Finished]:
-    """Run `numbers` > `p` > `count`."""
+def run_with(spout: Any, bolt: Any, *, beside: bool = False, **settings: Any) -> tuple[Counter[Any], Finished]:
+    """Run `numbers` > `p` > `count`. beside: `numbers` > `p` and `numbers` > `count`, so that a row that fails has had an effect."""
     told, builder = Told(), TopologyBuilder("failed")
     builder.set_spout("numbers", spout)
     builder.set_bolt("p", bolt).shuffle_grouping("numbers")
-    builder.set_bolt("count", told.create).shuffle_grouping("p")
+    builder.set_bolt("count", told.create).shuffle_grouping("numbers" if beside else "p")
     finished = run_topology(builder.build(), FAST.replace(**settings))
     return told.counts(), finished
 
@@ -51,7 +51,7 @@ def given_up(finished: Finished) -> list[str]:
 @pytest.mark.parametrize(("max_retries", "passes"), [(1, "1 pass"), (2, "2 passes"), (3, "3 passes")])
 def test_rows_that_always_fail_are_given_up_after_max_retries_passes(max_retries: int, passes: str, ids: bool) -> None:
     bad = fails({3: None, 7: None})
-    counts, finished = run_with(partial(Numbers, 20, ids=ids), bad, max_retries=max_retries)
+    counts, finished = run_with(partial(Numbers, 20, ids=ids), bad, beside=True, max_retries=max_retries)
     assert counts == once(20) - Counter([3, 7])
     assert bad.calls[3] == bad.calls[7] == max_retries
     assert bad.calls[0] == max_retries + 1
@@ -60,9 +60,32 @@ def test_rows_that_always_fail_are_given_up_after_max_retries_passes(max_retries
 
 
 @pytest.mark.guarantee("EO-6")
-def test_a_row_that_fails_once_is_counted_once_and_none_gives_nothing_up() -> None:
-    assert run_with(partial(Numbers, 20), fails({3: 1, 7: 2}))[0] == once(20)
-    counts, finished = run_with(partial(Numbers, 20), fails({3: 11}), max_retries=None)
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize(("max_retries", "times"), [(1, "1 time"), (2, "2 times"), (3, "3 times"), (7, "7 times")])
+def test_without_an_effect_a_row_that_always_fails_is_given_up_alone(max_retries: int, times: str, ids: bool) -> None:
+    bad = fails({3: None, 7: None})
+    counts, finished = run_with(partial(Numbers, 20, pace_secs=0.1, ids=ids), bad, max_retries=max_retries)
+    assert counts == once(20) - Counter([3, 7])
+    assert all(bad.calls[row] == 1 for row in range(20) if row not in (3, 7))  # nothing is repeated
+    assert all(max_retries <= bad.calls[row] <= max_retries + 2 for row in (3, 7))  # a try at once may be too early to count
+    assert sorted(text.partition(",) ")[0] for text in given_up(finished)) == [f"GaveUp: spout 'numbers': the row ({row}" for row in (3, 7)]
+    assert all(f"failed {times}, and was given up" in text for text in given_up(finished))
+    assert finished.snapshot.undone is not None
+    assert finished.snapshot.undone.failed == 2
+
+
+@pytest.mark.guarantee("EO-6")
+def test_the_last_row_is_given_up_too_although_nothing_comes_behind_it() -> None:
+    counts, finished = run_with(partial(Numbers, 20), fails({19: None}))
+    assert counts == once(19)
+    assert len(given_up(finished)) == 1
+
+
+@pytest.mark.guarantee("EO-6")
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_row_that_fails_once_is_counted_once_and_none_gives_nothing_up(beside: bool) -> None:
+    assert run_with(partial(Numbers, 20), fails({3: 1, 7: 2}), beside=beside)[0] == once(20)
+    counts, finished = run_with(partial(Numbers, 20), fails({3: 11}), beside=beside, max_retries=None)
     assert counts == once(20)
     assert not given_up(finished)
 
@@ -92,7 +115,7 @@ def test_of_equal_rows_only_as_many_are_given_up_as_have_failed() -> None:
                 raise ValueError("bad")
             return super().execute(tup)
 
-    counts, finished = run_with(partial(Equal, 50), FailsTwoOfFifty)
+    counts, finished = run_with(partial(Equal, 50), FailsTwoOfFifty, beside=True)
     assert counts == {"same": 48}
     assert finished.snapshot.checkpoint is not None
     assert finished.snapshot.checkpoint.recoveries == 3
@@ -184,7 +207,7 @@ class BeginsSlowly(Numbers):
 def test_passes_count_although_commits_come_before_a_slow_source_repeats_its_rows() -> None:
     """Given a source that begins after several checkpoints, when a row always fails, then it is given up after three passes."""
     bad = fails({3: None})
-    counts, finished = run_with(partial(BeginsSlowly, 20, ids=True), bad)
+    counts, finished = run_with(partial(BeginsSlowly, 20, ids=True), bad, beside=True)
     assert counts == once(20) - Counter([3])
     assert bad.calls[3] == 3
     assert len(given_up(finished)) == 1

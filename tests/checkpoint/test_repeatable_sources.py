@@ -141,7 +141,8 @@ def slow(*fails: int) -> Callable[[], Slow]:
 def test_a_rollback_repeats_the_interval_from_memory(form: str) -> None:
     counts, calls = Counts(), Calls()
 
-    finished = play(calls.source(form), counts, bolt=slow(120, 250), faults=[KillTask("count", at_secs=0.75)])
+    kills = [KillTask("count", at_secs=0.75), KillTask("count", at_secs=1.3)]
+    finished = play(calls.source(form), counts, bolt=slow(120, 250), faults=kills)
 
     assert counts.of == once()
     assert finished.snapshot.checkpoint is not None

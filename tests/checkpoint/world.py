@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ from engine import (
 from tests.checkpoint.model import Layout, Witness
 
 KEYS: Final = 5
+MOST_FAILURES: Final = 60
+"""Inputs that fail by chance in one process."""
 STREAMS: Final = {"default": Fields("key", "message"), "direct": Fields("key", "message", direct=True)}
 
 
@@ -145,15 +147,28 @@ class Chance:
     """Chance that a hook or an async call waits."""
     longest_secs: float = 1.0
     """Longest wait."""
-    failures: int = 30
-    """Failures that are left. An interval of many rows would otherwise never come to its end."""
+    early: random.Random | None = None
+    """Draws the messages that stateless bolts fail, each a few times. Those that have reached no state are retried alone."""
+    fails_left: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often a bolt still fails a message."""
+
+    failures: int = 0
 
     def fails_now(self) -> bool:
-        """Tell whether a call fails."""
-        if self.failures == 0 or self.draws.random() >= self.fails:
+        """Tell whether an input fails. There is an end of it, because an interval that fails as a whole is repeated without a bound."""
+        fails = self.draws.random() < self.fails and self.failures < MOST_FAILURES
+        self.failures += fails
+        return fails
+
+    def fails_early(self, component_id: str, message: str) -> bool:
+        """Tell whether a stateless bolt fails a message now."""
+        if self.early is None:
             return False
-        self.failures -= 1
-        return True
+        name = (component_id, message)
+        if name not in self.fails_left:
+            self.fails_left[name] = self.early.choice([0, 0, 0, 0, 0, 0, 1, 4])
+        self.fails_left[name] -= 1
+        return self.fails_left[name] >= 0
 
     async def wait(self) -> None:
         """Wait for a random time."""
@@ -170,7 +185,7 @@ class PassOn(BasicBolt):
         self.chance, self.direct = chance or Chance(), direct
 
     def execute(self, tup: Tuple) -> Any:
-        if self.chance.fails_now():
+        if self.chance.fails_now() or self.chance.fails_early(self.context.component_id, tup["message"]):
             raise FailTuple
         for task in chosen_tasks(self.context, self.direct, tup):
             self.collector.emit_direct(task, tup.values, "direct")
@@ -307,7 +322,7 @@ class PassOnMany(BurstBolt):
 
     def execute_many(self, burst: Burst) -> None:
         for tup in burst:
-            if self.chance.fails_now():
+            if self.chance.fails_now() or self.chance.fails_early(self.context.component_id, tup["message"]):
                 burst.fail(tup)
                 continue
             self.collector.emit_many([tup.values], tup)
@@ -439,6 +454,19 @@ def draw_world(draws: random.Random, messages: int) -> World:
             kind = draws.choice([Remember, RememberByParts, RememberMany] if keeps else [PassOn, PassOnLater, PassOnMany])
             bolts.append(_drawn_bolt(draws, f"b{level}{index}", kind, inputs, World(sources, bolts, messages)))
     return World(sources, bolts, messages)
+
+
+def behind_a_stateless_bolt(draws: random.Random, world: World) -> World:
+    """Return the world with a stateless bolt in front of all others. What it fails has had no effect."""
+    sources = {source.name for source in world.sources}
+    first = BoltPlan("a00", draws.choice([PassOn, PassOnLater, PassOnMany]), draws.randint(1, 3), dict.fromkeys(sorted(sources), "shuffle"))
+    bolts = [first]
+    for bolt in world.bolts:
+        inputs = {each: grouping for each, grouping in bolt.inputs.items() if each not in sources}
+        if len(inputs) < len(bolt.inputs):
+            inputs[first.name] = "fields" if bolt.is_keyed else "shuffle"
+        bolts.append(replace(bolt, inputs=inputs))
+    return World(world.sources, bolts, world.messages)
 
 
 def _drawn_chain(draws: random.Random, inputs: Sequence[str]) -> list[BoltPlan]:

@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from _native.acker import LIFETIME, AckLedger
+from _native.acker import AckLedger
+from _native.aging import LIFETIME
 from tests.model.ack_ledger_model import AckLedgerModel
 from tests.tiers import cases
 

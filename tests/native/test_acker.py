@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from _native.acker import LIFETIME, AckerCore
+from _native.acker import AckerCore
+from _native.aging import LIFETIME
 from _native.queues import SignalRing
 from engine.kernel.codes import Signal
 

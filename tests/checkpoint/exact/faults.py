@@ -23,8 +23,9 @@ class RowFailed(Exception):
 class Failing:
     """Fails calls at random, so many in all bolts and their processes together. A row fails about once."""
 
-    def __init__(self, folder: str, share: float) -> None:
-        self.folder, self.share = Path(folder, "failures-left"), share
+    def __init__(self, folder: str, share: float, *, only_pass: bool = False) -> None:
+        """only_pass: only calls of the bolt `pass` fail."""
+        self.folder, self.share, self.only_pass = Path(folder, "failures-left"), share, only_pass
 
     def allow(self, most: int) -> None:
         """Begin with this number of failures."""
@@ -33,8 +34,10 @@ class Failing:
         for number in range(most):
             Path(self.folder, str(number)).touch()
 
-    def may_fail(self, rows: int = 1) -> None:
-        """Raise RowFailed now and then. rows: number of rows of the call."""
+    def may_fail(self, rows: int = 1, *, in_pass: bool = False) -> None:
+        """Raise RowFailed now and then. rows: number of rows of the call. in_pass: True for a call of the bolt `pass`."""
+        if self.only_pass and not in_pass:
+            return
         if random.random() < self.share * rows and (left := next(self.folder.iterdir(), None)) is not None:
             with suppress(FileNotFoundError):  # another process was faster
                 left.unlink()

@@ -26,6 +26,8 @@ class Death(lives.Death):
     failing: float = 0.0
     """Share of the calls that fail, until there are enough failures."""
     failures: int = 5
+    only_pass_fails: bool = False
+    """True if only calls before any state fail."""
     strikes: int = 0
     """Deaths of tasks or of processes of bolts."""
     strikes_secs: float = 0.1
@@ -46,7 +48,7 @@ async def main() -> None:
         max_task_restarts=1000,
     )
     random.seed(death.seed)
-    failing = Failing(places.folder, death.failing)
+    failing = Failing(places.folder, death.failing, only_pass=death.only_pass_fails)
     failing.allow(death.failures)
     settings = Settings(tasks=death.tasks, file_tasks=death.file_tasks, pace_secs=death.pace_secs, output_tasks=death.output_tasks)
     topology = counting_topology(places, settings, failing)

@@ -19,6 +19,8 @@ def death_at(step: ExactStep, draws: random.Random) -> list[Death]:
     """Return a death at a step, with settings that lead to it, and the death that must come before."""
     if step.needs_failures:
         return [_drawn(draws, step=step.name, at=1, failing=0.1, failures=20)]  # a burst has few calls, a second rollback may never come
+    if step.needs_owed_rows:
+        return [_drawn(draws, step=step.name, at=1, failing=0.3, failures=200, only_pass_fails=True, strikes=0, interval_ms=5.0)]
     if step.is_of_before:
         tasks, other = draws.sample([1, 2, 3], 2)
         return [_drawn(draws, step=COMMITTING, at=1, output_tasks=tasks), _drawn(draws, step=step.name, at=1, output_tasks=other)]

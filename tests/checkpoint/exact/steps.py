@@ -17,6 +17,8 @@ class ExactStep(Step):
     """Sources that reach it. None: all."""
     needs_failures: bool = False
     """True if a process reaches it only after a row has failed."""
+    needs_owed_rows: bool = False
+    """True if a process reaches it only after rows have failed again and again before any state."""
     is_of_output: bool = False
     """True if only topologies with a committer reach it."""
     is_of_before: bool = False
@@ -34,6 +36,21 @@ def of_phase(phase: str) -> Callable[..., bool]:
 def at_the_commit(checkpoints: Any) -> bool:
     """Tell whether a record is saved that makes a checkpoint count. A recovery saves COMMITTING, too."""
     return checkpoints.machine.step is machine.Step.COMMIT
+
+
+def owes_rows(sources: Any, *rest: Any) -> bool:
+    """Tell whether rows wait that the running PREPARE leaves out."""
+    return any(task.retries._owed for task in sources.tasks)
+
+
+def has_taken_rows(sources: Any, *rest: Any) -> bool:
+    """Tell whether the running PREPARE leaves rows out."""
+    return any(sources.owed._taken.values())
+
+
+def commits_owed_rows(checkpoints: Any) -> bool:
+    """Tell whether a record is saved that has owed rows, and makes a checkpoint count."""
+    return at_the_commit(checkpoints) and has_taken_rows(checkpoints.sources)
 
 
 def has_changes(state: Any) -> bool:
@@ -58,6 +75,7 @@ def state_in_rollback(handler: Any, *rest: Any) -> bool:
 
 _SOURCES: Final = "engine.checkpoint.sources:Sources"
 _SOURCE: Final = "engine.checkpoint.sources:SourceTask"
+_RETRIES: Final = "engine.checkpoint.row_retries:RowRetries"
 _CHECKPOINTS: Final = "engine.checkpoint.checkpoints:Checkpoints"
 _HANDLER: Final = "engine.checkpoint.barrier_handler:StatefulBarrierHandler"
 _OUTPUT: Final = "engine.checkpoint.output_handler:OutputHandler"
@@ -122,6 +140,20 @@ def _rollback_steps() -> Iterator[ExactStep]:
         yield ExactStep(f"rollback: {name}", target, moment, counts, (), needs_failures=True)
 
 
+def _owed_steps() -> Iterator[ExactStep]:
+    sources = ("class", "generator", "repeatable")  # a pack of flow control is never owed, and bursts seldom
+    for name, target, moment, counts in (
+        ("before they are taken", f"{_SOURCES}.take_owed", before, owes_rows),
+        ("taken", f"{_SOURCES}.take_owed", after, has_taken_rows),
+        ("before their record", f"{_CHECKPOINTS}.save", before, commits_owed_rows),
+        ("in their record", f"{_CHECKPOINTS}.save", in_flight, commits_owed_rows),
+        ("behind their record", f"{_CHECKPOINTS}.save", after, commits_owed_rows),
+        ("before one is emitted again", f"{_RETRIES}._emit", before, every),
+        ("one is emitted again", f"{_RETRIES}._emit", after, every),
+    ):
+        yield ExactStep(f"owed rows: {name}", target, moment, counts, sources, needs_owed_rows=True)
+
+
 def _output_steps() -> Iterator[ExactStep]:
     for name, target, moment in (
         ("output: before it is staged", f"{_OUTPUT}._freeze", before),
@@ -144,9 +176,8 @@ def _output_steps() -> Iterator[ExactStep]:
 
 
 COMMITTING: Final = "record: COMMITTING"
-STEPS: Final = {
-    step.name: step for steps in (_start_steps, _prepare_steps, _commit_steps, _rollback_steps, _output_steps) for step in steps()
-}
+_GROUPS: Final = (_start_steps, _prepare_steps, _commit_steps, _rollback_steps, _owed_steps, _output_steps)
+STEPS: Final = {step.name: step for steps in _GROUPS for step in steps()}
 
 
 def steps_of(source: str) -> list[ExactStep]:

@@ -198,7 +198,7 @@ class PacedPassOn(PassOn):
 
     def execute(self, tup: Tuple) -> tuple[Any, ...]:
         time.sleep(self.pace_secs)
-        self.failing.may_fail()
+        self.failing.may_fail(in_pass=True)
         return super().execute(tup)
 
 
@@ -212,7 +212,7 @@ class PacedPassOnRecords(FlowControlBolt):
 
     def process(self, record: int) -> tuple[int]:
         time.sleep(self.pace_secs)
-        self.failing.may_fail()
+        self.failing.may_fail(in_pass=True)
         return (record,)
 
 
@@ -225,7 +225,7 @@ class PacedPassOnMany(PassOnMany):
     def execute_many(self, burst: Burst) -> None:
         time.sleep(self.pace_secs * len(burst))
         super().execute_many(burst)
-        self.failing.may_fail(len(burst))
+        self.failing.may_fail(len(burst), in_pass=True)
 
 
 class FailingCount(CountNumbers):

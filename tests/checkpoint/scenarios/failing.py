@@ -13,11 +13,41 @@ import pytest
 
 from engine import Bolt, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.failed_rows import FailedRows, Passes
+from engine.checkpoint.owed_rows import Components, RowRetry
 from engine.checkpoint.sources import SourceTask
-from engine.testing import run_topology
+from engine.runtime import assembly
+from engine.runtime.acker_executor import AckerExecutor
+from engine.testing import KillTask, run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted
 
 Patch: TypeAlias = pytest.MonkeyPatch
+
+
+# 2: the retry of a row lies behind a barrier, and its position before it
+
+
+class FailsLate(PassOn):
+    """Takes 0.3 s for each row, so that each barrier finds some that are not settled. Then it fails the rows 5 to 15 once."""
+
+    concurrency = 10
+    failed: set[int]
+
+    async def execute(self, tup: Tuple) -> Any:
+        row = tup["n"]
+        await asyncio.sleep(0.3)
+        if 5 <= row <= 15 and row not in self.failed:
+            self.failed.add(row)
+            raise ValueError("once")
+        return super().execute(tup)
+
+
+def retried_behind_the_barrier() -> Counter[Any]:
+    late = type("Late", (FailsLate,), {"failed": set()})
+    return counted(partial(Numbers, 40, pace_secs=0.1), late, faults=[KillTask("count", at_secs=1.9)])
+
+
+def no_row_is_owed(patch: Patch) -> None:
+    patch.setattr(SourceTask, "take_owed", lambda self, acked: [])
 
 
 # 3, 4, 13: a failed row whose tree has had an effect
@@ -73,21 +103,70 @@ class AcksOthers(Bolt):
         self.kept.clear()
 
 
+class SlowTally(Tally):
+    """Takes 20 ms for each row, so that the rows wait in its mailbox."""
+
+    async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
+        await asyncio.sleep(0.02)
+        super().execute(tup)
+
+
+class CountsAtPrepare(Tally):
+    """Keeps the rows in an attribute, and changes its state only at a barrier."""
+
+    output_fields = "n"
+
+    def prepare(self) -> None:
+        self.rows: list[Tuple] = []
+
+    def execute(self, tup: Tuple) -> Any:
+        self.rows.append(tup)
+        return (tup["n"],)
+
+    def pre_prepare(self, txid: int) -> None:
+        for tup in self.rows:
+            super().execute(tup)
+        self.rows.clear()
+
+
 def failed_once(kind: Any, *, beside: bool) -> Counter[Any]:
     """beside: the stateful bolt gets the rows themselves, beside the bolt that fails."""
     told, builder, bolt = Told(), TopologyBuilder("scenario"), type("Once", (kind,), {"failed": set()})
     builder.set_spout("numbers", partial(Numbers, 40, burst=2, pace_secs=0.01))
     builder.set_bolt("fails", bolt).shuffle_grouping("numbers")
-    builder.set_bolt("count", told.create).shuffle_grouping("numbers" if beside else "fails")
+    builder.set_bolt("count", partial(SlowTally if beside else Tally, told)).shuffle_grouping("numbers" if beside else "fails")
+    run_topology(builder.build(), FAST)
+    return told.counts()
+
+
+def failed_behind_the_count() -> Counter[Any]:
+    told, builder = Told(), TopologyBuilder("scenario")
+    builder.set_spout("numbers", partial(Numbers, 40, burst=2, pace_secs=0.01))
+    builder.set_bolt("count", partial(CountsAtPrepare, told)).shuffle_grouping("numbers")
+    builder.set_bolt("fails", type("Once", (FailsOnce,), {"failed": set()})).shuffle_grouping("count")
     run_topology(builder.build(), FAST)
     return told.counts()
 
 
 def retries_alone(patch: Patch) -> None:
-    def emit_again(self: SourceTask, row: Any, failure: Any) -> None:
-        self._spout.collector.emit(row[0])
+    def always_alone(self: SourceTask, row: Any, failure: Any, *, had_no_effect: bool) -> None:
+        note_failed(self, row, failure, had_no_effect=True)
 
-    patch.setattr(SourceTask, "note_failed", emit_again)
+    note_failed = SourceTask.note_failed
+    patch.setattr(SourceTask, "note_failed", always_alone)
+
+
+def told_at_once(patch: Patch) -> None:
+    def connect(self: AckerExecutor, spouts: Any, exact: Any, effects: bytearray) -> None:
+        unchanged(self, spouts, frozenset(), bytearray(len(effects)))
+
+    unchanged = AckerExecutor.connect
+    patch.setattr(AckerExecutor, "connect", connect)
+    retries_alone(patch)
+
+
+def only_changes_are_effects(patch: Patch) -> None:
+    patch.setattr(assembly, "_effects", lambda bolts, ackers: bytearray(100))
 
 
 # 14: another order in the next pass
@@ -158,7 +237,7 @@ def a_row_kills_its_task() -> Counter[Any]:
 
 
 def deaths_do_not_count(patch: Patch) -> None:
-    patch.setattr(SourceTask, "note_failed", lambda self, row, failure: None)
+    patch.setattr(SourceTask, "note_failed", lambda self, row, failure, *, had_no_effect: None)
 
 
 # 16: an outage
@@ -211,3 +290,11 @@ def outages_count(patch: Patch) -> None:
 
     unchanged = FailedRows.end_pass
     patch.setattr(FailedRows, "end_pass", end_pass)
+
+
+def outages_count_alone(patch: Patch) -> None:
+    def note_failure(self: Components, retry: RowRetry, failure: Any, acked: Any) -> None:
+        retry.failures, retry.tries = retry.failures + 1, retry.tries + 1
+        retry.has_seen_life, retry.failure = True, failure
+
+    patch.setattr(Components, "note_failure", note_failure)

@@ -18,13 +18,19 @@ from tests.checkpoint.scenarios.failing import (
     a_row_kills_its_task,
     another_order,
     deaths_do_not_count,
+    failed_behind_the_count,
     failed_once,
     last_row_is_bad,
     lone_rows_never_count,
+    no_row_is_owed,
+    only_changes_are_effects,
     outage,
     outages_count,
+    outages_count_alone,
+    retried_behind_the_barrier,
     retries_alone,
     rows_are_known_by_ordinal,
+    told_at_once,
 )
 from tests.checkpoint.scenarios.flow_control import packs_are_resent, position_of_read_ahead, read_ahead, returned_packs
 from tests.checkpoint.scenarios.kept_and_taken_back import (
@@ -75,8 +81,10 @@ emitted_with_others = partial(failed_once, AcksOthers, beside=False)
 
 SCENARIOS: Final = [
     pytest.param(kept_across_the_barrier, forwards_at_once, id="1", marks=pytest.mark.guarantee("EO-1", "EO-3")),
-    pytest.param(counted_beside, retries_alone, id="3", marks=pytest.mark.guarantee("EO-1", "EO-6")),
-    pytest.param(counted_unanchored, retries_alone, id="4", marks=pytest.mark.guarantee("EO-1", "EO-6")),
+    pytest.param(retried_behind_the_barrier, no_row_is_owed, id="2", marks=pytest.mark.guarantee("EO-1", "EO-2")),
+    pytest.param(counted_beside, told_at_once, id="3", marks=pytest.mark.guarantee("EO-1", "EO-6")),
+    pytest.param(failed_behind_the_count, only_changes_are_effects, id="4-pre_prepare", marks=pytest.mark.guarantee("EO-1", "EO-6")),
+    pytest.param(counted_unanchored, only_changes_are_effects, id="4-unanchored", marks=pytest.mark.guarantee("EO-1", "EO-6")),
     pytest.param(emitted_with_others, retries_alone, id="13", marks=pytest.mark.guarantee("EO-1", "EO-6")),
     pytest.param(position_ahead_of_pending_rows, takes_position_before_rows, id="5", marks=pytest.mark.guarantee("EO-1", "EO-2")),
     pytest.param(read_ahead, position_of_read_ahead, id="5-read-ahead", marks=pytest.mark.guarantee("EO-1", "EO-2")),
@@ -93,6 +101,7 @@ SCENARIOS: Final = [
     pytest.param(a_row_kills_its_task, deaths_do_not_count, id="15", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(last_row_is_bad, lone_rows_never_count, id="16-lone", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(outage, outages_count, id="16", marks=pytest.mark.guarantee("EO-6")),
+    pytest.param(outage, outages_count_alone, id="16-alone", marks=pytest.mark.guarantee("EO-6")),
     pytest.param(unreported_partition, unreported_partitions_are_forgotten, id="25", marks=pytest.mark.guarantee("EO-1", "EO-2")),
 ]
 """Each scenario with its mutant, named by the number of the scenario in the design."""
