@@ -117,7 +117,7 @@ class SpoutPort(Protocol):
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
 
     def can_emit_row(self, stream: str) -> bool:
-        """Tell whether `emit_row` can emit rows of a stream: it is declared, and not direct. Of a direct one only the spout knows the task."""
+        """Tell whether `emit_row` can emit rows of a stream. Of a direct stream only the spout knows the task."""
 
     def emit_row(self, values: Values, stream: str, message_id: object) -> None:
         """Emit a row past the filter of `filter_rows`."""
