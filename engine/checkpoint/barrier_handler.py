@@ -164,8 +164,6 @@ class DurableBarrierHandler(BarrierHandler):
         """True after the first recovery of the instance."""
         self._last_refusal: str | None = None
         """The call that is repeated, and its last error."""
-        self._unwritten: Exception | None = None
-        """Error of the last write. At the next barrier the error ends the instance."""
 
     async def begin(self, *, restarted: bool) -> None:
         """Let no data tuple pass before the recovery. Ask for one if an instance has died."""
@@ -189,15 +187,7 @@ class DurableBarrierHandler(BarrierHandler):
         """Forget the round of before the rollback, and let no data tuple pass before the recovery."""
         super().go_back()
         self._is_initialised = False
-        self._unwritten = None
         self._port.close_gate()
-
-    async def on_control(self, tup: Tuple) -> None:
-        """Handle a barrier, unless the last write failed."""
-        error, self._unwritten = self._unwritten, None
-        if error is not None:
-            raise error
-        await super().on_control(tup)
 
     async def _prepare(self, barrier: Barrier) -> None:
         """Freeze what the checkpoint stores, and forward the barrier. Write it while the next tuples are processed (CP-7)."""
@@ -215,11 +205,10 @@ class DurableBarrierHandler(BarrierHandler):
     async def _write(self, write: Write, round_: int) -> None:
         try:
             keys, size = await write()
-        except Exception as error:  # noqa: BLE001 - raised by `on_control`, because background work may raise without a death
+        except Exception as error:  # noqa: BLE001 - raised by `_recover`, because background work may raise without a death
             told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
             self._checkpoints.note_cause(self._failure(ERROR, told).describe())
-            self._unwritten = error
-            self._checkpoints.prepare.note_failed(round_)
+            self._checkpoints.note_unwritten(self._context.task_id, round_, error)
             return
         self._checkpoints.note_written(keys, size)
         self._checkpoints.prepare.note_done(self._context.task_id, round_)
@@ -260,6 +249,7 @@ class DurableBarrierHandler(BarrierHandler):
 
     async def _recover(self, committing: int | None) -> None:
         self._is_fresh = False
+        self._checkpoints.raise_unwritten(self._context.task_id)
         try:
             await self._restore(committing)
         except Exception as raised:

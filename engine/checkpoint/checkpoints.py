@@ -93,6 +93,8 @@ class Checkpoints:
         self.begun = False
         """True once the machine has started. A new instance of the checkpoint spout continues with the same machine."""
         self._handlers: dict[int, DurableTask] = {}  # by task id
+        self._unwritten: dict[int, Exception] = {}
+        """Errors of writes that have made a PREPARE fail, by task id."""
         self._idle = Waiters()
         self._port: RunPort | None = None
         self._end_run: Callable[[ComponentError], None] | None = None
@@ -348,6 +350,16 @@ class Checkpoints:
         """
         if self.cause is None:
             self.cause = text
+
+    def note_unwritten(self, task_id: int, round_: int, error: Exception) -> None:
+        """Note that a task could not write for a PREPARE, which fails. The task dies of the error in the recovery (CP-4)."""
+        if self.prepare.note_failed(round_):
+            self._unwritten[task_id] = error
+
+    def raise_unwritten(self, task_id: int) -> None:
+        """Raise the error of a write that has made the PREPARE fail. Only the first call raises it."""
+        if (error := self._unwritten.pop(task_id, None)) is not None:
+            raise error
 
     def note_written(self, keys: int, size: int) -> None:
         """Note that a task has staged its delta."""

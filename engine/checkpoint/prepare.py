@@ -47,10 +47,11 @@ class Prepare:
             if len(self._done) == self.tasks:
                 self._end(is_done=True)
 
-    def note_failed(self, round_: int) -> None:
-        """Note that a task cannot do its part for the barrier of a round."""
+    def note_failed(self, round_: int) -> bool:
+        """Note that a task cannot do its part for the barrier of a round. Return False for an older round, which is ignored."""
         if round_ == self._round:
             self._end(is_done=False)
+        return round_ == self._round
 
     def lacks(self, tasks: Iterable[int]) -> Iterator[int]:
         """Yield those of these tasks that have not done their part yet. None between two PREPAREs."""
