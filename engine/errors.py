@@ -5,7 +5,7 @@ with `exit_status` (RUN-4).
 """
 
 import copyreg
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, get_args
 
@@ -188,10 +188,15 @@ class BadRows(FatalError):
     In a topology without batches these rows become dead letters, and the others are published (EO-9). Otherwise it ends the run.
     """
 
-    def __init__(self, message: str, *, rows: Iterable[int] = (), hint: str | None = None) -> None:
-        """rows: numbers of the rows, as this instance has executed them, from 0. Empty: which ones is not known, and the run ends."""
+    def __init__(self, message: str, *, rows: Iterable[int] | Mapping[int, str] = (), hint: str | None = None) -> None:
+        """rows: numbers of the rows, as this instance has executed them, from 0, or a dict with the error of each.
+
+        Empty: which ones is not known, and the run ends.
+        """
         super().__init__(message, hint=hint)
         self.rows: tuple[int, ...] = tuple(rows)
+        self.errors: Mapping[int, str] = dict(rows) if isinstance(rows, Mapping) else dict.fromkeys(self.rows, message)
+        """The error of each row."""
 
 
 class UsageError(EngineError):

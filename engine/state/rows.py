@@ -93,17 +93,17 @@ class RowStatement:
             hint="Correct the statement, or the tables that it names. Nothing of this batch is stored, and the next run continues with it.",
         )
 
-    def row_refused(self, where: str, reason: object, row: Row | None, numbers: Sequence[int] = ()) -> RowRefused:
+    def row_refused(self, where: str, reason: object, row: Row | None, errors: Mapping[int, str] | None = None) -> RowRefused:
         """Return the error for rows that the database refuses. row: the first one, None if the database did not say which.
 
-        numbers: of all these rows in the batch.
+        errors: those of all these rows, by their numbers in the batch.
         """
         which = "its rows" if row is None else f"the row {', '.join(map(_assigned, self.fields, row))}"
         return RowRefused(
             f"{where} refuses {which}: {_sentence(reason)}. The statement is: {self.in_a_line}",
             hint="Drop or correct such rows in a bolt before the committer, or let the column accept them. "
             "Nothing of this batch is stored, and the next run continues with it.",
-            rows=numbers,
+            rows=errors or {},
         )
 
 

@@ -308,8 +308,8 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
     def _refused(self, attempt: TransactionAttempt, output: Any, error: BadRows) -> Sequence[RefusedRow]:
         given = chain.from_iterable(self._decoded(attempt, blob) for blob in output.blobs)
         published = [(number, tup) for number, tup in enumerate(given) if number not in output.left_out]
-        rows = (published[number] for number in error.rows)
-        return [RefusedRow(number, tup.source_component, tup.stream, tup.values[1:], error.message) for number, tup in rows]
+        rows = ((published[number], error.errors[number]) for number in error.rows)
+        return [RefusedRow(number, tup.source_component, tup.stream, tup.values[1:], text) for (number, tup), text in rows]
 
     async def _finish(self, interval: Interval) -> None:
         try:

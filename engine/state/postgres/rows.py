@@ -132,8 +132,8 @@ class PostgresRowStore(RowStore):
             first = next(iter(refused), None)
             if first is None:
                 raise self._statement.row_refused(self._link.where, _text_of(cause), None) from cause
-            text = _text_of(refused[first])
-            raise self._statement.row_refused(self._link.where, text, rows[first], list(refused)) from refused[first]
+            errors = {number: _text_of(error) for number, error in refused.items()}
+            raise self._statement.row_refused(self._link.where, errors[first], rows[first], errors) from refused[first]
 
     @contextmanager
     def _statement_errors(self) -> Iterator[None]:

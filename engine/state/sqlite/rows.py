@@ -64,7 +64,8 @@ class SqliteRowStore(RowStore):
         types = set(map(type, chain.from_iterable(rows)))
         nans = [number for number, row in enumerate(rows) if _has_nan(row)] if float in types else []
         if nans:
-            raise self._statement.row_refused(self._where, "SQLite would store NaN as NULL", rows[nans[0]], nans)
+            text = "SQLite would store NaN as NULL"
+            raise self._statement.row_refused(self._where, text, rows[nans[0]], dict.fromkeys(nans, text))
         if types.isdisjoint(_AS_TEXT):
             return rows
         return [tuple([_AS_TEXT[type(value)](value) if type(value) in _AS_TEXT else value for value in row]) for row in rows]
@@ -114,7 +115,8 @@ class SqliteRowStore(RowStore):
         first = next(iter(refused), None)
         if first is None:
             raise self._statement.row_refused(self._where, cause, None) from cause
-        raise self._statement.row_refused(self._where, refused[first], rows[first], list(refused)) from refused[first]
+        errors = {number: str(error) for number, error in refused.items()}
+        raise self._statement.row_refused(self._where, refused[first], rows[first], errors) from refused[first]
 
     async def close(self) -> None:
         await self._file.close()
