@@ -162,7 +162,10 @@ async def _values(values: Any) -> Counter[Any]:
 
 
 async def _sqlite_values(target: Target) -> Counter[Any]:
-    return await _values(SqliteValues(f"{target.folder}/values.db", target.name))
+    path = Path(target.folder, "values.db")
+    if not await asyncio.to_thread(path.exists):
+        return Counter()  # a process died before it has published anything
+    return await _values(SqliteValues(path, target.name))
 
 
 async def _postgres_values(target: Target) -> Counter[Any]:
