@@ -18,7 +18,7 @@ from tests.checkpoint.exact.plan import ROWS_A_DEATH_OF_COMMITTERS, deaths_at
 from tests.checkpoint.exact.rounds import KilledExact
 from tests.checkpoint.exact.steps import ExactStep, output_steps
 from tests.checkpoint.exact.topology import Places
-from tests.kills.rounds import Killed, play
+from tests.kills.rounds import Killed, play, play_until_met
 from tests.servers.kafka_admin import create_topic
 
 DAILY: Final = 3
@@ -82,11 +82,13 @@ async def test_killed_at_a_few_steps_it_publishes_each_row_once(
     kind: str, tmp_path: Path, server_of: ServerOf, request: pytest.FixtureRequest
 ) -> None:
     steps = random.SystemRandom().sample(output_steps(kind), DAILY)
-    state = f"sqlite:///{tmp_path}/state.db"
-    if kind.startswith("redis"):
-        state = f"{request.getfixturevalue('redis')}?prefix={secrets.token_hex(4)}"
 
-    killed = await killed_at(steps, kind, tmp_path, state, await server_of(kind))
+    async def begin(folder: Path) -> Killed:
+        redis = request.getfixturevalue("redis") if kind.startswith("redis") else ""
+        state = f"{redis}?prefix={secrets.token_hex(4)}" if redis else f"sqlite:///{folder}/state.db"
+        return await killed_at(steps, kind, folder, state, await server_of(kind))
+
+    killed = await play_until_met(begin, tmp_path)
 
     assert killed.violations == []
     assert killed.deaths.keys() >= {step.name for step in steps}
@@ -99,7 +101,10 @@ async def test_killed_at_a_few_steps_it_publishes_each_row_once(
 async def test_killed_at_each_step_it_publishes_each_row_once(kind: str, tmp_path: Path, server_of: ServerOf) -> None:
     steps = output_steps(kind)
 
-    killed = await killed_at(steps, kind, tmp_path, f"sqlite:///{tmp_path}/state.db", await server_of(kind))
+    async def begin(folder: Path) -> Killed:
+        return await killed_at(steps, kind, folder, f"sqlite:///{folder}/state.db", await server_of(kind))
+
+    killed = await play_until_met(begin, tmp_path)
 
     assert killed.violations == []
     assert killed.deaths.keys() >= {step.name for step in steps}

@@ -15,7 +15,7 @@ from tests.checkpoint.exact.plan import ROWS_A_DEATH, deaths_at, spread
 from tests.checkpoint.exact.rounds import KilledExact
 from tests.checkpoint.exact.steps import ExactStep, steps_of
 from tests.checkpoint.exact.topology import SOURCES, Places
-from tests.kills.rounds import Killed, play
+from tests.kills.rounds import Killed, play, play_until_met
 
 DAILY: Final = (
     ("class", "plain", "redis", 5),
@@ -28,6 +28,11 @@ DAILY: Final = (
 """Source, form of the bolts, store, and number of steps."""
 INSTANTS: Final = 1
 ALL_STEPS: Final = spread()
+
+
+def sqlite_in(folder: Path) -> str:
+    """Return the URL of a state in a folder."""
+    return f"sqlite:///{folder}/state.db"
 
 
 async def killed_at(steps: Sequence[ExactStep], source: str, bolts: str, folder: Path, state: str) -> Killed:
@@ -45,9 +50,12 @@ async def test_killed_at_a_few_steps_it_counts_each_row_once(
     source: str, bolts: str, store: str, count: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     steps = random.SystemRandom().sample(steps_of(source), count)
-    state = f"sqlite:///{tmp_path}/state.db" if store == "sqlite" else f"{request.getfixturevalue('redis')}?prefix={secrets.token_hex(4)}"
 
-    killed = await killed_at(steps, source, bolts, tmp_path, state)
+    async def begin(folder: Path) -> Killed:
+        redis = "" if store == "sqlite" else request.getfixturevalue("redis")
+        return await killed_at(steps, source, bolts, folder, f"{redis}?prefix={secrets.token_hex(4)}" if redis else sqlite_in(folder))
+
+    killed = await play_until_met(begin, tmp_path)
 
     assert killed.violations == []
     assert killed.deaths.keys() >= {step.name for step in steps}
@@ -60,7 +68,7 @@ async def test_killed_at_a_few_steps_it_counts_each_row_once(
 async def test_killed_at_each_step_it_counts_each_row_once(source: str, tmp_path: Path) -> None:
     steps = ALL_STEPS[source]
 
-    killed = await killed_at(steps, source, "plain", tmp_path, f"sqlite:///{tmp_path}/state.db")
+    killed = await play_until_met(lambda folder: killed_at(steps, source, "plain", folder, sqlite_in(folder)), tmp_path)
 
     assert killed.violations == []
     assert killed.deaths.keys() >= {step.name for step in steps}
