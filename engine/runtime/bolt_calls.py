@@ -308,12 +308,18 @@ class BoltCalls:
         self._concurrent.clear()
         while self._failures:
             error, tup = self._failures.popleft()
-            if not isinstance(error, FailTuple) or error.report:  # the quiet one fails only its input (ACK-11)
+            if not _is_quiet(error):
                 self._reporter.report(error, tup=tup, next_step="the input fails with the instance")
         try:
-            return await self._cancelled.cancel(running)
+            errors, still_running = await self._cancelled.cancel(running)
+            return [error for error in errors if not _is_quiet(error)], still_running
         finally:
             self._return_waiters.wake_all()
             if self._pool is not None:
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = None
+
+
+def _is_quiet(error: BaseException) -> bool:
+    """Tell whether an error only fails its input, without a report (ACK-11)."""
+    return isinstance(error, FailTuple) and not error.report

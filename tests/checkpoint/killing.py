@@ -114,6 +114,9 @@ class DeadlyLedger(Ledger):
 
     async def write(self, changes: Mapping[str, object]) -> None:
         record: Any = changes.get("record")
+        if record is None:  # a row that goes alone, or the mark of an orderly end
+            await self._ledger.write(changes)
+            return
         self._death.at(f"before {record[0]}")
         await self._ledger.write(changes)
         self._death.at(f"after {record[0]}")

@@ -15,6 +15,9 @@ from engine import Config, StatefulBasicBolt, Topology, TopologyBuilder, Topolog
 from engine.dead_letters import DeadLettersEntry, letters_in
 from engine.testing import KillTask, run_topology
 from engine.transactional import BadRows, BurstBolt, Committer, FileCommitter, SqlCommitter, SqliteDatabase, committed_lines
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.files.committer import OpenFolder
+from engine.transactional.files.output_files import OutputName
 from engine.transactional.values import ReduceInto, SqliteValues
 from tests.checkpoint.scenarios.kit import Numbers, Told, once
 from tests.checkpoint.slow_store import IN_USE, Conditions, Disk, SlowProvider
@@ -186,6 +189,20 @@ def test_values_count_each_row_once(tmp_path: Path) -> None:
 def test_files_have_each_row_once(tmp_path: Path) -> None:
     run_topology(topology(FileCommitter(tmp_path, format=lambda tup: str(tup["n"]), suffix=".txt"), tasks=2))
     assert sorted(map(int, committed_lines(tmp_path))) == list(range(ROWS))
+
+
+async def test_an_interval_that_is_published_again_keeps_its_file(tmp_path: Path) -> None:
+    """Given a task that goes back to its last commit after it has published, then the folder is still open."""
+
+    class Task:
+        topology_name, component_id, task_id = "again", "out", 1
+
+    folder, attempt = OpenFolder(str(tmp_path), Task()), TransactionAttempt(7, 12)  # type: ignore[arg-type]
+    await folder.claim()
+    for _ in range(2):
+        await folder.write(attempt, OutputName(*attempt, 0, 1, ".txt"), [b"one\n"])
+    await folder.close()
+    assert list(committed_lines(tmp_path)) == ["one"]
 
 
 def test_rows_that_a_table_refuses_become_dead_letters_and_the_others_are_published(tmp_path: Path) -> None:

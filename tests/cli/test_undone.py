@@ -204,7 +204,7 @@ def test_the_last_event_of_json_has_the_same_numbers(capsys: pytest.CaptureFixtu
     run(Numbers, FailsTwo, view="json")
 
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (last["exit_status"], last["undone"]) == (3, {"open": 0, "failed": 1, "unfinished": "", "failing": ""})
+    assert (last["exit_status"], last["undone"]) == (3, {"open": 0, "failed": 1, "unfinished": "", "failing": "", "owed": 0})
 
 
 # The engine's own spouts

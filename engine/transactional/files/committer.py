@@ -202,7 +202,7 @@ class OpenFolder:
         if self._last is None:
             for text in superseded(self._names(), attempt):
                 _remove(os.path.join(self._path, text))
-        elif self._last.txid == attempt.txid:
+        elif self._last.txid == attempt.txid and self._last != name:  # an attempt that is published again has its name
             _remove(os.path.join(self._path, str(self._last)))
         self._last = name
 

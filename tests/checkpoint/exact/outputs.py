@@ -21,6 +21,7 @@ from engine.transactional import Committer, FileCommitter, PostgresDatabase, Sql
 from engine.transactional.values import PostgresValues, RedisValues, ReduceInto, SqliteValues
 from spark_bridge import SparkHandover
 from spark_bridge.handover import Handover
+from spark_bridge.handover.names import CONTRACT
 from tests.checkpoint.exact.faults import Failing
 from tests.kafka.transactional.committer_task import seen
 
@@ -221,7 +222,7 @@ async def _spark(target: Target) -> Counter[Any]:
 
 
 def _handed_over(folder: Path) -> Counter[Any]:
-    if not folder.exists():
+    if not (folder / CONTRACT).exists():  # a process has died before it
         return Counter()
     handover = Handover.open(folder)
     rows: Counter[Any] = Counter()

@@ -94,7 +94,8 @@ def topology_of(spec: MemberSpec, journal: Journal, death: Death) -> engine.Topo
 
 def run_config(spec: MemberSpec) -> Config:
     """Return the config of the run."""
-    config = Config(seed=spec.seed, process_timeout_secs=PROCESS_TIMEOUT_SECS)
+    # Several processes share the group, also those with state, so the group has the positions, and not the checkpoints.
+    config = Config(seed=spec.seed, process_timeout_secs=PROCESS_TIMEOUT_SECS, processing_guarantee="at_least_once")
     if spec.state_url is None:
         return config
     return replace(config, state_provider=spec.state_url, state_checkpoint_interval_ms=spec.checkpoint_ms)
