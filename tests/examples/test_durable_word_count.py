@@ -42,7 +42,7 @@ STEPS_HERE = f"{__name__}:STEPS"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Write three files with about 50,000 lines. At most 20,000 lines wait for a checkpoint, so a run has several checkpoints."""
+    """Write three files with about 50,000 lines, which a run may count in one checkpoint."""
     texts = tmp_path / "texts"
     texts.mkdir()
     for number, lines in enumerate((30_000, 17_123, 1)):
@@ -82,7 +82,7 @@ def check_is_exact(folder: Path, shown: str) -> None:
 def test_the_result_is_exact_after_kills_at_named_steps(folder: Path) -> None:
     killed = []
     for step in NAMED_STEPS:
-        done = run(folder, f"tests.checkpoint.killing:deadly_provider?{step}|{2 if 'fold' not in step else 1}|{url_of(folder)}")
+        done = run(folder, f"tests.checkpoint.killing:deadly_provider?{step}|1|{url_of(folder)}")
         if done.returncode == -signal.SIGKILL:
             killed.append(step)
         else:
