@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
-import pyarrow.parquet as pq
 
 from engine import Burst, TopologyBuilder, Tuple
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.transactional import BurstBolt as BatchBurstBolt
 from engine.transactional import Committer, FileCommitter, PostgresDatabase, SqlCommitter, SqliteDatabase, committed_lines
 from engine.transactional.values import PostgresValues, RedisValues, ReduceInto, SqliteValues
-from spark_bridge import SparkHandover
-from spark_bridge.handover import Handover
-from spark_bridge.handover.names import CONTRACT
 from tests.checkpoint.exact.faults import Failing
 from tests.kafka.transactional.committer_task import seen
 
@@ -129,6 +125,8 @@ def _value_of(tup: Tuple) -> str:
 def declare(builder: TopologyBuilder, target: Target, tasks: int, failing: Failing) -> None:
     """Declare the committer behind the bolt `second`."""
     if target.kind == "spark":
+        from spark_bridge import SparkHandover  # here, because the second Python of CI has no pyarrow
+
         handover = SparkHandover(f"{target.folder}/handover", "number int, count int")
         handover.declare(builder, "output", tasks).fields_grouping("second", "number")
         return
@@ -222,6 +220,11 @@ async def _spark(target: Target) -> Counter[Any]:
 
 
 def _handed_over(folder: Path) -> Counter[Any]:
+    import pyarrow.parquet as pq  # here, because the second Python of CI has no pyarrow
+
+    from spark_bridge.handover import Handover
+    from spark_bridge.handover.names import CONTRACT
+
     if not (folder / CONTRACT).exists():  # a process has died before it
         return Counter()
     handover = Handover.open(folder)

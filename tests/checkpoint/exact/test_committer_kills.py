@@ -6,6 +6,7 @@ The kinds of committers, their targets and their readers are in `outputs`. Their
 import random
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ from tests.checkpoint.exact.topology import Places
 from tests.kills.rounds import Killed, play, play_until_met
 from tests.servers.kafka_admin import create_topic
 
+WITHOUT_ARROW: Final = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed")
+BY_KIND: Final = [pytest.param(kind, marks=WITHOUT_ARROW if kind == "spark" else ()) for kind in KINDS]
 DAILY: Final = 3
 """Steps of a kind."""
 INSTANTS: Final = 1
@@ -77,7 +80,7 @@ async def killed_at(steps: Sequence[ExactStep], kind: str, folder: Path, state: 
 
 
 @pytest.mark.guarantee("EO-1", "EO-8", "EO-9", "FI-5")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BY_KIND)
 async def test_killed_at_a_few_steps_it_publishes_each_row_once(
     kind: str, tmp_path: Path, server_of: ServerOf, request: pytest.FixtureRequest
 ) -> None:
@@ -97,7 +100,7 @@ async def test_killed_at_a_few_steps_it_publishes_each_row_once(
 @pytest.mark.guarantee("EO-1", "EO-8", "EO-9", "FI-5")
 @pytest.mark.deep
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BY_KIND)
 async def test_killed_at_each_step_it_publishes_each_row_once(kind: str, tmp_path: Path, server_of: ServerOf) -> None:
     steps = output_steps(kind)
 
