@@ -2,23 +2,23 @@
 
 A waiting thread requests the GIL only if no thread has released the GIL for 5 ms. A busy loop releases the GIL in each turn, but only for
 microseconds. Such a release is too short for the waiting thread to wake up, and too frequent for a request. So a call of a few milliseconds
-could take a second. `in_thread` therefore makes a busy loop wait for the thread from time to time, until the call is done. An idle loop
-does not wait.
+could take seconds. `in_thread` therefore makes a busy loop wait for the thread from time to time, until the call is done. An idle loop
+does not wait. The CPU time of the loop's thread shows which of both it is: turns of a busy loop can be short, so that its timers are on time.
 """
 
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
-from engine.clock import Clock
 from engine.errors import ENDS_OF_ITERATION
 
 POLL_SECS: Final = 0.001
-BUSY_SECS: Final = 0.002
-"""Delay of a timer above which the loop counts as busy. Timers of uvloop are in whole milliseconds."""
+BUSY_SHARE: Final = 0.25
+"""Share of the CPU time of the loop's thread in the elapsed time, above which the loop counts as busy."""
 GRANT_SECS: Final = 0.0005
 """Time that the loop waits for the thread in one turn."""
 _T = TypeVar("_T")
@@ -36,7 +36,6 @@ def begin_in_thread(pool: Executor, work: Callable[[], _T]) -> asyncio.Future[_T
 async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
     """Call work in a thread of the pool. Return its result, or raise its error. A cancellation stops only a call that has not begun."""
     loop = asyncio.get_running_loop()
-    now = Clock.of(loop).now
     finished = threading.Event()
 
     def call() -> _T:
@@ -46,12 +45,12 @@ async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
             finished.set()
 
     result = loop.run_in_executor(pool, call)
-    due = now() + POLL_SECS
+    began, used = time.perf_counter(), time.thread_time()
     try:
         while not (await asyncio.wait([result], timeout=POLL_SECS))[0]:
-            if now() - due > BUSY_SECS:
+            if time.thread_time() - used > BUSY_SHARE * (time.perf_counter() - began):
                 finished.wait(GRANT_SECS)
-            due = now() + POLL_SECS
+            began, used = time.perf_counter(), time.thread_time()
     except asyncio.CancelledError:
         result.cancel()
         raise
