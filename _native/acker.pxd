@@ -17,7 +17,7 @@ cdef class AckLedger(AgingTable):        # a slot: XOR of the tree's unsettled e
     cdef readonly bint had_no_effect     # the tree of the last TREE_FAILED is settled, and none of its tuples has had an effect
 
     cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except? TREE_FAILED
-    cdef Verdict apply_exact_ack(self, uint64_t root, uint64_t value) except? TREE_FAILED
+    cdef Verdict apply_exact_ack(self, uint64_t root, uint64_t value, uint64_t effect) except? TREE_FAILED
     cdef Verdict apply_fail(self, uint64_t root, uint64_t value) except? TREE_FAILED
     cdef Verdict open_failed(self, RootSlot* slot) except? TREE_FAILED
     cdef Verdict close_failed(self, RootSlot* slot) noexcept

@@ -24,8 +24,7 @@ cdef double TURN_SECS = 0.005      # BP-4
 cdef tuple VERDICT_NAMES = ("open", "acked", "failed")
 
 
-cdef inline Verdict apply_ack(AckLedger ledger, uint64_t root, uint64_t value) except? TREE_FAILED:
-    cdef RootSlot* slot = find_or_add_root(ledger, root)
+cdef inline Verdict apply_ack(AckLedger ledger, RootSlot* slot, uint64_t value) except? TREE_FAILED:
     ledger.own_clock = slot.extra & HAS_OWN_CLOCK
     slot.word ^= value
     if slot.extra & INIT_CAME:
@@ -63,14 +62,15 @@ cdef class AckLedger(AgingTable):
         slot.extra = <uint64_t>task << 32 | (slot.extra & (HAS_OWN_CLOCK | HAD_EFFECT)) | INIT_CAME | (self.generation & GENERATION)
         return TREE_OPEN
 
-    cdef Verdict apply_exact_ack(self, uint64_t root, uint64_t value) except? TREE_FAILED:
-        """Apply an ack that may be the last signal of a tree that has failed."""
+    cdef Verdict apply_exact_ack(self, uint64_t root, uint64_t value, uint64_t effect) except? TREE_FAILED:
+        """Apply an ack that may be the last signal of a tree that has failed. effect: HAD_EFFECT if the acked tuple may have had one, else 0."""
         cdef RootSlot* slot = find_or_add_root(self, root)
-        if slot.extra & INIT_CAME and slot.extra & FAIL_CAME and slot.word == value:
+        slot.extra |= effect
+        if slot.extra & FAIL_CAME and slot.extra & INIT_CAME and slot.word == value:
             self.task, self.own_clock = <int32_t>(slot.extra >> 32), slot.extra & HAS_OWN_CLOCK
             slot.word = 0
             return self.close_failed(slot)
-        return apply_ack(self, root, value)
+        return apply_ack(self, slot, value)
 
     cdef Verdict apply_fail(self, uint64_t root, uint64_t value) except? TREE_FAILED:
         """Note that a tuple has failed. value: as that of an ack. 0: it is not known, so the tree fails at once."""
@@ -121,7 +121,7 @@ cdef class AckLedger(AgingTable):
         return VERDICT_NAMES[self.apply_init(root, value, task)]
 
     def on_ack(self, uint64_t root, uint64_t value):
-        return VERDICT_NAMES[self.apply_exact_ack(root, value)]
+        return VERDICT_NAMES[self.apply_exact_ack(root, value, 0)]
 
     def on_fail(self, uint64_t root, uint64_t value=0):
         return VERDICT_NAMES[self.apply_fail(root, value)]
@@ -200,7 +200,7 @@ cdef class AckerCore:
             else:
                 root = got.root
                 inbox.head += 1
-                if apply_ack(ledger, root, got.value) == TREE_ACKED:
+                if apply_ack(ledger, find_or_add_root(ledger, root), got.value) == TREE_ACKED:
                     self.send_acked(root)
                 elif ledger.own_clock:
                     self.restart_own_clock(root)
@@ -217,11 +217,10 @@ cdef class AckerCore:
     cdef int apply_exact_ack(self, Signal* got) except -1:
         """Apply an ACK in a run with exact spouts, in which it may end a tree that has failed, or tell of an effect."""
         cdef uint64_t root = got.root
+        cdef bint had_effect = <uint32_t>got.task < self.effect_tasks and self.effects[got.task]
         cdef Verdict verdict
         self.inbox.head += 1
-        if <uint32_t>got.task < self.effect_tasks and self.effects[got.task]:
-            self.ledger.mark_effect(root)
-        verdict = self.ledger.apply_exact_ack(root, got.value)
+        verdict = self.ledger.apply_exact_ack(root, got.value, HAD_EFFECT if had_effect else 0)
         if verdict == TREE_ACKED:
             self.send_acked(root)
         elif verdict == TREE_FAILED:

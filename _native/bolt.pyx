@@ -659,7 +659,9 @@ cdef class BoltCore(TaskCore):
             self.report_settle(tup)
         if rare & GUARDS and self.state.guarding:
             if not is_foreign(self.state):
-                return self.signal_roots(tup, ACK, None, self.call_acks)
+                if tup.flags & MANY_ROOTS or tup.root == 0:
+                    return self.signal_roots(tup, ACK, None, self.call_acks)
+                return send_signal(self.call_acks, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
             self.acked_before += 1      # so this ack stays if the awaited call raises
         return self.signal_roots(tup, ACK, None)
 
