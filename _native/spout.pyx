@@ -47,16 +47,26 @@ cdef class OpenTrees(RootTable):
 
 
 cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
-    """Emit checked values. The common case (one subscriber that chooses one task) is inlined here."""
-    cdef Py_ssize_t target
-    cdef Tuple made
+    """Emit checked values."""
+    return emit_now(core, out, values, message_id) if not core.keeps_rows else emit_kept(core, out, values, message_id)
+
+
+cdef int emit_kept(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
+    """Emit checked values, unless the filter of rows drops them, with a message id that has the row."""
     if out.only is None and out.direct:
         raise core.misuse("direct_stream", stream=out.origin.stream)
-    if core.keeps_rows:
-        if core.row_filter is not None and not core.row_filter(values, out.origin.stream, message_id):
-            return 0
-        message_id = (values, out.origin.stream, message_id, core.row_mark)
+    if core.row_filter is not None and not core.row_filter(values, out.origin.stream, message_id):
+        return 0
+    return emit_now(core, out, values, (values, out.origin.stream, message_id, core.row_mark))
+
+
+cdef inline int emit_now(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
+    """Emit values. The common case (one subscriber that chooses one task) is inlined here."""
+    cdef Py_ssize_t target
+    cdef Tuple made
     if out.only is None:
+        if out.direct:
+            raise core.misuse("direct_stream", stream=out.origin.stream)
         return core.emit_to(values, message_id, out, None)
     target = pick_target(core, out.only, values)
     core.emitted += 1
