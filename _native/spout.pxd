@@ -46,6 +46,7 @@ cdef class SpoutCore(TaskCore):
     cdef readonly object returned
     cdef public bint polling
     cdef public Py_ssize_t max_pending        # 0: no bound
+    cdef uint64_t emit_limit                  # emits of the task at which the polls stop
     cdef Py_ssize_t turns_given
     cdef Py_ssize_t other_stride              # polls and verdicts take different times; these are the values of the other kind
     cdef double other_usual_call

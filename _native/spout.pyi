@@ -72,6 +72,13 @@ class SpoutCore(TaskCore):
     ) -> None:
         """Serve a new instance. `on_ack` is None if it has no ack method. `on_fail` gets (message_id, failure)."""
 
+    def limit_emits(self, more: int | None) -> None:
+        """Stop the polls after this many more emits. A poll that emits several rows may pass the limit. None: there is no limit."""
+
+    @property
+    def at_limit(self) -> bool:
+        """True if the polls have stopped at the limit."""
+
     def listen(self, on_settled: Callable[[Any, int, float], object] | None) -> None:
         """Report the settle of each receiving task from the next emit on. None stops the reports (task_port.on_settled)."""
 

@@ -22,6 +22,7 @@ from _native.timing cimport LatencyHistogram, record_latency
 from _native.tuples cimport IS_CONTROL, REPORTS_SETTLE, Tuple, new_tuple
 
 cdef str DEFAULT = "default"
+cdef uint64_t NO_LIMIT = <uint64_t>-1
 
 cdef enum:
     ACKS_PER_LAP = 4096        # acks that a burst spout collects at the begin of a turn
@@ -102,6 +103,7 @@ cdef class SpoutCore(TaskCore):
         self.acker_failure = acker_failure
         self.verdicts = verdicts
         self.max_pending = max_pending
+        self.emit_limit = NO_LIMIT
         self.other_stride, self.other_usual_call = 1, self.usual_call
         self.complete_latency = LatencyHistogram()
 
@@ -120,6 +122,15 @@ cdef class SpoutCore(TaskCore):
         """Report the settle of each receiving task from the next emit on. None stops the reports (task_port.on_settled)."""
         self.on_settled = on_settled
         self.reports_settle = on_settled is not None
+
+    def limit_emits(self, more):
+        """Stop the polls after this many more emits. A poll that emits several rows may pass the limit. None: there is no limit."""
+        self.emit_limit = NO_LIMIT if more is None else self.emitted + <uint64_t>more
+
+    @property
+    def at_limit(self):
+        """True if the polls have stopped at the limit."""
+        return self.emitted >= self.emit_limit
 
     # Emits
 
@@ -351,7 +362,7 @@ cdef class SpoutCore(TaskCore):
 
     cdef SpoutOutcome why_not_poll(self) noexcept:
         """Return the reason not to poll the spout, or POLL_AGAIN."""
-        if not self.polling or (self.max_pending and self.open_trees.count >= self.max_pending):
+        if not self.polling or (self.max_pending and self.open_trees.count >= self.max_pending) or self.emitted >= self.emit_limit:
             return QUIET
         if self.backpressure.stopped_by:
             return HELD_UP
@@ -371,6 +382,8 @@ cdef class SpoutCore(TaskCore):
         if self.polls_bursts:
             if self.max_pending:
                 most = min(most, self.max_pending - self.open_trees.count)
+            if self.emit_limit - self.emitted < <uint64_t>most:
+                most = self.emit_limit - self.emitted
             result = call_one(self.next_tuple, self.fitting(most))
         else:
             result = call_none(self.next_tuple)

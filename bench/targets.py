@@ -63,6 +63,7 @@ TARGETS = (
     *_ratios("word-count-bursts", 1.25, {"bytewax-256": 2.5, "bytewax-256-logic": 1.3}),
     Target("text-count-bursts-none", "a text without state, speed, to flink", "speed-ratio", "flink", 1.0, " ×"),
     Target("text-count-bursts-sqlite", "the same in SQLite, speed, to flink", "speed-ratio", "flink", 0.7, " ×"),
+    Target("text-count-bursts-sqlite-exact", "the same exactly once, speed, to flink", "speed-ratio", "flink", 0.75, " ×"),
     Target("un-acked-bursts", "speed, to storm", "speed-ratio", "storm", 1.0, " ×"),
     Target("latency", "p99 emit to ack at 10,000 tuples/s", "figure", "p99_ms", 1.0, " ms"),
     Target("open-trees", "ledger, 1,000,000 open trees", "figure", "ledger_bytes_per_tree", 64, " bytes/tree"),
@@ -79,6 +80,23 @@ TARGETS = (
     Target("word-count-sqlite-none", "SQLite with checkpoints, to no state", "speed-ratio", "none", 0.8, " ×"),
     Target("word-count-bursts-memory-none", "the same in bursts, memory://", "speed-ratio", "none", 0.5, " ×"),
     Target("word-count-bursts-sqlite-none", "the same in bursts, SQLite", "speed-ratio", "none", 0.5, " ×"),
+    Target("word-count-exact-sqlite-none", "SQLite exactly once, to no state", "speed-ratio", "none", 0.9, " ×"),
+    Target("word-count-bursts-exact-sqlite-none", "the same in bursts", "speed-ratio", "none", 0.8, " ×"),
+    Target("committed-words", "a committer at checkpoints, speed, to batches", "speed-ratio", "transactional", 1.0, " ×"),
+    Target("committed-words", "the same, speed, to quixstreams", "speed-ratio", "quixstreams", 10.0, " ×"),
+    Target("exact-latency", "exactly once at 10,000 rows/s: p99 emit to ack", "figure", "p99_ms", 5, " ms"),
+    Target("settled-answers", "answers before the commit: p50, to no state", "speed-ratio", "none", 0.91, " ×"),
+    Target("awaited-calls", "calls of 200 ms with a checkpoint every second, to none", "speed-ratio", "none", 0.95, " ×"),
+    Target("exact-recovery", "1,000,000 keys, a source that rewinds, to the first row", "figure", "start_secs", 2, " s"),
+    Target("exact-recovery", "a task dies with a full mailbox, to the first row", "figure", "death_secs", 1, " s"),
+    *(
+        Target(f"failing-{case}", f"1 % of the rows fail {text}, to none", "speed-ratio", "none", bound, " ×")
+        for case, text, bound in (
+            ("once-before", "once before the state", 0.8),
+            ("once-behind", "once behind it", 0.4),
+            ("always-behind", "always behind it", 0.2),
+        )
+    ),
     Target("word-count-sqlite-memory", "SQLite, to memory://", "speed-ratio", "memory", 0.95, " ×"),
     Target("word-count-redis-memory", "Redis, to memory://", "speed-ratio", "memory", 0.9, " ×"),
     *(

@@ -22,11 +22,11 @@ class VirtualTimeLoop(Protocol):
 class Clock:
     """Time of one run.
 
-    `now()` returns monotonic seconds from an arbitrary start. `wall()` returns seconds since the epoch, and may jump. Both attributes are
-    plain callables, because the hot path binds and calls them.
+    `now()` returns monotonic seconds from an arbitrary start. `wall()` returns seconds since the epoch, and may jump. `cpu()` returns
+    seconds of CPU time of the calling thread. The attributes are plain callables, because the hot path binds and calls them.
     """
 
-    __slots__ = ("_cpu", "now", "wall")
+    __slots__ = ("cpu", "now", "wall")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Clock:
     ) -> None:
         self.now = now
         self.wall = wall
-        self._cpu = cpu
+        self.cpu = cpu
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> "Clock":
@@ -54,7 +54,7 @@ class Clock:
 
         Virtual time takes no CPU time, so the function returns 0.
         """
-        cpu, thread = self._cpu, threading.get_ident()
+        cpu, thread = self.cpu, threading.get_ident()
         began = cpu()
         return lambda: cpu() - began if threading.get_ident() == thread else None
 

@@ -3,16 +3,17 @@
 A waiting thread requests the GIL only if no thread has released the GIL for 5 ms. A busy loop releases the GIL in each turn, but only for
 microseconds. Such a release is too short for the waiting thread to wake up, and too frequent for a request. So a call of a few milliseconds
 could take seconds. `in_thread` therefore makes a busy loop wait for the thread from time to time, until the call is done. An idle loop
-does not wait. The CPU time of the loop's thread shows which of both it is: turns of a busy loop can be short, so that its timers are on time.
+does not wait. The CPU time of the loop's thread tells which of both it is. Timers do not, because they are on time if the turns are short.
 """
 
 import asyncio
 import contextvars
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
+
+from engine.clock import Clock
 
 from engine.errors import ENDS_OF_ITERATION
 
@@ -36,6 +37,8 @@ def begin_in_thread(pool: Executor, work: Callable[[], _T]) -> asyncio.Future[_T
 async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
     """Call work in a thread of the pool. Return its result, or raise its error. A cancellation stops only a call that has not begun."""
     loop = asyncio.get_running_loop()
+    clock = Clock.of(loop)
+    now, cpu = clock.now, clock.cpu
     finished = threading.Event()
 
     def call() -> _T:
@@ -45,12 +48,12 @@ async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
             finished.set()
 
     result = loop.run_in_executor(pool, call)
-    began, used = time.perf_counter(), time.thread_time()
+    began, used = now(), cpu()
     try:
         while not (await asyncio.wait([result], timeout=POLL_SECS))[0]:
-            if time.thread_time() - used > BUSY_SHARE * (time.perf_counter() - began):
+            if cpu() - used > BUSY_SHARE * (now() - began):
                 finished.wait(GRANT_SECS)
-            began, used = time.perf_counter(), time.thread_time()
+            began, used = now(), cpu()
     except asyncio.CancelledError:
         result.cancel()
         raise

@@ -9,6 +9,7 @@ from typing import Final
 
 from bench.registry.cluster import CLUSTER
 from bench.registry.compare import COMPARE
+from bench.registry.exact import EXACT
 from bench.registry.flow import FLOW
 from bench.registry.kafka import KAFKA
 from bench.registry.macro import MACRO
@@ -22,6 +23,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "micro": "single steps of a tuple, through their Python API",
     "macro": "whole topologies",
     "state": "costs of state: word counts on one store beside another, latency, commits, recovery, memory",
+    "exact": "exactly once in plain topologies: words of a topic, latency, answers, awaited calls, recovery, failing rows",
     "kafka": "a source and a sink beside other clients and engines, on one broker",
     "transactions": "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic",
     "spark": "rows handed over to Spark as Parquet, beside pyarrow alone; calls of Spark's process; latency",
@@ -30,5 +32,5 @@ GROUPS: Final[Mapping[str, str]] = {
     "service": "requests that get the results of their own trees, in process and over HTTP",
     "compare": "the same works on peers",
 }
-REPORTED: Final = ("compare", "macro", "state", "kafka", "transactions", "spark", "cluster", "flow", "service")
-WORKS: Final = (*MICRO, *MACRO, *STATE, *KAFKA, *TRANSACTIONS, *SPARK, *CLUSTER, *FLOW, *SERVICE, *COMPARE)
+REPORTED: Final = ("compare", "macro", "state", "exact", "kafka", "transactions", "spark", "cluster", "flow", "service")
+WORKS: Final = (*MICRO, *MACRO, *STATE, *EXACT, *KAFKA, *TRANSACTIONS, *SPARK, *CLUSTER, *FLOW, *SERVICE, *COMPARE)

@@ -62,7 +62,7 @@ def _bursts(name: str, summary: str, floor_tuples: int, unit: str = "tuple") -> 
     return Work("compare", work, summary, throughput(work), unit=unit, peers=tuple(peers))
 
 
-def _text_count(store: str, summary: str) -> Work:
+def _text_count(store: str, summary: str, *, exact: bool = False) -> Work:
     """Return the word count of a text in bursts, beside Flink and beside the user's code alone."""
     flink = new_run(
         "bench.peers.flink:count_words", {"warm_secs": 2, "measured_secs": 2}, timeout_secs=600, warm_secs=10, measured_secs=10
@@ -70,7 +70,8 @@ def _text_count(store: str, summary: str) -> Work:
     peer = Peer("flink", "one parallel chain, keyed state, exactly-once checkpoints every second; JVM, uses every core", flink, ("java",))
     plain = new_run("bench.peers.plain_python:count_words", {"warm_secs": 0.1, "measured_secs": 0.2}, warm_secs=2, measured_secs=5)
     peers = (peer, Peer("plain-python", "split() and Counter.update() of the same lines, no engine; one core", plain))
-    return Work("compare", f"text-count-bursts-{store}", summary, word_count_run(store, bursts=True), unit="word", peers=peers)
+    run = word_count_run(store, bursts=True, exact=exact)
+    return Work("compare", f"text-count-bursts-{store}{'-exact' if exact else ''}", summary, run, unit="word", peers=peers)
 
 
 COMPARE: Final = (
@@ -84,4 +85,5 @@ COMPARE: Final = (
     _bursts("word-count", "fixed sentence, 2 splitters, 4 counters in bursts, every tree acked", 400_000, "word"),
     _text_count("none", "lines of a text, 2 splitters, 4 counters in bursts, every tree acked"),
     _text_count("sqlite", "the same, counts in SQLite with a checkpoint every second"),
+    _text_count("sqlite", "the same, exactly once", exact=True),
 )

@@ -21,25 +21,33 @@ def _small_batches(store: str) -> Work:
     return Work("transactions", name, summary, run, PER_SECOND, needs=servers_of(store))
 
 
-def _lines(function: str, lines: int, quick_lines: int, package: str = "", **arguments: Any) -> Run:
+def lines_run(function: str, lines: int, quick_lines: int, package: str = "", **arguments: Any) -> Run:
+    """Return a run that reads a topic of lines."""
     prepare = "bench.kafka.topics:fill_with_lines"
     return new_run(function, {"records": quick_lines}, package=package, prepare=prepare, records=lines, **arguments)
 
 
-def _kafka_words(store: str) -> Work:
-    def quix(name: str, note: str, *, grouped: bool) -> Peer:
-        return Peer(name, note, _lines("bench.peers.quix_apps:count_words", 30_000, 2_000, "kafka/quixstreams", grouped=grouped))
+def quix_words(name: str, note: str, *, grouped: bool) -> Peer:
+    """Return the peer that counts the words of a topic."""
+    return Peer(name, note, lines_run("bench.peers.quix_apps:count_words", 30_000, 2_000, "kafka/quixstreams", grouped=grouped))
 
+
+def transactional_words(store: str) -> Run:
+    """Return a run that counts the words of a topic in a transactional topology."""
+    return lines_run("bench.transactions.kafka_words:measure", 300_000, 60_000, store=store)
+
+
+def _kafka_words(store: str) -> Work:
     partitions = "the same without grouping: counts of each partition, which are no word count"
     return Work(
         "transactions",
         f"kafka-words-{store}",
         f"words of a topic counted exactly once in {store}, beside a peer's count from topic to topic",
-        _lines("bench.transactions.kafka_words:measure", 300_000, 60_000, store=store),
+        transactional_words(store),
         unit="word",
         peers=(
-            quix("quixstreams", "exactly once, Kafka to Kafka, a checkpoint every 2 s", grouped=True),
-            quix("quixstreams-by-partition", partitions, grouped=False),
+            quix_words("quixstreams", "exactly once, Kafka to Kafka, a checkpoint every 2 s", grouped=True),
+            quix_words("quixstreams-by-partition", partitions, grouped=False),
         ),
         needs=("kafka", store),
     )

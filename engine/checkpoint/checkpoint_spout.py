@@ -25,12 +25,12 @@ BARRIER_FIELDS: Final = Fields(*Barrier._fields)
 LONGEST_PAUSE_SECS: Final = 0.1
 """Longest pause between two checks whether a checkpoint is due."""
 LOGGER: Final = EngineLogger("engine.checkpoint")
+LONGEST_REPETITION: Final = 4
+"""Longest time of a pass that repeats another one, in intervals."""
 OUTAGE_BACKOFF: Final = Backoff(0.5, 10.0)
 """Pauses before an interval is repeated in which a component has failed and processed nothing."""
-
-
 MOST_HALVINGS: Final = 8
-"""An interval that fails again and again becomes shorter. Else one of many rows, of which a few fail by chance, would never commit."""
+"""An interval in which other rows fail each time becomes shorter. Else many rows, of which a few fail by chance, would never commit."""
 
 
 class CheckpointSpout(Spout, SpoutPortUser):
@@ -42,9 +42,9 @@ class CheckpointSpout(Spout, SpoutPortUser):
         self._checkpoints = checkpoints
         self._wanted = asyncio.Event()
         self._outages = 0
-        self._halvings = 0
-        """Failed passes minus commits. The first failed pass is repeated as it was."""
         """Passes in a row in which nothing counted."""
+        self._halvings = 0
+        """Passes in which other rows have failed than in those that they repeat, minus commits."""
 
     def open(self) -> None:
         self.port.run.on_commit_request(self._wanted.set)
@@ -153,6 +153,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             checkpoints.sources.begin_pass(self.port.run.acked())
 
         if not is_start:
+            self._wanted.clear()  # whoever still wants a checkpoint of the next pass will ask again
             await self._end_pass()
             await self.port.run.roll_back(Failure(ROLLBACK, CHECKPOINT_COMPONENT, None, checkpoints.cause), begin_pass)
         return await self._order([task.order_recovery(committing) for task in checkpoints.tasks])
@@ -164,7 +165,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
         was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs
         if checkpoints.sources.passes.end(self.port.run.acked(), was_long=was_long):
-            self._halvings = min(self._halvings + 1, MOST_HALVINGS)
+            self._halvings = min(self._halvings + checkpoints.sources.passes.differed, MOST_HALVINGS)
             self._outages = 0
             checkpoints.waits.end_outage()
             return
@@ -189,9 +190,14 @@ class CheckpointSpout(Spout, SpoutPortUser):
         return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
 
     async def _wait_until_due(self) -> Event:
-        """Wait for the interval. Wait less if a checkpoint is requested, or if all spouts of the user wait for one."""
-        checkpoints = self._checkpoints
-        interval = self.context.config.state_checkpoint_interval_ms / 1000 / 2 ** max(self._halvings - 1, 0)
+        """Wait for the interval. Wait less if a checkpoint is requested, or if all spouts of the user wait for one.
+
+        A pass that repeats another one has the same rows, so it may take longer, because rows that have failed in it go their own ways.
+        """
+        checkpoints, is_repeating = self._checkpoints, self._checkpoints.sources.is_repeating
+        interval = self.context.config.state_checkpoint_interval_ms / 1000 / 2**self._halvings
+        interval *= LONGEST_REPETITION if is_repeating and not self._halvings else 1
+        is_first = checkpoints.machine.record.txid < 0 and not is_repeating
         waited = 0.0
         await asyncio.sleep(0)  # if this step was the last one, `commit_all` must see it before a waiting request begins the next
         while (waited < interval or not checkpoints.has_work) and not checkpoints.lost.is_set():
@@ -200,7 +206,9 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 async with asyncio.timeout(pause):
                     await self._wanted.wait()
             waited += pause
-            if checkpoints.machine.record.txid < 0 or self._wanted.is_set() or (self.port.run.all_spouts_wait and checkpoints.has_work):
+            if waited >= interval:
+                checkpoints.sources.poll_on()
+            if is_first or self._wanted.is_set() or (self.port.run.all_spouts_wait and checkpoints.has_work):
                 break
         if checkpoints.lost.is_set():
             checkpoints.lost.clear()

@@ -300,9 +300,10 @@ class Checkpoints:
         return self._is_idle and not self.has_work
 
     async def commit_all(self) -> None:
-        """Request checkpoints until nothing is left to commit."""
+        """Request checkpoints until nothing is left to commit. After a recovery, return if the sources have rows to repeat."""
         assert self._port is not None
-        while not self.is_settled:
+        recoveries = self._recoveries
+        while not self.is_settled and (recoveries == self._recoveries or self._port.all_spouts_wait):
             if self.has_work:
                 self._port.request_commit()
             await self._idle.wait()

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.api import Values
 from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
@@ -38,6 +38,15 @@ def key_of(values: Values, stream: str, message_id: Any) -> RowKey:
         return stream, safe_repr(values)
 
 
+class FailedRow(NamedTuple):
+    """One failure of a row."""
+
+    row: Row
+    failure: Failure
+    barriers: int
+    """Barriers that its source had sent before it emitted the row."""
+
+
 class Passes:
     """The passes of a run: the times that an interval is run. Decides whether the failures of one count."""
 
@@ -49,21 +58,28 @@ class Passes:
         """Inputs that each component had processed when the pass began."""
         self._outages = self._long_outages = 0
         """Passes in a row in which nothing counted, and those of them with a long pause before them."""
+        self.differed = False
+        """True if the last pass repeated another one, and a row failed that had not failed before."""
         self._lacks_room = False
         """True if the last pass could not give a row up, because there is no room for its letter."""
 
-    def _failed(self) -> list[tuple[Row, Failure]]:
+    def _failed(self) -> list[FailedRow]:
         return [each for task in self.tasks for copies in task.failed.values() for each in copies]
 
     @property
+    def in_outage(self) -> bool:
+        """True if nothing counted in the last pass. The next one goes on to other rows, which show whether all of them fail."""
+        return self._outages > 0
+
+    @property
     def have_failed(self) -> bool:
-        """True if a row has failed since the last commit or rollback."""
-        return any(task.failed for task in self.tasks)
+        """True if a row of before the last barrier has failed. What fails behind it repeats the next interval."""
+        return any(task.has_failed_before_barrier for task in self.tasks)
 
     def describe_failures(self) -> str:
         """Say how many rows have failed since the last commit or rollback, and why the first one has."""
         failed = self._failed()
-        (values, _, _), failure = failed[0]
+        (values, _, _), failure, _ = failed[0]
         rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}"
         return f"{rows}, because {failure.describe().rstrip('.')}; the interval since the last commit is repeated"
 
@@ -75,11 +91,13 @@ class Passes:
         pass was the longest one. One row that fails alone is given up after `max_retries` such passes. If n rows fail, it takes n² times as
         many, because that looks more like an outage.
         """
-        if not self.have_failed:
+        self.differed = False
+        if not any(task.failed for task in self.tasks):
             return True
         worked = {component_id for component_id, count in acked.items() if count > self.acked_before.get(component_id, 0)}
         self._lacks_room = False
         has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+        self.differed = any(task.differed for task in self.tasks)
         self._outages = 0 if has_counted else self._outages + 1
         self._long_outages = 0 if has_counted else self._long_outages + was_long
         if self._max_retries is not None and self._long_outages >= self._max_retries * len(self._failed()) ** 2:
@@ -103,8 +121,12 @@ class FailedRows:
         """counts: those of an earlier process."""
         self._may_give_up = of_run.may_give_up
         of_run.tasks.append(self)
-        self.failed: defaultdict[RowKey, list[tuple[Row, Failure]]] = defaultdict(list)
+        self.failed: defaultdict[RowKey, list[FailedRow]] = defaultdict(list)
         """Rows that have failed since the last commit or rollback, with all their copies."""
+        self._oldest = 0
+        """Barriers before the first one of them, in the order of the source."""
+        self.differed = False
+        """True if the last pass repeated another one, and a row failed that had not failed before."""
         self.suspects: set[RowKey] = set()
         """Rows that have failed with others, and go alone when they come again."""
         self.went_alone: set[RowKey] = set()
@@ -117,10 +139,14 @@ class FailedRows:
         """The last failure of each row that has a count."""
         self.given_up: Counter[RowKey] = Counter()
         """Number of copies of each row that were given up."""
+        self._copies_given_up = 0
+        """The sum of these numbers."""
         self._skipped: Counter[RowKey] = Counter()
         """Copies that were given up and not emitted in this pass."""
         self.skipped_before: Counter[RowKey] = Counter()
         """Those of before the barrier."""
+        self._left_to_skip = 0
+        """Copies that were given up, and not skipped yet in this pass."""
         self._letters: list[GivenUpRow] = []
         """The skipped rows, in their order."""
         self._letters_before = 0
@@ -131,6 +157,8 @@ class FailedRows:
         """Barriers that the task has sent."""
         self._began = self._emitted_before = 0
         """Emits of the task until the last commit or rollback, and until the last barrier."""
+        self._pass_rows = 0
+        """Rows of the pass that this one repeats, up to its barrier if it had one. 0: no pass has failed since the last commit."""
         self._to_repeat = 0
         """Rows that the failed passes have emitted, and that no commit has covered yet."""
         for count in counts:
@@ -139,6 +167,7 @@ class FailedRows:
             self.passes.update({(key, copy): passes for copy, passes in enumerate(count.passes)})
             self.given_up[key] = count.given_up
         self.given_up = +self.given_up
+        self._left_to_skip = self._copies_given_up = self.given_up.total()
 
     def note_failed(self, key: RowKey, row: MarkedRow, failure: Failure) -> None:
         """Note that a row has failed, so that the interval is repeated. One that was retried alone is noted only once."""
@@ -147,7 +176,14 @@ class FailedRows:
             if mark.repeats_interval:
                 return
             mark.repeats_interval = True
-        self.failed[key].append((row[:3], failure))
+        barriers = 0 if isinstance(mark, RowRetry) else mark  # what was retried may be owed by the running PREPARE
+        self._oldest = min(self._oldest, barriers) if self.failed else barriers
+        self.failed[key].append(FailedRow(row[:3], failure, barriers))
+
+    @property
+    def has_failed_before_barrier(self) -> bool:
+        """True if one of the failed rows belongs before the last barrier."""
+        return bool(self.failed) and self._oldest < self._barriers
 
     # Passes
 
@@ -157,21 +193,22 @@ class FailedRows:
         What fails because its task has died, or because it timed out, may have failed because of another row. So it counts only if it
         went alone.
         """
-        has_counted = False
+        has_counted = self.differed = False
         for key, failures in self.failed.items():
             if key[1] is SEVERAL_ROWS:  # in the next pass it shows which of them fails
-                has_counted |= any(failure.component_id is None or failure.component_id in worked for _, failure in failures)
+                has_counted |= any(each.failure.component_id is None or each.failure.component_id in worked for each in failures)
                 continue
-            if key not in self.went_alone and any(failure.reason in ALONE_AFTER for _, failure in failures):
+            if key not in self.went_alone and any(each.failure.reason in ALONE_AFTER for each in failures):
                 has_counted |= key not in self.suspects
                 self.suspects.add(key)
                 continue
             is_sure = key in self.retried
-            counting = [failure for _, failure in failures if is_sure or failure.component_id is None or failure.component_id in worked]
             first = self.given_up[key]  # copies below were not emitted in this pass
-            for copy, failure in enumerate(counting, first):
+            counting = [each for each in failures if is_sure or each.failure.component_id is None or each.failure.component_id in worked]
+            for copy, each in enumerate(counting, first):
                 has_counted = True
-                self._count(key, copy, failure, max_retries)
+                self._count(key, copy, each.failure, max_retries)
+                self.differed |= self._pass_rows > 0 and each.barriers < self._barriers and self.passes[key, copy] == 1
         return has_counted
 
     def _count(self, key: RowKey, copy: int, failure: Failure, max_retries: int | None) -> None:
@@ -179,17 +216,23 @@ class FailedRows:
         self.passes[key, copy] += 1
         if max_retries is not None and self.passes[key, copy] >= max_retries and self._may_give_up():
             self.given_up[key] += 1
+            self._copies_given_up += 1
 
     def give_up_first(self, passes: int) -> None:
         """Give up the first of the failed rows, although its component has processed nothing else for so many passes."""
         key, failures = next(iter(self.failed.items()))
         copy = self.given_up[key]
         self.passes[key, copy] = passes - 1
-        self._count(key, copy, failures[0][1], passes)
+        self._count(key, copy, failures[0].failure, passes)
 
     def begin_pass(self, emitted: int) -> None:
         """Begin a pass. emitted: number of rows that the task has emitted."""
         self._to_repeat = max(self._to_repeat, emitted - self._began)
+        if self._emitted_before > self._began:
+            self._pass_rows = self._emitted_before - self._began + self.skipped_before.total()
+        else:
+            self._pass_rows = emitted - self._began + self._skipped.total()
+        self._left_to_skip = self._copies_given_up
         self._began = self._emitted_before = emitted
         self.failed.clear()
         self.went_alone.clear()
@@ -207,9 +250,15 @@ class FailedRows:
         if copy >= self.given_up[key]:
             return None
         self._skipped[key] += 1
+        self._left_to_skip -= 1
         skipped = GivenUpRow(source, row, self._reasons[key], self.passes[key, copy])
         self._letters.append(skipped)
         return skipped
+
+    @property
+    def has_skipped_all(self) -> bool:
+        """True if all rows that are given up have come by in this pass."""
+        return self._left_to_skip == 0
 
     def give_up_alone(self, row: GivenUpRow, barriers: int) -> None:
         """Note that a row which was retried alone is not tried again. barriers: number of those before its last emit."""
@@ -218,7 +267,7 @@ class FailedRows:
     @property
     def number_given_up(self) -> int:
         """Number of rows that are given up, and that no commit has passed yet."""
-        return self.given_up.total() + len(self._given_up_alone)
+        return self._copies_given_up + len(self._given_up_alone)
 
     def letters(self) -> list[GivenUpRow]:
         """Return the rows of before the barrier that were given up."""
@@ -234,15 +283,22 @@ class FailedRows:
         self._letters_before = len(self._letters)
 
     @property
+    def to_emit_again(self) -> int:
+        """Emits of the pass that begins until the source is where the one before it has ended. 0: it had emitted nothing."""
+        return max(1, self._pass_rows - self._copies_given_up - len(self.suspects)) if self._pass_rows else 0
+
+    @property
     def _left_to_repeat(self) -> int:
         """Rows of the failed passes that a commit of the last barrier does not cover, because a source may begin slowly."""
         return max(0, self._to_repeat - (self._emitted_before - self._began + self.skipped_before.total()))
 
     def note_committed(self) -> None:
         """Forget what has failed before the barrier. Whatever has failed by now has failed behind it, or the commit would be refused."""
-        self._to_repeat, self._began = self._left_to_repeat, self._emitted_before
+        self._to_repeat, self._began, self._pass_rows = self._left_to_repeat, self._emitted_before, 0
         self.given_up -= self.skipped_before
         self._skipped -= self.skipped_before
+        self._copies_given_up = self.given_up.total()
+        self._left_to_skip = self._copies_given_up - self._skipped.total()
         self.skipped_before.clear()
         self.retried.clear()
         self._given_up_alone = [each for each in self._given_up_alone if each[0] >= self._barriers]
@@ -255,8 +311,9 @@ class FailedRows:
     def counts(self, task_index: int, *, commits: bool) -> list[RowCount]:
         """Return what a new process must know. commits: for the write of a commit, without the rows that it passes."""
         given_up = self.given_up - self.skipped_before if commits else self.given_up
+        keeps_all = not commits or self._left_to_repeat > 0
         passes: defaultdict[RowKey, list[int]] = defaultdict(list)
-        for key, copy in sorted(self.passes, key=lambda each: each[1]):
-            if not commits or self._left_to_repeat or copy < given_up[key]:
-                passes[key].append(self.passes[key, copy])
+        for (key, copy), number in sorted(self.passes.items(), key=lambda each: each[0][1]):
+            if keeps_all or copy < given_up[key]:
+                passes[key].append(number)
         return [RowCount(task_index, *key, counts, given_up[key], self._reasons[key]) for key, counts in passes.items()]

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from functools import partial
 from typing import Any, Final
 
@@ -163,6 +163,19 @@ class Sources:
         self.one_by_one.begin_pass()
         for task in self.tasks:
             task.begin_pass()
+        may_limit = not (self.passes.in_outage or self.one_by_one.is_cautious)
+        for task in self.tasks:
+            task.repeat_only(task.rows.to_emit_again if may_limit else 0)
+
+    @property
+    def is_repeating(self) -> bool:
+        """True until the sources are where the failed pass has ended."""
+        return any(task.is_limited for task in self.tasks)
+
+    def poll_on(self) -> None:
+        """Let the sources go on behind the end of the failed pass. Not each source emits all of its rows again."""
+        for task in self.tasks:
+            task.repeat_only(0)
 
 
 class SourceTask(SourceHandler):
@@ -177,6 +190,10 @@ class SourceTask(SourceHandler):
         self._lost = lost
         self._spout: Any = None
         self._position: Any = None
+        self._special: Set[RowKey] = set()
+        """Keys of the rows that may not be emitted with the others in this pass."""
+        self.is_limited = False
+        """True if the task must ask for a checkpoint at the limit of its emits."""
         self._emitted_before = 0
         """Emits until the last barrier. More of them are work for a checkpoint."""
         self.rows: Final = FailedRows(sources.counts.of(component_id, task_index), sources.passes)
@@ -242,6 +259,17 @@ class SourceTask(SourceHandler):
         else:
             self.rows.note_failed(key, row, failure)  # the next passes wait for room
 
+    def note_limit(self) -> None:
+        """Ask for a checkpoint when all sources are where the failed pass has ended."""
+        if self.is_limited and self._port.run.all_spouts_wait:
+            self.is_limited = False
+            self._port.run.request_commit()
+
+    def repeat_only(self, rows: int) -> None:
+        """Poll only for the rows that a failed pass has emitted, so that no new row can fail the pass which repeats them. 0: poll on."""
+        self.is_limited = rows > 0
+        self._port.limit_emits(rows or None)
+
     def emit_due(self) -> None:
         """Emit the rows whose pause is over, because the spout may emit again."""
         self.retries.emit_due()
@@ -277,6 +305,7 @@ class SourceTask(SourceHandler):
         self._emitted_before = self._port.emitted
         self.rows.note_barrier(self._new_rows)
         self.retries.note_barrier()
+        self.repeat_only(0)
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
 
     def _current_position(self) -> Any:
@@ -316,8 +345,8 @@ class SourceTask(SourceHandler):
 
     def _use_filter(self) -> None:
         """Let the emitted rows pass `_accepts`, if one of them may have to be kept back."""
-        has_some = self.rows.given_up or self.rows.suspects or self._sources.one_by_one.is_cautious
-        self._port.filter_rows(self._accepts if has_some else None)
+        self._special = self.rows.suspects if self.rows.has_skipped_all else self.rows.given_up.keys() | self.rows.suspects
+        self._port.filter_rows(self._accepts if self._special or self._sources.one_by_one.is_cautious else None)
 
     # Rows that go alone
 
@@ -357,7 +386,7 @@ class SourceTask(SourceHandler):
         """Return why a row has failed in this pass. None: it has not."""
         await self._port.verdicts_arrived()
         failures = self.rows.failed.get(self._key_of(*row))
-        return failures[0][1] if failures else None
+        return failures[0].failure if failures else None
 
     def is_retried(self, row: Row) -> bool:
         """Tell whether a row is that of a dead letter."""
@@ -382,6 +411,8 @@ class SourceTask(SourceHandler):
     def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:
         """Tell whether a row is emitted."""
         key, row = self._key_of(values, stream, message_id), (values, stream, message_id)
+        if key not in self._special and not self._sources.one_by_one.is_cautious:
+            return True
         return not (self._skips(key, row) or self._keeps_back(key, row))
 
     def _skips(self, key: RowKey, row: Row) -> bool:
@@ -390,6 +421,8 @@ class SourceTask(SourceHandler):
         if skipped is None:
             return False
         self._report(skipped, alone=False)
+        if self.rows.has_skipped_all:
+            self._use_filter()
         return True
 
     def _report(self, row: GivenUpRow, *, alone: bool) -> None:

@@ -410,6 +410,8 @@ class SpoutExecutor(Executor):
             self._adapt_max_pending(self._window, outcome)
         if core.slowest_call:
             self.slow_calls.check_core(core)
+        if self.source is not None and core.at_limit:
+            self.source.note_limit()
         if outcome in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
             self._empty_polls = 0
             await asyncio.sleep(0)
@@ -590,7 +592,7 @@ class SpoutExecutor(Executor):
         """True while nothing goes on before the next commit: acks wait for it and stop the spout or its senders, or there is no input."""
         core, status = self.core, self.status
         if status in ("full", "waited_for"):
-            return core.held > 0
+            return core.held > 0 or core.at_limit
         return status in ("exhausted", "drained") or (status == "inactive" and core.held == core.pending)
 
     @property
@@ -601,7 +603,7 @@ class SpoutExecutor(Executor):
             return "inactive" if core.pending else "drained"
         if self.exhausted:
             return "exhausted"
-        if core.backpressure.stopped_by or (core.max_pending and core.pending >= core.max_pending):
+        if core.backpressure.stopped_by or (core.max_pending and core.pending >= core.max_pending) or core.at_limit:
             return "full"
         if self.inlet is not None and self.inlet.waiting:
             return "waited_for"

@@ -89,6 +89,10 @@ class ExecutorSpoutPort:
     def filter_rows(self, accepts: Callable[[tuple[Any, ...], str, Any], bool] | None) -> None:
         self._task.core.row_filter = accepts
 
+    def limit_emits(self, more: int | None) -> None:
+        self._task.core.limit_emits(more)
+        self._task.poll_again()
+
     def can_emit_row(self, stream: str) -> bool:
         streams = self._task.spec.streams
         return stream in streams and not streams[stream].direct

@@ -116,6 +116,9 @@ class SpoutPort(Protocol):
     def filter_rows(self, accepts: "Callable[[tuple[Any, ...], str, Any], bool] | None") -> None:
         """Emit only the rows that `accepts(values, stream, message_id)`. None: emit all."""
 
+    def limit_emits(self, more: int | None) -> None:
+        """Stop the polls after this many more emits, and tell the handler then (`note_limit`). None: poll without a limit."""
+
     def can_emit_row(self, stream: str) -> bool:
         """Tell whether `emit_again` can emit rows of a stream: it is declared, and not direct, since only the spout knows that task."""
 
@@ -326,6 +329,10 @@ class SourceHandler(ABC):
 
         had_no_effect: all its tuples are settled, and none of them has reached a bolt that keeps something of it.
         """
+
+    @abstractmethod
+    def note_limit(self) -> None:
+        """Note that the polls have stopped at the limit (`limit_emits`). It may be called several times."""
 
     @abstractmethod
     def emit_due(self) -> None:

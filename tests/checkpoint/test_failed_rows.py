@@ -1,5 +1,6 @@
 """Rows of exact sources that fail: once, always, in an outage, and those that a bolt retries or diverts (EO-1, EO-6)."""
 
+import asyncio
 import random
 from collections import Counter
 from functools import partial
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import Bolt, SpoutExhausted, TopologyBuilder, Tuple
+from engine import BasicBolt, Bolt, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture, Finished, KillTask, run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted, once
 
@@ -228,3 +229,40 @@ class FailsByChance(PassOn):
 def test_an_interval_that_fails_again_and_again_becomes_shorter_until_it_is_committed() -> None:
     """Given 1,000 rows in an interval, of which ten fail in each pass, other ones each time."""
     assert counted(partial(Numbers, 3000, pace_secs=0.001), FailsByChance, limit_secs=600) == once(3000)
+
+
+@pytest.mark.guarantee("EO-6")
+@pytest.mark.parametrize("burst", [1, 7])
+def test_a_repeated_interval_ends_where_the_failed_pass_has_ended(burst: int) -> None:
+    """Given that every tenth row fails at its first call, a pass that went on to new rows would fail, too."""
+    first_calls_fail = fails(dict.fromkeys(range(0, 600, 10), 1))
+    counts, finished = run_with(partial(Numbers, 600, pace_secs=0.01, burst=burst), first_calls_fail, beside=True)
+    assert counts == once(600)
+    assert finished.snapshot.checkpoint is not None
+    assert 0 < finished.snapshot.checkpoint.recoveries <= finished.snapshot.checkpoint.committed
+    assert max(first_calls_fail.calls.values()) == 2
+
+
+@pytest.mark.guarantee("EO-3", "EO-6")
+def test_what_fails_behind_the_barrier_repeats_the_next_interval_only() -> None:
+    """Given that the first rows keep the first checkpoint for a second, the row 40 of meanwhile does not refuse it."""
+    told, builder, fails_once = Told(), TopologyBuilder("failed"), fails({40: 1})
+    builder.set_spout("numbers", partial(Numbers, 100, pace_secs=0.01))
+    builder.set_bolt("slow", SlowBegin, concurrency=100).shuffle_grouping("numbers")
+    builder.set_bolt("p", fails_once).shuffle_grouping("numbers")
+    builder.set_bolt("count", told.create).shuffle_grouping("p")
+    builder.set_bolt("beside", told.create).shuffle_grouping("numbers")
+    finished = run_topology(builder.build(), FAST)
+    assert told.counts() == told.counts("beside") == once(100)
+    assert finished.snapshot.checkpoint is not None
+    assert finished.snapshot.checkpoint.recoveries == 1
+    assert fails_once.calls[0] == 1
+    assert fails_once.calls[40] == 2
+
+
+class SlowBegin(BasicBolt):
+    """Waits for a second with each of the first rows."""
+
+    async def execute(self, tup: Tuple) -> None:
+        if tup["n"] < 5:
+            await asyncio.sleep(1.0)

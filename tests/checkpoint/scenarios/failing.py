@@ -194,7 +194,7 @@ class Interleaved(Spout):
         left = [name for name, number in self.next.items() if number < 20]
         if not left:
             raise SpoutExhausted
-        name = left[(self.ordinal // self.instances) % len(left)]
+        name = left[hash((self.instances, self.ordinal)) % len(left)]
         number = 2 * self.next[name] + (name == "odd")
         self.next[name] += 1
         self.ordinal += 1
@@ -211,7 +211,12 @@ class FailsSeven(PassOn):
 
 
 def another_order() -> Counter[Any]:
-    return counted(type("Drawn", (Interleaved,), {}), FailsSeven, limit_secs=200)
+    told, builder = Told(), TopologyBuilder("scenario")
+    builder.set_spout("numbers", type("Drawn", (Interleaved,), {}))
+    builder.set_bolt("count", partial(Tally, told)).shuffle_grouping("numbers")
+    builder.set_bolt("fails", FailsSeven).shuffle_grouping("numbers")
+    run_topology(builder.build(), FAST, limit_secs=200)
+    return told.counts()
 
 
 def rows_are_known_by_ordinal(patch: Patch) -> None:
