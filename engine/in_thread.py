@@ -14,7 +14,6 @@ from concurrent.futures import Executor
 from typing import Final, TypeVar
 
 from engine.clock import Clock
-
 from engine.errors import ENDS_OF_ITERATION
 
 POLL_SECS: Final = 0.001

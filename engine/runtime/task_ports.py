@@ -39,6 +39,8 @@ class SpoutTask(Protocol):
 
     def poll_again(self) -> None: ...
 
+    def wake(self) -> None: ...
+
     def hurry_commits(self, *, on: bool) -> None: ...
 
     async def call_hook(self, function: Callable[..., Any], *args: Any) -> None: ...
@@ -91,7 +93,7 @@ class ExecutorSpoutPort:
 
     def limit_emits(self, more: int | None) -> None:
         self._task.core.limit_emits(more)
-        self._task.poll_again()
+        self._task.wake()
 
     def can_emit_row(self, stream: str) -> bool:
         streams = self._task.spec.streams
