@@ -23,8 +23,8 @@ IS_BEHIND: Final = (
     "python -m engine committers forget FILE.py. Or begin with another target."
 )
 FORGETS: Final = (
-    "memory:// forgets at the end of each process what the target has. Set state_provider to a durable store, such as sqlite:///out.db, "
-    "and begin with another target."
+    "memory:// forgets at the end of each process what the target has. Set state_provider to a durable store, such as sqlite:///out.db. "
+    "To begin anew, empty the target, and let it forget: python -m engine committers forget FILE.py. Or begin with another target."
 )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import engine
 from engine.api import Bolt, Spout, SpoutExhausted, Tuple
 from engine.config import Config
 from engine.errors import EngineError, UsageError
 from engine.raised import raised_text
+from engine.runtime.run import run as start_run
 from engine.state import codec_named
 from engine.topology import ComponentSpec, Topology, TopologyBuilder
 from engine.topology.spec import AT_CHECKPOINTS, COMMITTER
@@ -35,7 +35,7 @@ async def ask_targets(topology_name: str, specs: Sequence[ComponentSpec], config
     builder.set_spout(source, NoRows)
     for spec in specs:
         builder.set_bolt(spec.component_id, partial(TargetBolt, spec, answers, forget=forget)).shuffle_grouping(source)
-    async with engine.run(builder.build(), Config(state_timeout_secs=config.state_timeout_secs)) as run:
+    async with start_run(builder.build(), Config(state_timeout_secs=config.state_timeout_secs)) as run:
         await run.completed()
     return answers
 

@@ -133,7 +133,7 @@ async def test_a_target_that_has_forgotten_takes_everything_again_once(play: Pla
     assert await counted(play) == once
     assert int(before) >= 0
     assert "has a state, of checkpoint" in await play.forget(status=2)
-    await play.command("state", "delete", play.url, "--yes")
+    assert "The targets of 'output' still have what was published" in await play.command("state", "delete", play.url, "--yes")
     with pytest.raises(ComponentError, match=r"committed nothing") as found:
         await play.run()
     assert "python -m engine committers forget FILE.py" in str(found.value)
