@@ -104,7 +104,7 @@ def cluster_config(brokers: str, security: Path | None) -> "ClusterConfig":
         if error.name != "aiokafka":
             raise
         hint = f"Run: {install_command('kafka')}"
-        raise UsageError("commands that ask Kafka need aiokafka, which is not installed", hint=hint) from error
+        raise UsageError("the kafka commands need aiokafka, which is not installed", hint=hint) from error
     if security is None:
         return ClusterConfig(brokers=brokers)
     values = dict(_table(security))
