@@ -19,11 +19,12 @@ from engine.topology.task_port import BoltPort
 
 IS_BEHIND: Final = (
     "The state provider has lost what it had acknowledged, or was deleted, or another topology of this name has written to the target. "
-    "Restore the newest copy of the state, or begin with another target."
+    "Restore the newest copy of the state. To begin anew, empty the target and delete the state, then let the target forget: "
+    "python -m engine committers forget FILE.py. Or begin with another target."
 )
 FORGETS: Final = (
-    "memory:// forgets at the end of each process what the target has. Set state_provider to a durable store, such as sqlite:///out.db, "
-    "and begin with another target."
+    "memory:// forgets at the end of each process what the target has. Set state_provider to a durable store, such as sqlite:///out.db. "
+    "To begin anew, empty the target, and let it forget: python -m engine committers forget FILE.py. Or begin with another target."
 )
 
 

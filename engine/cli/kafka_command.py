@@ -38,11 +38,16 @@ _F = TypeVar("_F")
 
 def cluster_options(function: _F) -> _F:
     """Add `--brokers` and `--security`."""
+    return optional_cluster_options(function, required=True)
+
+
+def optional_cluster_options(function: _F, *, required: bool = False) -> _F:
+    """Add `--brokers` and `--security` to a command that may do without Kafka."""
     brokers = click.option(
         "--brokers",
         metavar="HOST:PORT",
         envvar="KAFKA_BROKERS",
-        required=True,
+        required=required,
         help="Bootstrap servers, such as a:9092,b:9092. Default: KAFKA_BROKERS.",
     )
     security = click.option(
@@ -63,8 +68,8 @@ def json_option(text: str) -> Callable[[_F], _F]:
 def run_on_cluster(brokers: str, security: Path | None, work: Callable[["AdminClient"], Coroutine[Any, Any, int | None]]) -> int:
     """Connect to the cluster and do the work. Print errors, and return the exit status."""
     try:
-        config = _config(brokers, security)
-        with _silent_client():
+        config = cluster_config(brokers, security)
+        with silent_client():
             return asyncio.run(_connected(config, work)) or 0
     except EngineError as error:
         show_error(error)
@@ -72,7 +77,7 @@ def run_on_cluster(brokers: str, security: Path | None, work: Callable[["AdminCl
 
 
 @contextmanager
-def _silent_client() -> Iterator[None]:
+def silent_client() -> Iterator[None]:
     """Silence the log of aiokafka, because the command itself reports each error once."""
     logger = logging.getLogger("aiokafka")
     before = logger.level
@@ -90,7 +95,8 @@ async def _connected(config: "ClusterConfig", work: Callable[["AdminClient"], Co
         return await work(link)
 
 
-def _config(brokers: str, security: Path | None) -> "ClusterConfig":
+def cluster_config(brokers: str, security: Path | None) -> "ClusterConfig":
+    """Return the config of the options. Raise UsageError or ConfigError for wrong ones, and without aiokafka."""
     try:
         from engine.kafka import KafkaSecurity
         from engine.kafka.client.admin_client import ClusterConfig

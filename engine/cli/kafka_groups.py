@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -11,6 +10,7 @@ import click
 from engine.cli.console.commands import DECLINED, confirm
 from engine.cli.console.formatting import NONE, aligned, count_text, name_text, plural
 from engine.cli.console.output import print_to_stderr, write_line
+from engine.cli.console.timestamps import timestamp_ms
 from engine.errors import FatalError
 from engine.json_text import json_text
 from engine.kafka.client.admin_client import AdminClient, Member
@@ -165,11 +165,11 @@ def reset_target(text: str) -> ResetTarget:
         return text  # type: ignore[return-value]
     if text.isdecimal():
         return int(text)
-    try:
-        return "timestamp", round(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
+    found = timestamp_ms(text)
+    if found is None:
         text = f"--to {text!r} is not a valid target. Write earliest, latest, an offset, or a time such as 2026-01-31T12:00Z."
-        raise click.UsageError(text) from None
+        raise click.UsageError(text)
+    return "timestamp", found
 
 
 def _reset_table(resets: Sequence[OffsetReset]) -> str:

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "graph": "engine.cli.topology_commands:graph_command",
     "state": "engine.cli.state_command:command",
     "positions": "engine.cli.positions_command:command",
+    "committers": "engine.cli.committers_command:command",
     "transactions": "engine.cli.transactions_command:command",
     "dead-letters": "engine.cli.dead_letters_command:command",
     "flow-report": "engine.cli.flow_report_command:command",
@@ -37,6 +38,8 @@ A stream engine with Storm's guarantees: it tracks every tuple until it is proce
   state  inspect, export and delete stored state
   positions
          show, set and reset the positions of exact sources
+  committers
+         show what the targets of committers have, or let them forget it
   transactions
          show the progress of transactional topologies
   dead-letters

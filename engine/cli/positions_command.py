@@ -3,8 +3,9 @@
 import json
 import re
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,14 +13,19 @@ from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.checkpoint.stored_positions import StoredPositions, change_positions, positions_in
 from engine.cli.console.commands import DECLINED, CommandGroup, confirm
 from engine.cli.console.formatting import NONE, aligned, clipped, count_text, name_text
-from engine.cli.console.output import print_to_stderr, write_line
+from engine.cli.console.output import print_to_stderr, show_error, write_line
+from engine.cli.console.timestamps import timestamp_ms
 from engine.cli.json_values import json_form, value_of_json
-from engine.cli.stored_state import chosen_topology, run_on_store
-from engine.errors import StateError
+from engine.cli.kafka_command import SECURITY_HELP, cluster_config, optional_cluster_options, silent_client
+from engine.cli.stored_state import WRONG, chosen_topology, run_on_store
+from engine.errors import EngineError, StateError
 from engine.json_text import json_text
 from engine.names import did_you_mean
 from engine.state import StateInventory, StateProvider
 from engine.state.codec import Unencodable
+
+if TYPE_CHECKING:
+    from engine.cli.kafka_positions import OffsetsAtTime
 
 COLUMNS: Final = ("topology", "spout", "partition", "position", "txid")
 POSITION_WIDTH: Final = 80
@@ -65,23 +71,56 @@ def show_command(url: str, topology: str | None, spout: str | None, *, as_json: 
     return run_on_store(url, lambda provider: show_positions(provider.inventory(), topology, spout, as_json=as_json))
 
 
-@command.command("set", short_help="Set the positions of a spout.")
+@command.command("set", short_help="Set the positions of a spout.", epilog=SECURITY_HELP)
 @click.argument("url")
 @click.argument("topology")
 @click.argument("spout")
-@click.argument("positions", metavar="PARTITION=POSITION...", nargs=-1, required=True)
-def set_command(url: str, topology: str, spout: str, positions: tuple[str, ...]) -> int:
+@click.argument("positions", metavar="PARTITION=POSITION...", nargs=-1)
+@click.option("--to-time", metavar="TIME", help="For Kafka: the first record of this time or later, such as 2026-01-31T12:00Z.")
+@optional_cluster_options
+def set_command(
+    url: str, topology: str, spout: str, positions: tuple[str, ...], to_time: str | None, **cluster: Any
+) -> int:
     """Let a spout continue elsewhere. The other partitions keep their positions. Refused while a process runs the topology.
 
     \b
       positions set sqlite:///counts.db words lines 0=1200
       positions set sqlite:///counts.db words lines text-0=17 text-1=0
       positions set sqlite:///counts.db words events '0="2026-01-31T12:00:00"'
+      positions set sqlite:///counts.db words clicks --to-time 2026-01-31T12:00Z --brokers localhost:9092
 
     PARTITION is written as `positions show` writes it. POSITION is JSON: a number, a text in quotes, a list, an object. Other types are
     written as in `positions show --json`. For a spout with repeatable=True it is a number of rows, for Kafka an offset.
+
+    With --to-time, name partitions without =POSITION, or none for all partitions of the topics. A time without a UTC offset is local. A
+    partition without a record of that time or later continues at its end.
     """
-    return run_on_store(url, lambda provider: set_positions(provider, topology, spout, positions))
+    if to_time is None:
+        if not positions:
+            raise click.UsageError("nothing to set. Write PARTITION=POSITION, such as 0=1200, or --to-time TIME for a Kafka spout.")
+        return run_on_store(url, lambda provider: set_positions(provider, topology, spout, positions))
+    try:
+        wanted = _offsets_at(to_time, positions, **cluster)
+        with silent_client():
+            return run_on_store(url, lambda provider: set_found_positions(provider, topology, spout, wanted))
+    except EngineError as error:
+        show_error(error)
+        return WRONG
+
+
+def _offsets_at(time: str, partitions: Sequence[str], *, brokers: str | None, security: Path | None) -> "OffsetsAtTime":
+    milliseconds = timestamp_ms(time)
+    if milliseconds is None:
+        raise click.UsageError(
+            f"--to-time {time!r} is not a valid time. Write the date and the time, with Z for UTC or an offset: 2026-01-31T12:00Z, "
+            "2026-01-31T13:00+01:00."
+        )
+    if brokers is None:
+        raise click.UsageError("--to-time asks the brokers for the offsets. Name them: --brokers HOST:PORT, or KAFKA_BROKERS.")
+    config = cluster_config(brokers, security)
+    from engine.cli.kafka_positions import OffsetsAtTime  # needs aiokafka, which cluster_config() has found
+
+    return OffsetsAtTime(config, time, milliseconds, partitions)
 
 
 @command.command("reset", short_help="Let a topology or a spout begin at the beginning.")
@@ -164,12 +203,27 @@ def _shown(position: Any) -> str:
 async def set_positions(provider: StateProvider, topology: str, spout: str, arguments: Sequence[str]) -> None:
     """Write some positions of a spout, and what they were."""
     name = await _idle_topology(provider.inventory(), topology, "set")
+    await _change(provider, name, spout, lambda stored: dict(_parsed(stored, name, argument) for argument in arguments))
+
+
+async def set_found_positions(provider: StateProvider, topology: str, spout: str, wanted: "OffsetsAtTime") -> None:
+    """Let the brokers find positions of a Kafka spout, write them, and what they were."""
+    name = await _idle_topology(provider.inventory(), topology, "set")
+    stored = _spout_of((await _read(provider.inventory(), name))[0], name, spout)
+    found = await wanted.find(stored, name)
+    await _change(provider, name, spout, lambda _: found.offsets)
+    for text in found.notes:
+        print_to_stderr(text)
+
+
+async def _change(
+    provider: StateProvider, name: str, spout: str, changes_of: Callable[[StoredPositions], Mapping[Any, Any]]
+) -> None:
     told: list[tuple[str, ...]] = []
 
     def change(found: dict[str, StoredPositions]) -> list[StoredPositions]:
         stored = _spout_of(found, name, spout)
-        changes = dict(_parsed(stored, name, argument) for argument in arguments)
-        before = stored.positions
+        changes, before = changes_of(stored), stored.positions
         told.extend((shown_partition(each), _shown(before[each]) if each in before else NONE, _shown(changes[each])) for each in changes)
         try:
             return [stored.with_positions(changes)]

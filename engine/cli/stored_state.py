@@ -11,7 +11,8 @@ from typing import Any, Final, TextIO
 import click
 
 from engine.checkpoint.deletion import delete_state
-from engine.checkpoint.record_entries import ALL
+from engine.checkpoint.record_entries import ALL, StoredEntries
+from engine.checkpoint.record_entries import LEDGER as CHECKPOINTS
 from engine.checkpoint.stored import CommittedState, StoredSizes
 from engine.cli.console.commands import DECLINED, confirm, output_file_errors
 from engine.cli.console.formatting import NONE, aligned, count_text, name_text, plural
@@ -297,6 +298,7 @@ async def delete_stored_state(provider: StateProvider, topology: str | None, com
     inventory = provider.inventory()
     name = await chosen_topology(inventory, topology)
     question = await _deletion_question(inventory, name, component_id)
+    committers = [] if component_id is not None else await _committers(inventory, name)
     if not is_sure and not confirm(question, "This cannot be undone. Delete it?", separator=" "):
         print_to_stderr("nothing was deleted")
         return DECLINED
@@ -305,7 +307,16 @@ async def delete_stored_state(provider: StateProvider, topology: str | None, com
             async for count in steps:
                 advance(count)
     print_to_stderr(f"deleted {_state_name(name, component_id)}")
+    if committers:
+        text = f"The targets of {', '.join(map(repr, committers))} still have what was published, and refuse to begin anew."
+        print_to_stderr(f"{text} See: python -m engine committers --help")
     return 0
+
+
+async def _committers(inventory: StateInventory, topology_name: str) -> list[str]:
+    """Return the committers of a topology, which have staged their outputs in the store (EO-9)."""
+    async with inventory.look(topology_name) as stored:
+        return sorted(StoredEntries(await stored.entries(CHECKPOINTS), topology_name).outputs)
 
 
 async def _deletion_question(inventory: StateInventory, topology_name: str, component_id: str | None) -> str:

@@ -133,6 +133,12 @@ class MemoryValueStore(ValueStore):
         table.written.update(changes.keys)
         return True
 
+    async def forget(self) -> bool:
+        table = self._table
+        if table.fence is not None and not table.rows:
+            table.fence, table.written = Fence(table.fence.kind, table.fence.topology), set()
+        return not table.rows
+
     async def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
         yield [(key, row.value) for key, row in self._table.rows.items()]
         await asyncio.sleep(0)

@@ -141,5 +141,9 @@ class RowStore(ABC):
         """
 
     @abstractmethod
+    async def forget(self) -> None:
+        """Delete the fence of the component and of all its tasks. The user's tables stay as they are."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Close the connection."""

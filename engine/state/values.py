@@ -180,6 +180,10 @@ class ValueStore(ABC):
         """
 
     @abstractmethod
+    async def forget(self) -> bool:
+        """Lower the fence to no attempt, in an empty map. Return False and change nothing if the map has values."""
+
+    @abstractmethod
     def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
         """Yield key and value of all rows, in chunks. Concurrent changes may be missing."""
 

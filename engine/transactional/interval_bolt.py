@@ -325,6 +325,16 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         read = getattr(interval.instance, "published_txid", None)
         return None if read is None else await _maybe(read()) - FIRST_TXID
 
+    async def forget(self) -> None:
+        """Let the target forget all txids (EO-11). Raises UsageError if the class of the committer cannot do that."""
+        interval = self._new_interval(self._attempt, self.context, self._resources)
+        forget = getattr(interval.instance, "forget", None)
+        if forget is None:
+            text = f"committer {self._spec.component_id!r}: {type(interval.instance).__name__} has no method forget()"
+            hint = "Remove the number of the newest batch from its target by hand, write the method, or begin with another target."
+            raise UsageError(text, hint=hint)
+        await _maybe(forget())
+
 
 def _source(component_id: str, stream: str, task_id: int, names: Iterable[str]) -> Source:
     return Source(component_id, stream, task_id, Fields(ATTEMPT_FIELD, *names))

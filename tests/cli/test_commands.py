@@ -50,7 +50,7 @@ def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -
     [
         (["rnu"], "'rnu' is not a command. Did you mean 'run'?"),
         (["flow.py"], "'flow.py' is not a command. Did you mean"),
-        (["launch"], "The commands are run, top, ctl, check, graph, state, positions, transactions, dead-letters, flow-report, kafka, "),
+        (["launch"], "The commands are run, top, ctl, check, graph, state, positions, committers, transactions, dead-letters, "),
         (["run"], "FILE is missing."),
         (["check"], "Missing argument 'FILE[:NAME]'"),
         (["run", "flow.py", "--for", "30"], "'30' is a number without a unit. Write 30s"),

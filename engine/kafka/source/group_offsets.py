@@ -189,7 +189,7 @@ async def _targets(admin: AdminClient, partitions: Collection[PartitionId], targ
     if target == "latest":
         return ends
     if isinstance(target, tuple):
-        return {**ends, **await admin.at_time(partitions, target[1])}
+        return {**ends, **await admin.at_time(partitions, target[1])}  # the ends are older, so no record is skipped
     assert isinstance(target, int)
     for partition in partitions:
         if not beginnings[partition] <= target <= ends[partition]:

@@ -173,6 +173,20 @@ def partition_of(name: str) -> PartitionId:
     return PartitionId(topic, int(number))
 
 
+def topics_of(positions: Mapping[Any, Any]) -> list[str]:
+    """Return the topics of stored positions. Raise ValueError unless they have the form of those of a `KafkaSpout`.
+
+    >>> topics_of({"clicks-0": {"offset": 7}, "clicks-1": 4})
+    ['clicks']
+    """
+    try:
+        for stored in positions.values():
+            _stored(stored)
+        return sorted({partition_of(name).topic for name in positions})
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(positions) from error
+
+
 def _stored(stored: Any) -> StoredPosition:
     """Return a stored position, or a bare offset, in its full form."""
     found = {"offset": stored} if isinstance(stored, int) else dict(stored)

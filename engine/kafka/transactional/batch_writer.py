@@ -11,7 +11,7 @@ from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.kafka.client.admin_client import AdminClient, ClusterConfig, connected
 from engine.kafka.client.errors import RetryPolicy, describe_error, fatal_error, hint_of, is_transient
-from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.client.producer_link import OF_ANY_CLIENT, TransactionLink, TransactionLost, producer_options
 from engine.kafka.sink.partition_sender import SenderSettings
 from engine.kafka.sink.records import SinkTopic
@@ -162,6 +162,14 @@ class BatchWriter:
         """Return the newest stored txid of all tasks, 0 if there is none. Other tasks may still be writing, so nobody is fenced."""
         async with connected(self._cluster_config()) as admin:
             return max((stored.txid for stored in (await self._stored_by_all(admin, stable=())).values()), default=0)
+
+    async def forget_txids(self) -> None:
+        """Store txid 0 for each task that has a txid. Any transaction that was still open when it died is older, and changes nothing."""
+        place = PartitionId(self._config.topic, 0)
+        async with connected(self._cluster_config()) as admin:
+            for task in await self._stored_by_all(admin, stable=()):
+                owner = self._owner._replace(task=task)
+                await admin.commit(owner.group, {place: CommittedOffset(0, owner.metadata)})
 
     async def _must_write(self, txid: int) -> bool:
         await self.link.start()  # starts a new producer if the last one was abandoned

@@ -73,6 +73,11 @@ class KafkaCommitter(Committer):
         writer: BatchWriter = await self.resources.opened(WriterResource(self.config))
         return await writer.newest_txid()
 
+    async def forget(self) -> None:
+        """Forget the txids that the brokers have stored for this committer. Written records stay (EO-11)."""
+        writer: BatchWriter = await self.resources.opened(WriterResource(self.config))
+        await writer.forget_txids()
+
     # BatchOutput
 
     async def send_records(self) -> None:

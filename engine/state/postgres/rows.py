@@ -112,6 +112,10 @@ class PostgresRowStore(RowStore):
             raise
         return True
 
+    async def forget(self) -> None:
+        owner = (self._writer.topology, self._writer.component)
+        await self._link.fetch(f"DELETE FROM {FENCES} WHERE topology = $1 AND component = $2", *owner)
+
     def _check_session(self, found: Sequence[Any]) -> None:
         if found and not found[0][0]:
             raise StateError(f"{self._link.where}: {POOLED}", hint=POOLED_HINT)

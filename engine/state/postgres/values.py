@@ -232,6 +232,19 @@ class PostgresValueStore(ValueStore):
         note = _NOTE.format(task=f"{argument(writer.task_index)}::int", packed=argument(form.packed(changes.keys)) + "::text")
         return f"WITH fence AS ({fence}), put AS ({put}), note AS ({note}) SELECT FROM fence"
 
+    async def forget(self) -> bool:
+        name = self._name
+        async with self._link.transaction() as connection:
+            if not await connection.fetch(f"{_FENCE} FOR UPDATE", name):
+                return True
+            if await connection.fetchval("SELECT to_regclass($1) IS NULL", f'"{name}"'):  # dropped by the user
+                await connection.execute("DELETE FROM stormcell_maps WHERE map = $1", name)
+            elif await connection.fetchval(f'SELECT EXISTS (SELECT FROM "{name}")'):
+                return False
+            await connection.execute("UPDATE stormcell_maps SET component = '', txid = 0, attempt = 0 WHERE map = $1", name)
+            await connection.execute("DELETE FROM stormcell_journal WHERE map = $1", name)
+        return True
+
     async def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
         form = await self._stored_form()
         if form is None or await self.fence() is None:

@@ -109,6 +109,15 @@ return redis.call('LLEN', KEYS[3])
 """KEYS: the fence, the values, keys to undo. ARGV: the txid, the new attempt. Returns the number of parts that are left."""
 
 
+FORGET: Final = Script("""
+if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'component', '', 'txid', '0', 'attempt', '0') end
+redis.call('UNLINK', KEYS[3], KEYS[4])
+return 1
+""")
+"""KEYS: the fence, the values, the journal, keys to undo. Returns 0 and changes nothing if there are values."""
+
+
 class RedisValueStore(ValueStore):
     """One map."""
 
@@ -186,6 +195,9 @@ class RedisValueStore(ValueStore):
             if not await self._link.run(WRITE, names, [*fences, packed, journal]):
                 return False
         return True
+
+    async def forget(self) -> bool:
+        return bool(await self._link.run(FORGET, [self._fence, self._values, self._journal, self._undo], []))
 
     async def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
         fence = await self.fence()

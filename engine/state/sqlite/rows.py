@@ -23,6 +23,7 @@ TABLES: Final = Schema("tables", 0, 0, _make_fences)
 """A file of the user. It has no application id and no format of the engine."""
 _FENCE: Final = f"SELECT task, tasks, txid, attempt FROM {FENCES} WHERE topology = ? AND component = ?"
 _PUT: Final = f"INSERT OR REPLACE INTO {FENCES} VALUES (?, ?, ?, ?, ?, ?)"
+_FORGET: Final = f"DELETE FROM {FENCES} WHERE topology = ? AND component = ?"
 _AS_TEXT: Final[Mapping[type, Callable[[Any], str]]] = {
     datetime: lambda value: value.isoformat(" "),
     date: date.isoformat,
@@ -90,6 +91,10 @@ class SqliteRowStore(RowStore):
             return True
 
         return await self._file.write(put)
+
+    async def forget(self) -> None:
+        owner = (self._writer.topology, self._writer.component)
+        await self._file.write(lambda connection: connection.execute(_FORGET, owner).rowcount)
 
     def _execute(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
         connection.execute("SAVEPOINT batch")

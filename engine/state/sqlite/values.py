@@ -200,6 +200,18 @@ class SqliteValueStore(ValueStore):
             )
         return True
 
+    async def forget(self) -> bool:
+        def lower(connection: sqlite3.Connection) -> bool:
+            if not connection.execute(f'PRAGMA table_info("{self._name}")').fetchone():  # dropped by the user
+                connection.execute("DELETE FROM stormcell_maps WHERE map = ?", (self._name,))
+            elif connection.execute(f'SELECT 1 FROM "{self._name}" LIMIT 1').fetchone():
+                return False
+            connection.execute("UPDATE stormcell_maps SET component = '', txid = 0, attempt = 0 WHERE map = ?", (self._name,))
+            connection.execute("DELETE FROM stormcell_journal WHERE map = ?", (self._name,))
+            return True
+
+        return await self._file.write(lower)
+
     async def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
         form = self._form or await self._file.write_once(self._stored_form)
         if form is None or await self.fence() is None:

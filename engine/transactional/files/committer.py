@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.api import TaskContext, Tuple, takes
-from engine.errors import FatalError, StateUnavailable, UsageError
+from engine.errors import FatalError, StateError, StateUnavailable, UsageError
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.transactional.attempt import TransactionAttempt
@@ -96,6 +96,13 @@ class FileWriter(Committer):
         """Return the newest txid that has a file, 0 before the first (EO-9)."""
         folder = await self.resources.opened(self._folder)
         return await folder.newest()
+
+
+    async def forget(self) -> None:
+        """Raise StateError unless the folder has no files. Their names are all that it knows of txids (EO-11)."""
+        if await self.published_txid():
+            text = f"the folder {self._folder.path!r} has output files, whose names have the numbers of their batches"
+            raise StateError(text, hint="Move or remove these files, all of them.")
 
 
 @dataclass(frozen=True)

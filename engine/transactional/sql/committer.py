@@ -81,6 +81,11 @@ class SqlWriter(BurstBolt):
         opened: OpenRowOutput = await opened_for_all_batches(self, self._output, "statement or database")
         return await opened.txid()
 
+    async def forget(self) -> None:
+        """Forget the txids of this committer in the database (EO-11)."""
+        opened: OpenRowOutput = await opened_for_all_batches(self, self._output, "statement or database")
+        await opened.forget()
+
     def execute_many(self, burst: Burst) -> None:
         self._rows.extend(zip(*[burst[name] for name in self._output.fields], strict=True))
 

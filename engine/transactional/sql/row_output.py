@@ -71,6 +71,11 @@ class OpenRowOutput:
         with ending_the_run():
             return (await self._retry.call_with_retries(self._store.fence)).attempt[0]
 
+    async def forget(self) -> None:
+        """Forget all txids of this committer. The user's rows stay."""
+        with ending_the_run():
+            await self._retry.call_with_retries(self._store.forget)
+
     async def _publish_once(self, attempt: TransactionAttempt, staged: Sequence[Row]) -> None:
         for _ in range(MOST_ROUNDS):
             fence = await self._store.fence()

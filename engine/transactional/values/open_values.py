@@ -107,6 +107,18 @@ class OpenValues(ValuesReader[K, V]):
         """Tell whether this process has updated the map for an attempt."""
         return attempt == self._done
 
+    async def forget(self) -> None:
+        """Forget the txids of an empty map. Raises StateError if it has values, because the same rows would count twice in them."""
+        with ending_the_run():
+            fence = await self._retry.call_with_retries(self._store.fence)
+            if fence is not None and fence.topology != self._context.topology_name:
+                text = f"{self._where} belongs to topology {fence.topology!r}, and this is {self._context.topology_name!r}"
+                raise StateError(text, hint="Give the map another name.")
+            is_empty = await self._retry.call_with_retries(self._store.forget)
+        if not is_empty:
+            hint = "Empty it first: DELETE or TRUNCATE its table, in Redis DEL the key that ends in :values."
+            raise StateError(f"{self._where} has values, in which the same rows would count twice", hint=hint)
+
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         wanted = list(keys)
         with ending_the_run():

@@ -117,6 +117,10 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         """Return the newest txid that has been written, 0 before the first."""
         return await (await self._open()).txid()
 
+    async def forget(self) -> None:
+        """Forget the txids of the map, which must be empty (EO-11)."""
+        await (await self._open()).forget()
+
     async def _open(self) -> OpenValues[K, V]:
         opened: OpenValues[K, V] = await opened_for_all_batches(self, self.values, "map")
         return opened

@@ -91,7 +91,7 @@ class FailingFactory:
         return committer
 
 
-def _factory(target: Target) -> Callable[[], Any]:
+def factory(target: Target) -> Callable[[], Any]:
     match target.kind:
         case "sqlite values":
             return ReduceInto(SqliteValues(f"{target.folder}/values.db", target.name), key="number").create
@@ -130,7 +130,7 @@ def declare(builder: TopologyBuilder, target: Target, tasks: int, failing: Faili
         handover = SparkHandover(f"{target.folder}/handover", "number int, count int")
         handover.declare(builder, "output", tasks).fields_grouping("second", "number")
         return
-    builder.set_committer("output", FailingFactory(_factory(target), failing), tasks).fields_grouping("second", "number")
+    builder.set_committer("output", FailingFactory(factory(target), failing), tasks).fields_grouping("second", "number")
 
 
 # Reading

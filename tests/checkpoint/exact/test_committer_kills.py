@@ -5,59 +5,26 @@ The kinds of committers, their targets and their readers are in `outputs`. Their
 
 import random
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, TypeAlias
-from urllib.parse import urlsplit
+from typing import Final
 
-import asyncpg
 import pytest
 
+from tests.checkpoint.exact.conftest import ServerOf
 from tests.checkpoint.exact.outputs import KINDS
 from tests.checkpoint.exact.plan import ROWS_A_DEATH_OF_COMMITTERS, deaths_at
 from tests.checkpoint.exact.rounds import KilledExact
 from tests.checkpoint.exact.steps import ExactStep, output_steps
 from tests.checkpoint.exact.topology import Places
 from tests.kills.rounds import Killed, play, play_until_met
-from tests.servers.kafka_admin import create_topic
 
 WITHOUT_ARROW: Final = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed")
 BY_KIND: Final = [pytest.param(kind, marks=WITHOUT_ARROW if kind == "spark" else ()) for kind in KINDS]
 DAILY: Final = 3
 """Steps of a kind."""
 INSTANTS: Final = 1
-ServerOf: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
-
-
-@pytest.fixture
-async def server_of(request: pytest.FixtureRequest) -> AsyncIterator[ServerOf]:
-    """Return the server of a kind, and the name of a new database, map or topic there."""
-    databases: list[str] = []
-
-    async def server(kind: str) -> tuple[str, str]:
-        name = f"output_{secrets.token_hex(4)}"
-        match kind.partition(" ")[0]:
-            case "redis":
-                return request.getfixturevalue("redis"), name
-            case "kafka":
-                return (kafka := request.getfixturevalue("kafka")), await create_topic(kafka, name, partitions=3)
-            case "postgres":
-                databases.append(name)
-                await _on_postgres(f"CREATE DATABASE {name}")
-                return urlsplit(request.getfixturevalue("postgres"))._replace(path=f"/{name}").geturl(), name
-        return "", name
-
-    async def _on_postgres(statement: str) -> None:
-        connection = await asyncpg.connect(request.getfixturevalue("postgres"))
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
-
-    yield server
-    for name in databases:
-        await _on_postgres(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 async def killed_at(steps: Sequence[ExactStep], kind: str, folder: Path, state: str, server: tuple[str, str]) -> Killed:

@@ -65,6 +65,9 @@ class FaultyStore(ValueStore):
     async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
         return await self._do("write", lambda: self._below.write(seen, attempt, changes, writer))
 
+    async def forget(self) -> bool:
+        return await self._do("forget", self._below.forget)
+
     def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
         return self._below.rows()
 
